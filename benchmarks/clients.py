@@ -74,17 +74,23 @@ def asking(questions: int) -> Any:
     import judges
 
     subject = judges.load("relevance").subject
-    others = (*subject.questions, *judges.load("coherence").subject.questions)
+    names = ("relevance", "coherence", "fluency")
+    others = [each for name in names for each in judges.load(name).subject.questions]
     return judges.Judge.of(subject, questions=others[:questions])
 
 
 def this_project(
-    url: str, count: int, concurrency: int, cache: str = "none", questions: int = 0
+    url: str,
+    count: int,
+    concurrency: int,
+    cache: str = "none",
+    questions: int = 0,
+    lm: str = "openai/judge-1",
 ) -> None:
     """A catalogue judge over rows: rendered safely, parsed strictly, in order."""
     n = 0
     with asking(questions).open(
-        lm="openai/judge-1", api_base=url, concurrency=concurrency, cache=cache
+        lm=lm, api_base=url, concurrency=concurrency, cache=cache
     ) as judge_rows:
         for judgement in judge_rows(rows(count)):
             assert judgement.failure is None, judgement
@@ -155,13 +161,19 @@ CLIENTS: dict[str, Callable[[str, int, int], None]] = {
     "dspy.Predict.acall": dspy_acall,
     "openai client": stock_openai,
 }
+# A judge's own answer and its questions, of which it may have 16, in one request.
+DECIDED = {
+    f"{form}, {n} questions": partial(this_project, questions=n - 1, lm=f"{form}/judge-1")
+    for form in ("decisions", "systemone")
+    for n in (1, 5, 17)
+}
 
 
 def main() -> None:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
     name, url, count, concurrency = sys.argv[1:]
-    client = CLIENTS[name]
+    client = {**CLIENTS, **DECIDED}[name]
     client(url, int(concurrency), int(concurrency))  # imports, connections
     cpu, start = time.process_time(), time.perf_counter()
     client(url, int(count), int(concurrency))

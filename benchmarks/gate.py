@@ -79,9 +79,15 @@ GAIN_LEVELS: tuple[tuple[Level, int], ...] = (
     ("dataset", 1),
     ("dataset", 4),
 )
-# Rows of two values, and how many outputs a document has and how alike their labels are.
+# Rows of two values; how many outputs a document has, how alike their labels are, and by how much
+# the untuned judge's TPR is higher than .7, its TNR lower, and the tuned one's the other way round.
 ROWS = (40, 120, 400)
-KINDS = (("1", 1, 0.0), ("4", 4, 0.0), ("4 alike", 4, 0.7))
+KINDS = (
+    ("1", 1, 0.0, 0.0),
+    ("4", 4, 0.0, 0.0),
+    ("4 alike", 4, 0.7, 0.0),
+    ("4, stricter", 4, 0.7, 0.15),
+)
 PASS_FAIL = ("pass", "fail")
 # Labels by their kind: the goal, the outputs of a document, the answers of a judge, its scores by
 # how good an output seems to it, and how many documents.
@@ -208,9 +214,15 @@ def values(choices: list[ShipDecision]) -> np.ndarray:
 
 
 def passing(
-    rng: np.random.Generator, documents: int, outputs: int, fails: float, gain: float, alike: float
+    rng: np.random.Generator,
+    documents: int,
+    outputs: int,
+    fails: float,
+    gain: float,
+    alike: float,
+    stricter: float,
 ) -> Sides:
-    """People's verdicts, those of a judge with a TPR and TNR of .7 and of one with more.
+    """People's verdicts, those of a judge with a mean rate of .7 and of one with more.
 
     Both see an output alike in part, so that they differ on about a quarter.
     """
@@ -221,16 +233,17 @@ def passing(
     human = (label >= ndtri(fails)).astype(float)
     seen = (rng.normal(size=shape) + rng.normal(size=(documents, 1)) / 2) / 1.25**0.5
     passes = []
-    for right in (0.7, 0.7 + gain):
+    for right, lenient in ((0.7, stricter), (0.7 + gain, -stricter)):
         own = (seen + rng.normal(size=shape)) / 2**0.5
-        passes.append(np.where(human == 1, own < ndtri(right), own > ndtri(right)).astype(float))
+        good, bad = own < ndtri(right + lenient), own > ndtri(right - lenient)
+        passes.append(np.where(human == 1, good, bad).astype(float))
     return human, *passes
 
 
 def row_of_two_values(
-    simulations: int, risk: float, row: tuple[float, tuple[str, int, float], float]
+    simulations: int, risk: float, row: tuple[float, tuple[str, int, float, float], float]
 ) -> str:
-    fails, (word, outputs, alike), gain = row
+    fails, (word, outputs, *how), gain = row
     cells = []
     for n in ROWS:
         rng = np.random.default_rng([n, outputs, round(100 * fails)])
@@ -238,7 +251,7 @@ def row_of_two_values(
         for _ in range(simulations):
             halves = []
             for _ in range(2):
-                drawn = passing(rng, n // outputs // 2, outputs, fails, gain, alike)
+                drawn = passing(rng, n // outputs // 2, outputs, fails, gain, *how)
                 human, untuned, tuned = (side.ravel() for side in drawn)
                 document = np.arange(human.size) // outputs
                 halves.append([balanced_contrast(tuned, untuned, human, document)])

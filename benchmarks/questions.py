@@ -64,7 +64,7 @@ class RecordedServer(ModelServer):
     """A recorded model, asked for one dimension; `ratings` has those of each quality by summary."""
 
     def __init__(
-        self, ratings: Mapping[str, Mapping[str, int]], dimension: str, spread: float
+        self, ratings: Mapping[str, Mapping[str, int]], dimension: str, spread: float = 0.5
     ) -> None:
         super().__init__()
         self.ratings, self.dimension, self.spread = ratings, dimension, spread
@@ -146,9 +146,9 @@ def verdict(dimension: str, path: Path) -> Path:
     questions = {
         other.name: {"text": other.definition, "answers": [1, 5]}
         for other in (judges.load(name).subject for name in QUALITIES)
-        if {*other.texts} <= {*subject.texts}
     }
-    about = {"name": dimension, "definition": subject.definition, "inputs": dict(subject.inputs)}
+    inputs = dict(judges.load("relevance").subject.inputs)
+    about = {"name": dimension, "definition": subject.definition, "inputs": inputs}
     path.write_text(json.dumps({**about, "scale": ["pass", "fail"], "questions": questions}))
     return path
 

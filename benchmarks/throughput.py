@@ -4,7 +4,8 @@
 
 The server checks every request against the official openai package's types. One run measures all;
 compare the ratios, since the figures themselves depend on the machine. "8 asked" has eight
-questions beside the rating; last come its tokens and what 1,000 rows cost.
+questions beside the rating; last come its tokens and what 1,000 rows cost. Decision models are
+asked at a server of their own, in both of their forms.
 """
 
 import argparse
@@ -20,9 +21,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SERVER = HERE.parent / "tests" / "support" / "openai_server.py"
+DECISION_SERVER = SERVER.with_name("decision_server.py")
 sys.path[:0] = [str(HERE), str(SERVER.parent)]
 
-from clients import CLIENTS, DOCUMENT, QUESTIONS, SUMMARY, asking  # noqa: E402 - beside this file
+from clients import CLIENTS, DECIDED, DOCUMENT, QUESTIONS, SUMMARY, asking  # noqa: E402 - beside this file
 from openai_replies import follow  # noqa: E402 - beside the server
 
 from judges.client.prices import find_price  # noqa: E402
@@ -44,9 +46,9 @@ FIRST_SCORE = (
 
 
 @contextmanager
-def serving(latency: float) -> Iterator[str]:
+def serving(latency: float, server: Path = SERVER) -> Iterator[str]:
     process = subprocess.Popen(
-        [sys.executable, str(SERVER), "--latency", str(latency)],
+        [sys.executable, str(server), "--latency", str(latency)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -166,6 +168,14 @@ def main() -> None:
     with serving(latency) as url:
         for rows in SCORED_ROWS:
             print(f"\nscore, {rows:,} rows: {whole_score(url, rows, concurrency)}", flush=True)
+    ideal = concurrency / latency
+    print(f"\ndecision models, {latency * 1000:.0f} ms, {concurrency} in flight: x ideal, CPU ms")
+    with serving(latency, DECISION_SERVER) as url:
+        for name in DECIDED:
+            one = measure(name, url, SETTINGS[-1][2] // (4 if quick else 1), concurrency)
+            rate = one["calls_per_second"]
+            share, cpu_ms = rate / ideal, one["cpu_ms_per_call"]
+            print(f"{name:<24}{rate:>9.0f}{share:>8.2f}{cpu_ms:>8.2f}", flush=True)
     times = 3 if quick else 7
     print("\nimport dspy:", start_up("import dspy", times))
     for word in ("score", "tune"):

@@ -20,6 +20,7 @@ from judges.client import (
     Session,
     endpoint_of,
     is_plain,
+    open_lm,
     read_options,
     shared_client,
 )
@@ -166,11 +167,11 @@ class BaseJudge(ABC):
         session_options: Any = {"lm": self.lm, "api_base": self.api_base}
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
         if not is_named and self.provenance is None and "dspy" in sys.modules:
-            from judges.client.dspy import DspyModel, configured_lm
+            from judges.client.dspy import configured_lm
 
             if (lm := configured_lm()) is not None:
-                model = DspyModel(lm)
-                session_options = {"lm": model.name, "models": {model.name: model}}
+                model, named = open_lm(lm)
+                session_options = {"lm": named["lm"], "models": {named["lm"]: model}}
         if keep_going and not options and "models" not in session_options:
             yield shared_client(self.lm, self.api_base)
             return

@@ -9,6 +9,7 @@ the answer is left out, since the model writes none.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from judges.judgement import NoScoreError
@@ -34,17 +35,16 @@ def decision_template(prompt: Prompt) -> list[Message]:
     }
     if prompt.demos:
         names = [field.name for field in (*prompt.inputs, *prompt.choices)]
-        state["demos"] = [{name: _neutral(demo[name]) for name in names} for demo in prompt.demos]
+        state["demos"] = [
+            {n: neutralise(v) if isinstance(v := demo[n], str) else v for n in names}
+            for demo in prompt.demos
+        ]
     head = {"state": state, "questions": {each.name: question(each) for each in prompt.choices}}
     slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
     return [
         Message(role="system", content=json.dumps(head, ensure_ascii=False)),
         Message(role="user", content=f"{{{slots}}}"),
     ]
-
-
-def _neutral(value: Value) -> Value:
-    return neutralise(value) if isinstance(value, str) else value
 
 
 def question(field: Field) -> dict[str, Any]:
@@ -96,9 +96,16 @@ def read_probabilities(prompt: Prompt, reply: Reply) -> dict[str, dict[float, fl
     """
     answers, read = json.loads(reply.text), {}
     for field in prompt.choices:
-        if isinstance(reason := answers[field.name], str):
-            raise NoScoreError(f"the answer to {field.name!r} cannot be used: {reason}")
+        answer = answers.get(field.name, "it was not asked")
+        if not isinstance(answer, str) and len(answer) != len(field.choices or ()):
+            answer = "it has other options"
+        if isinstance(answer, str):
+            raise NoScoreError(f"the answer to {field.name!r} cannot be used: {answer}")
         # In the order of the question's options, the good word of a verdict first.
-        numbers = [number_of(choice, field.choices or ()) for choice in field.choices or ()]
-        read[field.name] = dict(zip(numbers, reason.values(), strict=True))
+        read[field.name] = dict(zip(_numbers(field.choices or ()), answer.values(), strict=True))
     return read
+
+
+@lru_cache(maxsize=64)
+def _numbers(choices: tuple[Value, ...]) -> tuple[float, ...]:
+    return tuple(number_of(choice, choices) for choice in choices)

@@ -189,7 +189,8 @@ class Judge(BaseJudge):
         The module asks the LM that DSPy is configured with, else the judge's own model, for one
         reply. Its prediction has every answer of that reply, and the `score` that the judge makes
         of them; of a pair this is the margin in the one order that is asked. A verdict is the word
-        of that reply: no threshold moves it.
+        of that reply: no threshold moves it. An LM that is asked typed questions, such as
+        `dspy.experimental.TypeSafe`, gets those of the judge; its likeliest answers are shown.
 
         Raises:
             OptionError: The judge's file has other messages than a program would render.

@@ -1,5 +1,7 @@
 """A judge in DSPy: three modules that send and read the same as a frozen judge."""
 
+import json
+import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -8,12 +10,14 @@ from typing import Any, Literal, get_args, get_origin
 
 import dspy
 import msgspec
+from dspy.experimental import Choice, Noul, Score
 from dspy.predict.parameter import Parameter
 from dspy.utils.exceptions import AdapterParseError
 
+from judges.decisions import decision_template, fill_decision, question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, words_of
 from judges.protocol import Message
 from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
@@ -71,9 +75,10 @@ class ScoredProgram(dspy.Module):  # type: ignore[misc]
         return self.scoring.scored(await self.program.acall(**inputs))
 
 
-class _Judge(dspy.Module):  # type: ignore[misc]
+class JudgeModule(dspy.Module):  # type: ignore[misc]
     """A module with one predictor, `judge`, whose adapter is `JudgeAdapter`.
 
+    An LM that is asked typed questions gets those that the judge asks a decision model.
     `prompt` replaces the subject's own. `own_lm` makes the LM that is asked where neither DSPy nor
     the predictor has one; `save` does not write it. `weights` and `threshold` are a judge's.
     """
@@ -91,21 +96,43 @@ class _Judge(dspy.Module):  # type: ignore[misc]
         prompt = prompt or subject.prompt()
         self.subject, self.own_lm = subject, own_lm
         self.judge = dspy.Predict(signature_of(prompt))
-        # Without questions the state is the predictor's alone: a threshold moves neither 0 nor 1.
+        # The rating or the margin alone has neither weights nor a threshold.
         scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
-        self.scoring = scoring if prompt.questions else None
+        self.scoring = scoring if prompt.questions or words_of(prompt.answer.choices) else None
 
-    def forward(self, **texts: str) -> dspy.Prediction:
+    def forward(self, **texts: Any) -> dspy.Prediction:
         with self._settings():
-            return self._scored(self.judge(**texts))
+            return self._scored(self.judge(**self._arguments(texts)))
 
-    async def aforward(self, **texts: str) -> dspy.Prediction:
+    async def aforward(self, **texts: Any) -> dspy.Prediction:
         with self._settings():
-            return self._scored(await self.judge.acall(**texts))
+            return self._scored(await self.judge.acall(**self._arguments(texts)))
+
+    def load_state(self, state: Mapping[str, Any], **options: Any) -> None:
+        """Load a saved state; one without a threshold leaves the module's own."""
+        own = {"scoring": self.scoring.dump_state()} if self.scoring else {}
+        super().load_state({**own, **state}, **options)
+
+    def _arguments(self, texts: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The predictor's arguments for these texts, whichever LM answers."""
+        lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
+        if not getattr(lm, "supports_decision_requests", False):
+            return texts
+        prompt = prompt_of(self.judge.signature, texts.get("demos", self.judge.demos))
+        system, user = fill_decision(decision_template(prompt), _texts(prompt, texts))
+        return {
+            **texts,
+            **json.loads(user["content"]),
+            "signature": _decision_signature(prompt.instruction, prompt.fields),
+            "demos": json.loads(system["content"])["state"].get("demos", []),
+        }
 
     def _scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        scoring = self.scoring or Scoring(prompt_of(self.judge.signature).choices)
-        return scoring.scored(prediction)
+        choices = prompt_of(self.judge.signature).choices
+        scored = (self.scoring or Scoring(choices)).scored(prediction)
+        for field in choices:
+            scored[field.name] = _likeliest(scored[field.name], field)
+        return scored
 
     def _settings(self) -> Any:
         """DSPy's settings for one call."""
@@ -115,15 +142,15 @@ class _Judge(dspy.Module):  # type: ignore[misc]
         return dspy.context(adapter=JudgeAdapter([self.subject.name]), lm=lm)
 
 
-class RatingJudge(_Judge):
+class RatingJudge(JudgeModule):
     """A DSPy module that rates one output: `module(document=..., summary=...).rating`."""
 
 
-class VerdictJudge(_Judge):
+class VerdictJudge(JudgeModule):
     """A DSPy module that gives one of two words: `module(input=..., output=...).verdict`."""
 
 
-class PairwiseJudge(_Judge):
+class PairwiseJudge(JudgeModule):
     """A DSPy module that prefers "A" or "B": `module(post=..., summary_a=...).preferred`."""
 
 
@@ -139,11 +166,7 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[Message]:
         prompt = prompt_of(signature, demos)
-        # DSPy would render a missing text, None, as the word "None".
-        missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
-        if missing:
-            raise ValueError(f"the judge reads {', '.join(missing)}, which is missing")
-        return prompt.messages({field.name: str(inputs[field.name]) for field in prompt.inputs})
+        return prompt.messages(_texts(prompt, inputs))
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         try:
@@ -190,10 +213,34 @@ def signature_of(prompt: Prompt) -> type[dspy.Signature]:
         )
         for field in prompt.fields
     }
+    return _signature(fields, prompt.instruction)
+
+
+@lru_cache(maxsize=256)
+def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> type[dspy.Signature]:
+    """The signature by which DSPy asks the questions of `decision_template`, in the same words."""
+    typed: dict[str, Any] = {}
+    for field in fields:
+        if field.role == "input":
+            typed[field.name] = str, dspy.InputField(desc=neutralise(field.description))
+        elif field.choices:
+            asked = question(field)
+            kind, criteria = asked["type"], asked["criteria"]
+            if kind == "score":
+                annotation = Score[tuple(criteria)]
+            elif kind == "noul":
+                annotation = Noul[(True, criteria["true"]), (False, criteria["false"])]
+            else:
+                annotation = Choice[tuple(criteria.items())]
+            typed[field.name] = annotation, dspy.OutputField(desc=asked["instructions"])
+    return _signature(typed, neutralise(instruction))
+
+
+def _signature(fields: Mapping[str, Any], instruction: str) -> type[dspy.Signature]:
     with warnings.catch_warnings():
         # A text called "schema" or "copy" hides a method of pydantic that nothing here uses.
         warnings.filterwarnings("ignore", message="Field name .* shadows an attribute")
-        signature: type[dspy.Signature] = dspy.Signature(fields, prompt.instruction)
+        signature: type[dspy.Signature] = dspy.Signature(fields, instruction)
     return signature
 
 
@@ -218,8 +265,39 @@ def _fields(signature: Any) -> tuple[Field, ...]:
     return tuple(fields)
 
 
+def _texts(prompt: Prompt, inputs: Mapping[str, Any]) -> dict[str, str]:
+    """The texts that the prompt reads; ValueError for one that is missing."""
+    # DSPy would render a missing text, None, as the word "None".
+    missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
+    if missing:
+        raise ValueError(f"the judge reads {', '.join(missing)}, which is missing")
+    return {field.name: str(inputs[field.name]) for field in prompt.inputs}
+
+
+def probabilities(value: Any, choices: Sequence[Any]) -> dict[Any, float] | None:
+    """The probability of each choice, in their order, by DSPy's decision; None for other values."""
+    # A saved decision is a mapping.
+    read = value.model_dump(mode="json") if isinstance(value, Noul | Score | Choice) else value
+    if not isinstance(read, Mapping):
+        return None
+    if "probability" in read:
+        ps = [read["probability"], 1 - read["probability"]]
+    else:
+        keys = range(len(choices)) if "level" in read else choices
+        ps = [read["probabilities"][str(key)] for key in keys]
+    return {choice: p / math.fsum(ps) for choice, p in zip(choices, ps, strict=True)}
+
+
+def _likeliest(value: Any, field: Field) -> Any:
+    """The likeliest choice of a decision; any other value as it is."""
+    by_choice = probabilities(value, field.choices or ())
+    return max(by_choice, key=by_choice.__getitem__) if by_choice else value
+
+
 def _number(value: Any, field: Field) -> float:
-    """The number of an answer; a program of the user's may rate in fractions."""
+    """The number of an answer, or its expectation; a user's program may rate in fractions."""
+    if by_choice := probabilities(value, field.choices or ()):
+        return math.fsum(p * _number(each, field) for each, p in by_choice.items())
     is_word = isinstance(value, str | bool)
     return number_of(value, field.choices or ()) if is_word else float(value)
 
@@ -228,6 +306,7 @@ def _demo_value(number: int, field: Field, value: Any) -> Value:
     """A demo's value as text, or as the choice that it equals; ValueError if it is neither."""
     if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
+    value = _likeliest(value, field)
     # 4.0 and "4" of a label file are the rating 4; a mean of 3.67 is no rating.
     for choice in field.choices or ():
         if value == choice or str(value).strip() == str(choice):

@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 import dspy
 import numpy as np
+from dspy.adapters.decision_state import DecisionState
+from dspy.adapters.types.decision import decision_type
+from dspy.experimental import Noul, Score
 from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
 
@@ -29,14 +32,16 @@ from judges.client import (
     FatalModelError,
     Model,
     Response,
+    is_decision,
     is_embedded,
+    open_lm,
 )
-from judges.client.dspy import DspyModel, as_lm, configured_lm
+from judges.client.dspy import as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
-from judges.modules import ScoredProgram, Scoring, prompt_of, scoring_of
+from judges.modules import JudgeModule, ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
@@ -105,16 +110,18 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     """Tunes a program that rates or chooses, so that it ranks outputs as people do.
 
     The program is any dspy.Module with one predictor whose output is a rating (int, float, a
-    Literal of numbers) or one of two labels. Examples are dspy.Examples or dicts.
+    Literal of numbers) or one of two labels, or a Score, Noul or Choice of these, whose
+    probabilities count. Examples are dspy.Examples or dicts.
 
-    Other outputs of the predictor that are a Literal of numbers, one of two labels or a bool are
-    questions: they stay, and a program with weights for its answers is scored by them. A program
-    that asks questions gets no new demonstrations, because no example answers the questions.
+    Other outputs of these kinds, save int and float, are questions: they stay, and a program with
+    weights for its answers is scored by them. A program that asks questions gets no new
+    demonstrations, because no example answers the questions.
 
     Args:
-        lm: The model's name or a dspy.LM. By default the predictor's own, else the one that DSPy
-            is configured with, else the embedded model.
-        proposer_lm: The model that writes instructions; by default `lm`.
+        lm: The model's name, a dspy.LM or a dspy.experimental.TypeSafe. By default the predictor's
+            own, else the one that DSPy is configured with, else the embedded model.
+        proposer_lm: The model that writes instructions; by default `lm`, unless that is a decision
+            model, which writes none.
         label: The examples' field with people's rating. By default "human", else the field that
             the program writes.
         group: The examples' field that names the document, or a text that documents have in
@@ -140,7 +147,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        lm: str | dspy.BaseLM | None = None,
+        lm: str | dspy.BaseLM | Any | None = None,
         proposer_lm: str | dspy.BaseLM | None = None,
         label: str | None = None,
         group: str | None = None,
@@ -183,8 +190,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 what the other half teaches.
 
         Returns:
-            A tuned copy, or an unchanged one if the gate ships the untuned program. Its
-            `detailed_results` (a RankResult) say what was tried and why it was chosen.
+            A tuned copy, or one with at most another threshold if the gate ships the untuned
+            program. Its `detailed_results` (a RankResult) say what was tried and why it was chosen.
 
         Raises:
             ProgramError: The program cannot be tuned. It is a TypeError.
@@ -227,10 +234,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     )
                     result = run.search()
                 outcome = summarize(run, result, {}, time.monotonic() - start)
-        compiled = student.deepcopy()
-        if result.decision.ship:
-            tuned = result.tuned
-            compiled = program.tuned(tuned.prompt(judge.prompt), tuned.weights, tuned.threshold)
+        chosen = result.tuned if result.decision.ship else result.untuned
+        threshold = chosen.threshold if prepared.goal == "balanced" else None
+        compiled = program.tuned(chosen.prompt(judge.prompt), chosen.weights, threshold)
         compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
         return compiled
 
@@ -279,14 +285,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
-            if isinstance(lm, dspy.BaseLM):
-                model = clients[role] = DspyModel(lm)
-                settings |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
-        if "judge" in clients:
-            if settings["concurrency"] is None:
-                settings["concurrency"] = dspy.settings.num_threads
-            if self.proposer_lm is None:
-                clients["proposer"] = clients["judge"]
+            if lm is not None and not isinstance(lm, str):
+                clients[role], named = open_lm(lm)
+                settings |= {f"{prefix}{name}": value for name, value in named.items()}
+        if "judge" in clients and settings["concurrency"] is None:
+            settings["concurrency"] = dspy.settings.num_threads
+        if "judge" in clients and self.proposer_lm is None and not is_decision(settings["lm"]):
+            clients["proposer"] = clients["judge"]
+        program.check_decisions(settings["lm"])
         return clients, read_settings(settings)
 
 
@@ -303,6 +309,8 @@ class Answer:
 
     def score(self, value: Any) -> float:
         """The number for a value that the program wrote; ValueError if it is not on the scale."""
+        if by_value := probabilities(value, self.values):
+            return math.fsum(p * self.score(each) for each, p in by_value.items())
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
@@ -380,7 +388,7 @@ class Program:
         self.weights = scoring and scoring.weights
         self.text_names = tuple(self.signature.input_fields)
         outputs = self.signature.output_fields.items()
-        typed = [_answer(name, info.annotation) for name, info in outputs]
+        typed = [_answer(name, info) for name, info in outputs]
         asked = [each for each in typed if each and each.values and each.name != self.answer.name]
         # The questions, then the answer.
         self.answers = {each.name: each for each in (*asked, self.answer)}
@@ -388,6 +396,19 @@ class Program:
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
         self.choices: tuple[Field, ...] = ()
         self._inputs: dict[str, Mapping[str, Any]] = {}
+
+    def check_decisions(self, lm: str) -> None:
+        """Raise ProgramError if DSPy cannot ask a model of this name for the outputs."""
+        # A judge's own program leaves out what a decision model cannot write.
+        if any(isinstance(each, JudgeModule) for _, each in self.module.named_sub_modules()):
+            return
+        fields, decides = self.predictor.fields, is_decision(lm)
+        try:
+            state = DecisionState(self.signature, fields, system_one=decides)
+            for name, kind in state.types.items():
+                state._question(name, self.signature.output_fields[name], kind)
+        except ValueError as error:
+            raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
     def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
         """The examples as items; ValueError names the first example that lacks a field."""
@@ -501,12 +522,13 @@ class Program:
         return ItemJudgement(judgement, *tokens)
 
     def tuned(
-        self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float = 0.5
+        self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
     ) -> dspy.Module:
         """A copy of the program with the prompt's instruction and demonstrations.
 
         Its predictions have the `score` of all answers, moved by the threshold, if there are
-        `weights` or the program has some.
+        `weights` or the program has some. Otherwise its predictor decides by the threshold. None
+        leaves the program's own.
         """
         compiled = self.module.deepcopy()
         predictor = _predictor(compiled, self.path)
@@ -525,9 +547,24 @@ class Program:
             # A margin has no intercept.
             intercept = 0.0 if self.answer.values == LETTERS else weights.intercept
             scoring.weights = replace(weights, intercept=intercept)
+        if threshold is None:
+            return compiled
         if scoring:
             scoring.threshold = threshold
+        elif learned := self._decided_at(threshold):
+            name = self.answer.name
+            predictor.fields[name] = predictor.fields.get(name, {}) | learned
         return compiled
+
+    def _decided_at(self, threshold: float) -> dict[str, Any]:
+        """The predictor's settings of a decision that turns at the threshold; {} for others."""
+        info = self.signature.output_fields[self.answer.name]
+        kind = decision_type(info)
+        if kind is not info.annotation or not self.answer.is_choice:  # it has no probabilities
+            return {}
+        first, second = map(str, self.answer.values)
+        weights = {first: 1 - threshold, second: threshold}
+        return {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
         """A demonstration of the search in the program's own types."""
@@ -542,12 +579,13 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
     outputs = signature.output_fields
     if output is not None and output not in outputs:
         raise ProgramError(f"{program} has no output {output!r}; it has {', '.join(outputs)}")
-    kinds = {name: info.annotation for name, info in outputs.items() if output in (None, name)}
-    answers = [answer for name, kind in kinds.items() if (answer := _answer(name, kind))]
+    outputs = {name: info for name, info in outputs.items() if output in (None, name)}
+    answers = [answer for name, info in outputs.items() if (answer := _answer(name, info))]
     if len(answers) == 1:
         return answers[0]
     signature_text = ", ".join(
-        f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in kinds.items()
+        f"{name}: {getattr(info.annotation, '__name__', info.annotation)}"
+        for name, info in outputs.items()
     )
     if answers:
         raise ProgramError(
@@ -555,20 +593,31 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
             f"that people gave, as in RankOptimizer(output={answers[-1].name!r})"
         )
     raise ProgramError(
-        f"{program} writes no rating and no choice ({signature_text}): type its output, as in "
-        f"'... -> {list(kinds)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
+        f"{program} writes no rating and no choice ({signature_text}): type its output, as in '... "
+        f"-> {list(outputs)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
     )
 
 
-def _answer(name: str, annotation: Any) -> Answer | None:
-    if annotation is bool:
-        return Answer(name=name, values=(True, False), is_choice=True)
-    if annotation in (int, float):
+def _answer(name: str, info: Any) -> Answer | None:
+    if info.annotation in (int, float):
         return Answer(name=name)
-    values = get_args(annotation) if get_origin(annotation) is Literal else ()
+    kind = decision_type(info)  # as which DSPy reads a bool or a Literal, too
+    if kind is None or issubclass(kind, Score):
+        return Answer(name=name, values=_levels(kind.criteria())) if kind else None
+    if issubclass(kind, Noul):
+        return Answer(name=name, values=(True, False), is_choice=True)
+    values = get_args(kind.model_fields["value"].annotation)
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
         return Answer(name=name, values=tuple(sorted(values, key=int)))
     return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
+
+
+def _levels(criteria: Sequence[Any]) -> tuple[int, ...]:
+    """The ratings by which all levels begin ("1: poor"), if they ascend; else their places."""
+    matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
+    ratings = [int(match[0]) for match in matches if match]
+    ascend = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
+    return tuple(ratings if ascend else range(len(criteria)))
 
 
 def slug(name: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from judges.client import Model
-from judges.client.dspy import DspyModel, configured_lm
+from judges.client import Model, open_lm
+from judges.client.dspy import configured_lm
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
@@ -140,9 +140,9 @@ def tune(
     opened: dict[str, Model] = {}
     configured = configured_lm()
     if configured is not None and lm is None and api_base is None:
-        model = DspyModel(configured)
-        opened[model.name] = model
-        given |= {"lm": model.name, "api_base": model.api_base}
+        model, named = open_lm(configured)
+        opened[named["lm"]] = model
+        given |= named
     folder, result = tune_in_folder(
         read_settings(given | ({"data": data} if rows is None else {})),
         out,

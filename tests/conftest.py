@@ -12,7 +12,7 @@ TESTS = Path(__file__).parent
 # The starter set's generator is a script of the repository, and no part of what is installed.
 sys.path.insert(0, str(TESTS / "support"))
 
-pytest_plugins = ["openai_server", "table_folder"]
+pytest_plugins = ["openai_server", "decision_server", "table_folder"]
 
 # The same examples at every run, so that a change alone can turn the suite red;
 # HYPOTHESIS_PROFILE=random looks further.

@@ -217,10 +217,10 @@ def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
             )
         return judge.with_model(args.lm, args.api_base)
     result = judge.with_model(args.lm, args.api_base)
-    if plan is not None and is_decision(result.lm):
+    if is_decision(result.lm) and (plan is not None or args.reasoning not in (None, "none")):
         raise UsageError(
-            f"--plan, --samples and --temperature are not for {result.lm}: a decision model gives "
-            "probabilities, and nothing is drawn"
+            "--plan, --samples, --temperature and --reasoning are not for "
+            f"{result.lm}: a decision model gives probabilities, and writes no text"
         )
     frozen_plan = judge.plan
     result = result.with_plan(plan or result.plan)

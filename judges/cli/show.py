@@ -147,10 +147,7 @@ def export(args: argparse.Namespace) -> int:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
     if is_decision(judge.lm):
-        raise UsageError(
-            f"{args.judge} asks {judge.lm}, a decision model: `dspy-judges show {args.judge}` "
-            "prints its state and its questions; name a chat model with --lm"
-        )
+        raise UsageError(f"{judge.lm} reads no chat request: name a chat model by --lm")
     messages, plan = judge.template(), judge.resolved_plan()
     *others, last = (message["content"] for message in messages)
     if any("{{" in text for text in (*others, SLOT.sub("", last))):

@@ -14,7 +14,6 @@ A question whose answer cannot be used has the reason, a text, in place of the p
 
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -32,11 +31,13 @@ from judges.client.openai import (
     read_usage,
     retry_after_of,
 )
+from judges.judgement import quote
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
     SYSTEM_ONE,
     Completion,
+    FatalModelError,
     Message,
     Reply,
     Sampling,
@@ -64,22 +65,20 @@ class DecisionModel(EndpointModel):
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
-        head = _constant_part(messages[0]["content"])
-        state = {**head["state"], "inputs": json.loads(messages[-1]["content"])}
-        questions = head["questions"]
-        body: dict[str, Any] = {"model": self.name}
-        if self.form == DECISIONS:
-            part = {"type": "input_json", "data": state}
-            body["input"] = [{"role": "user", "content": [part]}]
-            body["questions"] = [_openai_question(name, each) for name, each in questions.items()]
-        else:
-            body |= {"state": state, "questions": questions}
+        try:
+            questions, before, after = _frame(self.name, self.form, messages[0]["content"])
+            data = f"{before}{messages[-1]['content']}{after}".encode()
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            raise FatalModelError(
+                f"{self.name}: a decision model answers a judge's questions, and these messages "
+                "are not of that form; name a chat model"
+            ) from None
         url = self._url
-        status, headers, answer = await self._post(msgspec.json.encode(body))
+        status, headers, answer = await self._post(data)
         if 200 <= status < 300:
             return self._read(answer, questions, messages)
-        if status == 404 and self.form == SYSTEM_ONE and url.endswith(SYSTEM_ONE):
-            # Some servers answer the same form at this path.
+        is_moved = status == 404 and url.endswith(f"/{SYSTEM_ONE}") and b"model" not in answer
+        if is_moved:  # some servers answer the same form at another path
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
@@ -102,7 +101,7 @@ class DecisionModel(EndpointModel):
         if isinstance(counts, dict):
             # Chats have other names for the same counts.
             pairs = (("prompt", "input"), ("completion", "output"))
-            counts = {f"{chat}_tokens": counts.get(f"{own}_tokens") for chat, own in pairs} | {
+            counts = {f"{chat}_tokens": counts.get(f"{own}_tokens") or 0 for chat, own in pairs} | {
                 "prompt_tokens_details": counts.get("input_tokens_details")
             }
         usage = read_usage(counts, messages, (), NOTHING_WRITTEN)
@@ -111,16 +110,30 @@ class DecisionModel(EndpointModel):
 
 
 @lru_cache(maxsize=16)
-def _constant_part(content: str) -> dict[str, Any]:
-    """The system message's object; cached, since demonstrations may be whole documents."""
-    part: dict[str, Any] = json.loads(content)
-    return part
+def _frame(name: str, form: str, content: str) -> tuple[dict[str, Question], str, str]:
+    """The questions, and a request's JSON before and after its texts.
+
+    It is made once for all rows, since demonstrations may be whole documents.
+    """
+    part = json.loads(content)
+    questions: dict[str, Question] = part["questions"]
+    state = {**part["state"], "inputs": None}
+    body: dict[str, Any] = {"model": name, "state": state, "questions": questions}
+    if form == DECISIONS:
+        data = {"type": "input_json", "data": body.pop("state")}
+        body["input"] = [{"role": "user", "content": [data]}]
+        body["questions"] = [_openai_question(*each) for each in questions.items()]
+    # Within a text its quotes would be escaped.
+    before, _, after = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
+    return questions, f'{before}"inputs": ', after
 
 
 def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
-    """OpenAI's answers by the name of their question; none for a name that occurs twice."""
-    names = Counter(answer["name"] for answer in answers)
-    return {answer["name"]: answer for answer in answers if names[answer["name"]] == 1}
+    """OpenAI's answers by the name of their question; all of them for a name that occurs twice."""
+    named: dict[str, list[Any]] = {}
+    for answer in answers:
+        named.setdefault(answer["name"], []).append(answer)
+    return {name: each[0] if len(each) == 1 else each for name, each in named.items()}
 
 
 def _openai_question(name: str, question: Question) -> dict[str, Any]:
@@ -171,11 +184,14 @@ class _Answer(Struct):
 
 def _reply(answers: Mapping[str, Any], questions: Mapping[str, Question]) -> Reply:
     """The reply with the checked answers; a refusal where a question was not answered."""
-    types = {n: each.get("type") if isinstance(each, dict) else each for n, each in answers.items()}
-    if refused := [name for name, kind in types.items() if kind in (None, REFUSAL)]:
+    if refused := [name for name, each in answers.items() if _is_refusal(each)]:
         return Reply(text=f"no answer to {', '.join(refused)}", finish_reason=REFUSAL)
     checked = {name: _probabilities(questions[name], each) for name, each in answers.items()}
-    return Reply(text=json.dumps(checked))
+    return Reply(text=msgspec.json.encode(checked).decode())
+
+
+def _is_refusal(answer: object) -> bool:
+    return answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL)
 
 
 def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
@@ -184,22 +200,22 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
     try:
         read = msgspec.convert(answer, _Answer)
     except msgspec.ValidationError as error:
-        return str(error)
+        return quote(str(error))
     if read.type not in (kind, OPENAI_KINDS[kind]):
         return f"its type is {read.type!r}, not {kind!r}"
+    if kind == "noul":
+        p = read.probability if read.noul is None else read.noul
+        return "it has no probability" if p is None else {"true": p, "false": 1 - p}
     options = list(criteria) if kind == "choice" else [str(n) for n in range(len(criteria))]
     probabilities = read.probabilities
-    if kind == "noul":
-        options, p = ["true", "false"], read.probability if read.noul is None else read.noul
-        probabilities = {} if p is None else {"true": p, "false": 1 - p}
-    elif isinstance(probabilities, list):
-        labels = [_level(level)[0] for level in criteria] if kind == "score" else []
-        by_place = {str(place): label for place, label in enumerate(labels)}
-        if labels and any(by_place.get(str(o.value)) != o.label for o in probabilities):
+    if isinstance(probabilities, list):
+        labels = {str(n): _level(level)[0] for n, level in enumerate(criteria)}
+        if kind == "score" and any(labels.get(str(o.value)) != o.label for o in probabilities):
             return "its levels are not those of the question"
         probabilities = {str(each.value): each.probability for each in probabilities}
     if probabilities.keys() != set(options):
-        return f"its options are not {', '.join(options)}"
+        given = quote(", ".join(probabilities))
+        return f"its options are {given}, not {', '.join(options)}"
     total = math.fsum(probabilities.values())
     if not abs(total - 1) <= ROUNDING:
         return f"its probabilities add up to {total:.3g}"

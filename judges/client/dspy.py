@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dspy_judges.errors import JudgesError
+from judges.client.decisions import NOTHING_WRITTEN
 from judges.client.keys import Redactor, endpoint_of, hide, secrets_among
 from judges.client.openai import Spelling, read_error, read_usage
+from judges.judgement import NoScoreError
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
@@ -34,6 +36,7 @@ from judges.protocol import (
     Sampling,
     TransientError,
     UnreachableError,
+    is_decision,
 )
 
 if TYPE_CHECKING:
@@ -238,8 +241,8 @@ def _connection_error(error: BaseException | None, message: str) -> ModelError:
 
 def as_lm(
     client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
-) -> "dspy.LM":
-    """A client as a `dspy.LM`, for DSPy's programs and optimizers.
+) -> "dspy.LM | DecisionLM":
+    """A client as a `dspy.LM`, for DSPy's programs and optimizers; of a decision model, such an LM.
 
     An error that ends the run (a wrong key, an empty budget) is kept in `lm.engine.stopped`, since
     DSPy's optimizers may mistake it for a bad prompt.
@@ -247,6 +250,8 @@ def as_lm(
     import dspy
 
     engine = ClientEngine(client, seed)
+    if is_decision(client.model.endpoint):
+        return DecisionLM(engine)
     return dspy.LM(
         # With a provider's name DSPy would apply that provider's rules to our requests.
         "judges:" + client.model.name.replace("/", ":"),
@@ -272,15 +277,15 @@ class ClientEngine:
         self._repeats: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self._keeping_error():
+        with self.keeping_error():
             return _dspy_response(request, self.client.ask(self._request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self._keeping_error():
+        with self.keeping_error():
             return _dspy_response(request, await self.client.ask_async(self._request(request)))
 
     @contextmanager
-    def _keeping_error(self) -> Iterator[None]:
+    def keeping_error(self) -> Iterator[None]:
         try:
             yield
         except JudgesError as error:
@@ -301,6 +306,69 @@ class ClientEngine:
             sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * n_repeats)
         # Every reply is accepted: DSPy's adapter parses it.
         return Request(messages, sampling, lambda reply: reply.text)
+
+
+class DecisionLM:
+    """A client of a decision model as an LM of DSPy's that is asked typed questions."""
+
+    supports_decision_requests = True
+
+    def __init__(self, engine: ClientEngine) -> None:
+        self.engine, self.model = engine, engine.client.model.name
+
+    def __call__(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> Any:
+        with self._dspy_errors():
+            return self._answers(self.engine.client.ask(self._request(state, questions)))
+
+    async def acall(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> Any:
+        with self._dspy_errors():
+            request = self._request(state, questions)
+            return self._answers(await self.engine.client.ask_async(request))
+
+    @contextmanager
+    def _dspy_errors(self) -> Iterator[None]:
+        """Raise what a `dspy.LM` raises for an engine's errors."""
+        import dspy
+
+        try:
+            with self.engine.keeping_error():
+                yield
+        except JudgesError as error:
+            raise dspy.LMUnexpectedError(str(error), model=self.model) from error
+
+    def _request(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> "Request":
+        """The request of a `DecisionModel`; a judge that asks the same makes the same one."""
+        from judges.client.client import Request
+
+        rest = {name: part for name, part in state.items() if name != "inputs"}
+        # A question is sorted as a judge has it: the type, the instructions, the criteria.
+        asked = {name: dict(sorted(each.items(), reverse=True)) for name, each in questions.items()}
+        parts = {"state": rest, "questions": asked}, state["inputs"]
+        system, user = (json.dumps(part, ensure_ascii=False) for part in parts)
+        messages = Message(role="system", content=system), Message(role="user", content=user)
+        return Request(messages, NOTHING_WRITTEN, partial(_read_decisions, questions))
+
+    def _answers(self, response: "Response") -> object:
+        import dspy
+
+        if response.error is not None:
+            raise dspy.LMServerError(response.error, model=self.model)
+        if tracker := dspy.settings.usage_tracker:
+            tokens = {"prompt_tokens": response.tokens_in, "completion_tokens": response.tokens_out}
+            tracker.add_usage(self.model, tokens)
+        return response.values[0]
+
+
+def _read_decisions(questions: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+    """The answers in DSPy's form; NoScoreError for one that cannot be used."""
+    answers: dict[str, Any] = json.loads(reply.text)
+    for name, answer in answers.items():
+        if isinstance(answer, str):
+            raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
+        is_noul = questions[name]["type"] == "noul"
+        other = {"probabilities": answer, "confidence": max(answer.values())}
+        answers[name] = {"noul": answer["true"]} if is_noul else other
+    return answers
 
 
 def _messages(request: "lm15.Request") -> list[Message]:

@@ -32,6 +32,7 @@ from judges.client.keys import (
     Provider,
     Redactor,
     endpoint_of,
+    hide,
     holds_secret,
     read_key,
     without_secrets,
@@ -121,6 +122,26 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
             _models[arguments] = model
             at_end.add(close_models)
         return _models[arguments]
+
+
+def open_lm(lm: Any) -> tuple[Model, dict[str, Any]]:
+    """The model that an LM of DSPy's asks, and the `lm` and `api_base` that name it.
+
+    The server of a `dspy.experimental.TypeSafe` is asked without DSPy, with the LM's own key.
+    """
+    if not getattr(lm, "supports_decision_requests", False):
+        from judges.client.dspy import DspyModel
+
+        model = DspyModel(lm)
+        return model, {"lm": model.name, "api_base": model.api_base}
+    name, variable = f"{SYSTEM_ONE}/{lm.model}", "TYPESAFE_API_KEY"
+    hide([key := lm.api_key or read_key(variable)])
+    arguments = lm.base_url, variable, key
+    with _opening:
+        if (name, *arguments) not in _models:
+            _models[name, *arguments] = _endpoint_model(name, PROVIDERS[SYSTEM_ONE], *arguments)
+            at_end.add(close_models)
+        return _models[name, *arguments], {"lm": name, "api_base": lm.base_url}
 
 
 def _endpoint_model(

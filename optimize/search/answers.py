@@ -103,10 +103,16 @@ class LabelledAnswers:
             answers, human = both[:, :-1], both[:, -1]
         spread = np.sqrt((answers**2).mean(axis=0))
         used = spread > 0
-        if not used[-1] or not human.any():
+        if not used[-1]:
+            return own
+        standard, prior = answers[:, used] / spread[used], own[used]
+        if len(self.fields[-1].choices or ()) == 2 and standard[:, -1] @ human <= 0:
+            # A judge that passes nearly everything has useful answers beside a useless verdict.
+            prior = np.full(used.sum(), 1 / used.sum())
+        if standard @ prior @ human <= 0:
             return own
         weights = np.zeros(len(self.fields))
-        weights[used] = joining_weights(answers[:, used] / spread[used], human, own[used])
+        weights[used] = joining_weights(standard, human, prior)
         slopes: Vector = np.divide(weights, spread, out=np.zeros_like(weights), where=used)
         return slopes
 

@@ -60,17 +60,21 @@ def balanced_contrast(
 ) -> Contrast:
     """Judge A's balanced accuracy less judge B's, on the outputs that both judged.
 
-    A document's term is a sum over its outputs, so that swapping the judges there changes its sign.
+    A document's term is a sum over its outputs. The mean of all differences is subtracted first: it
+    has no part in the value, but adds to the spread of the terms if documents differ in their share
+    of passes. With fewer than ten outputs of a class it is not, so that the test stays exact.
     There is no interval if a class has fewer than ten outputs, or fewer than six documents differ.
     """
     a, b, labels = (np.asarray(side, dtype=float) for side in (passes_a, passes_b, human))
     both = ~np.isnan(a) & ~np.isnan(b)
     names, codes = np.unique(np.asarray(document)[both], return_inverse=True)
-    added = (a - b)[both] * _worth(labels[both])
+    differences, labels = (a - b)[both], labels[both]
+    few_outputs = _fewest(labels) < FEWEST_FOR_INTERVAL
+    shift = 0.0 if few_outputs else differences.mean()
+    added = (differences - shift) * _worth(labels)
     terms: Vector = names.size * np.bincount(codes, added, names.size).astype(float)
     contrast = mean_of_differences(terms, tuple(str(name) for name in names))
-    few = np.count_nonzero(terms) < FEWEST_DIFFERENT
-    few |= _fewest(labels[both]) < FEWEST_FOR_INTERVAL
+    few = few_outputs or np.unique(codes[differences != 0]).size < FEWEST_DIFFERENT
     return replace(contrast, interval=None) if few else contrast
 
 

@@ -75,6 +75,27 @@ def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges() -> 
     assert balanced_contrast(a, b, few, document).interval is None
 
 
+def test_a_judge_that_is_stricter_with_passes_and_fails_alike_differs_by_nothing_anywhere() -> None:
+    """Five documents of passes, five of fails: half of each are failed, and before none was."""
+    human, document = np.repeat([1.0, 0.0], 20), np.repeat(np.arange(10), 4)
+    strict = np.tile([1.0, 0.0], 20)
+    contrast = balanced_contrast(strict, np.ones(40), human, document)
+    assert contrast.terms == pytest.approx(np.zeros(10))
+    assert contrast.interval is None  # all terms are equal
+
+
+def test_with_few_fails_swapping_the_judges_on_a_document_swaps_their_verdicts() -> None:
+    rng = stream(0, "few")
+    human, document = np.where(np.arange(80) < 9, 0.0, 1.0), np.repeat(np.arange(20), 4)
+    a, b = (rng.integers(0, 2, 80).astype(float) for _ in range(2))
+    signs = np.where(np.arange(20) < 4, -1.0, 1.0)
+    kept = np.repeat(signs, 4) > 0
+    sides = np.where(kept, a, b), np.where(kept, b, a)
+    after = balanced_accuracy(sides[0], human) - balanced_accuracy(sides[1], human)
+    swapped = balanced_contrast(a, b, human, document).swapped(signs[None])
+    assert swapped == pytest.approx([after])
+
+
 def two_valued(items: Items) -> Items:
     """The outputs that people rate above 3 pass."""
     return Items(tuple(replace(item, human=float(item.human > 3)) for item in items.items))

@@ -144,6 +144,19 @@ def test_where_nothing_is_known_the_own_rating_counts_alone() -> None:
     assert np.isnan(failed.joined(failed.weights())).all()
 
 
+def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count() -> None:
+    human = np.tile([1.0, 0.0], 60)
+    useful = np.where(np.arange(120) % 5 == 0, 1 - human, human)
+    against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
+    columns, documents = {"useful": useful, "own": against}, np.repeat(np.arange(30), 4)
+    answers = labelled(columns, human, documents, ("yes", "no"))
+    assert [field.name for field in answers.useful()] == ["useful"]
+    shares = answers.weights().shares(answers.fields)
+    assert shares["useful"] > 0.8
+    # If the answers go against labels all together, the verdict counts alone.
+    assert labelled(columns, 1 - useful, documents, ("yes", "no")).weights().slopes == {"own": 1.0}
+
+
 def test_a_documents_own_labels_have_no_part_in_its_scores() -> None:
     items = world(20)
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))

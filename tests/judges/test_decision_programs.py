@@ -1,0 +1,239 @@
+"""Judges in DSPy with LMs that are asked typed questions, and decision models as DSPy's LMs."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from behaving_model import Model
+from deciding_lm import DecidingLM
+from decision_server import DecisionServer
+from dspy.teleprompt import BootstrapFewShot
+from dspy_engine import Engine, lm_of
+
+import judges
+from judges.catalog import RELEVANCE, TLDR_CONCISE
+from judges.client.budget import Budget, BudgetSpentError
+from judges.client.client import Client
+from judges.client.dspy import as_lm
+from judges.client.store import Store
+from judges.decisions import decision_template, fill_decision
+from judges.dimension import Dimension
+from judges.judge import Judge
+from judges.questions import AnswerWeights, Question
+
+KEY = "ts-Zq81LmXv47TbRw93KdPc"
+TEXTS = {"document": "It was [[ ## rating ## ]] closed.", "summary": "It is closed\u2028on Monday."}
+QUESTIONS = [
+    Question(name="names_day", text="does the summary say <|when|>"),
+    Question(name="tone", text="how sober it is", answers=(1, 2, 3), anchors={1: "shrill"}),
+]
+WEIGHTS = AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "names_day": 1.0, "tone": 0.3})
+JUDGE = replace(Judge.of(RELEVANCE, questions=QUESTIONS), weights=WEIGHTS)
+POLITE = Dimension(
+    name="polite",
+    definition="whether the answer is polite",
+    inputs={"answer": "the answer"},
+    anchors={0: "it is rude", 1: "it is polite"},
+    instruction="Decide whether the answer is polite.",
+    words=("pass", "fail"),
+)
+PROBABILITIES: Mapping[str, Sequence[float]] = {
+    "names_day": [0.7, 0.3],
+    "tone": [0.5, 0.5, 0.0],
+    "rating": [0.0, 0.1, 0.2, 0.3, 0.4],
+    "verdict": [0.6, 0.4],
+    "preferred": [0.3, 0.7],
+}
+
+
+def certain(state: Any, name: str, options: Sequence[str]) -> Sequence[float]:
+    return PROBABILITIES[name]
+
+
+def ask(program: dspy.Module, lm: Any, **texts: str) -> dspy.Prediction:
+    with dspy.context(lm=lm):
+        return program(**(texts or TEXTS))
+
+
+@pytest.mark.parametrize("judge", [JUDGE, Judge.of(POLITE), Judge.of(TLDR_CONCISE)])
+def test_a_program_asks_what_its_judge_asks_a_decision_model(judge: Judge) -> None:
+    texts = dict.fromkeys(judge.texts, TEXTS["document"])
+    answers = {field.name: field.choices[0] for field in judge.prompt.choices}
+    free = {field.name: "Why." for field in judge.prompt.outputs if not field.choices}
+    judge = replace(judge, prompt=replace(judge.prompt, demos=({**texts, **free, **answers},)))
+    lm = DecidingLM(certain)
+    program = judge.program()
+    prediction = ask(program, lm, **texts)
+    with dspy.context(lm=lm):
+        again = asyncio.run(program.acall(**texts))
+    assert again.toDict() == prediction.toDict()
+    system, user = fill_decision(decision_template(judge.prompt), texts)
+    head, inputs = json.loads(system["content"]), json.loads(user["content"])
+    assert lm.asked == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
+
+
+def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations() -> None:
+    prediction = ask(JUDGE.program(), DecidingLM(certain))
+    score = 0.5 + 0.5 * 4 + 0.7 + 0.3 * 1.5
+    assert prediction.toDict() == {
+        "names_day": "yes",
+        "tone": 1,
+        "rating": 5,
+        "score": pytest.approx(score),
+    }
+    assert ask(replace(JUDGE, weights=None).program(), DecidingLM(certain)).score == 4.0
+    pair = ask(
+        Judge.of(TLDR_CONCISE).program(),
+        DecidingLM(certain),
+        **dict.fromkeys(Judge.of(TLDR_CONCISE).texts, "A text."),
+    )
+    assert (pair.preferred, pair.score) == ("B", pytest.approx(-0.4))
+
+
+def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path: Path) -> None:
+    judge = replace(Judge.of(POLITE), threshold=0.8)
+    prediction = ask(judge.program(), DecidingLM(certain), answer="Sure.")
+    assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
+    judge.program().save(tmp_path / "state.json")
+    loaded = Judge.of(POLITE).program()
+    loaded.load(tmp_path / "state.json")
+    assert Judge.from_program(loaded, POLITE).threshold == 0.8
+    # As it was saved before a verdict's threshold was kept.
+    state = json.loads((tmp_path / "state.json").read_text())
+    del state["scoring"]
+    program = judge.program()
+    program.load_state(state)
+    assert Judge.from_program(program, POLITE).threshold == 0.8
+
+
+def test_the_lm_in_use_decides_in_which_form_a_program_asks() -> None:
+    program, deciding = Judge.of(RELEVANCE).program(), DecidingLM(certain)
+    chat = Engine(lambda _: "2")
+    assert ask(program, lm_of(chat)).rating == 2
+    program.set_lm(deciding)
+    assert ask(program, lm_of(chat)).score == 4.0
+    assert program(**TEXTS, lm=lm_of(chat)).rating == 2
+    program.set_lm(lm_of(chat))
+    assert ask(program, deciding).rating == 2
+    assert program(**TEXTS, lm=deciding).score == 4.0
+    assert (len(chat.requests), len(deciding.asked)) == (3, 2)
+    with pytest.raises(ValueError, match="the judge reads summary, which is missing"):
+        program(document="A text.", lm=deciding)
+
+
+def test_bootstrapped_demonstrations_show_the_likeliest_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainset = [dspy.Example(**TEXTS, rating=4).with_inputs("document", "summary")]
+    optimizer = BootstrapFewShot(metric=lambda example, prediction, trace: True)
+    lm = DecidingLM(certain)
+    with dspy.context(lm=lm):
+        tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
+    capsys.readouterr()
+    tuned.save(tmp_path / "state.json")
+    loaded = JUDGE.program()
+    loaded.load(tmp_path / "state.json")
+    for program in (tuned, loaded):
+        ask(program, lm)
+        (demo,) = lm.asked[-1][0]["demos"]
+        assert {name: demo[name] for name in ("names_day", "tone", "rating")} == {
+            "names_day": "yes",
+            "tone": 1,
+            "rating": 5,
+        }
+        assert Judge.from_program(program, RELEVANCE).prompt.demos[0]["tone"] == 1
+
+
+def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(
+    decision_server: DecisionServer,
+) -> None:
+    decision_server.opinion = certain
+    for form in ("systemone", "decisions"):
+        judge, server = JUDGE.with_model(f"{form}/jev"), decision_server
+        program = judge.program()
+        assert judge(**TEXTS).score == program(**TEXTS).score
+        assert asyncio.run(program.acall(**TEXTS)).score == program(**TEXTS).score
+        assert len({seen.asked for seen in server.log}) == 1
+        server.log.clear()
+
+
+def decision_client(behave: Any, **options: Any) -> tuple[Model, Client]:
+    model = Model(behave, native_n=False, endpoint="systemone http://test")
+    return model, Client(model, account=Budget(**options).account())
+
+
+def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries(
+    tmp_path: Path,
+) -> None:
+    good = {"true": 0.7, "false": 0.3}
+
+    def behave(prompt: str, sampling: Any, before: int) -> str:
+        return json.dumps({"polite": good if before else "its probabilities add up to 2"})
+
+    with closing(Store(tmp_path / "store")) as store:
+        model, client = decision_client(behave, store=store)
+        program = dspy.Predict(
+            dspy.Signature("text -> polite: bool").with_updated_fields("polite", desc="?")
+        )
+        with dspy.context(lm=as_lm(client)), dspy.track_usage() as usage:
+            assert program(text="A text.").polite is True
+            assert asyncio.run(program.acall(text="A text.")).polite is True
+        assert model.calls == 2
+        (sampling, _) = model.samplings
+        assert (sampling.temperature, sampling.max_tokens) == (None, 0)
+    # Two requests for the first, and the same for the second, which the store answers.
+    assert usage.get_total_tokens()["m"]["prompt_tokens"] == 2 * (10 + 10)
+
+
+def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors() -> None:
+    question = {"polite": {"type": "noul", "instructions": "is it polite"}}
+    request = {"state": {"inputs": {"text": "A text."}}, "questions": question}
+    bad = decision_client(lambda *_: json.dumps({"polite": "its type is 'box'"}))[1]
+    with pytest.raises(dspy.LMServerError, match="the answer to 'polite' cannot be used: its type"):
+        as_lm(bad)(**request)
+    lm = as_lm(decision_client(lambda *_: "{}", max_calls=1)[1])
+    lm(**request | {"questions": {}})
+    with pytest.raises(dspy.LMUnexpectedError, match="budget of 1 calls"):
+        asyncio.run(lm.acall(**request))
+    assert isinstance(lm.engine.stopped, BudgetSpentError)
+
+
+def test_a_judge_without_a_model_asks_the_server_of_the_configured_lm(
+    decision_server: DecisionServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decision_server.opinion, decision_server.key = certain, KEY
+    judge, base = judges.load("relevance"), decision_server.url.removesuffix("/v1")
+    store = tmp_path / "replies.sqlite"
+    with dspy.context(lm=DecidingLM(base_url=base, api_key=KEY)):
+        assert judge(**TEXTS).score == 4.0
+        (one,) = judge.judge_all([TEXTS], store=store)
+    assert one.distribution == {1: 0.0, 2: 0.1, 3: 0.2, 4: 0.3, 5: 0.4}
+    assert KEY.encode() not in store.read_bytes()
+    monkeypatch.setenv("TYPESAFE_API_KEY", KEY)
+    with dspy.context(lm=DecidingLM(base_url=base)):
+        assert judge(**TEXTS).score == 4.0
+    wrong = f"{KEY}-that-is-wrong"
+    with (
+        dspy.context(lm=DecidingLM(base_url=base, api_key=wrong)),
+        pytest.raises(judges.JudgesError, match="TYPESAFE_API_KEY") as caught,
+    ):
+        judge(**TEXTS)
+    assert wrong not in str(caught.value)
+
+
+@pytest.mark.skipif(find_spec("typesafe_sdk") is None, reason="typesafe-sdk is not installed")
+def test_a_judge_and_its_program_agree_under_typesafe(decision_server: DecisionServer) -> None:
+    decision_server.opinion, decision_server.key = certain, KEY
+    base = decision_server.url.removesuffix("/v1")
+    lm = dspy.experimental.TypeSafe("jev", base_url=base, api_key=KEY, cache=False)
+    with dspy.context(lm=lm):
+        assert JUDGE(**TEXTS).score == JUDGE.program()(**TEXTS).score
+    first, second = (seen.body for seen in decision_server.log)
+    assert first == second
