@@ -43,6 +43,8 @@ def verification_lines(
     # What does not hold is printed as an error.
     holds = gate_lines(result) if gate and gate.passed else []
     lines, last_lines = wrapped(*verification_answer(result)), wrapped(*holds, last)
+    if len(lines) + len(last_lines) > MOST_LINES:
+        lines = wrapped(*verification_answer(result, most_annotators=0))
     if two:
         # As many of either kind as the screen has lines for; the report has all.
         n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
@@ -66,8 +68,11 @@ def gate_lines(result: Verification) -> list[str]:
     return [f"Gate: {'; '.join(parts)}"] if parts else []
 
 
-def verification_answer(result: Verification) -> list[str]:
-    """What was measured, the figure and what it means, and the judge among the annotators."""
+def verification_answer(result: Verification, most_annotators: int = MOST_ANNOTATORS) -> list[str]:
+    """What was measured, the figure and what it means, and the judge among the annotators.
+
+    Where there are more than `most_annotators`, they share a line.
+    """
     data, card, unit = result.data, result.card, result.card.unit
     failed = f", {card.rho.n_failed:,} failed" if card.rho.n_failed else ""
     of = f"{result.dimension} by " if card.two_values else ""
@@ -88,10 +93,29 @@ def verification_answer(result: Verification) -> list[str]:
     if card.two_values:
         # The annotators come first: their agreement is what a judge can be held to.
         lines += _people_lines(card.people, binary=True)
-        return [*lines, *two_value_sentences(card.two_values)]
+        return [*lines, *two_value_sentences(card.two_values), *_association_lines(result)]
     lines += [f"{result.dimension} {_headline(result)}", _in_plain_words(result)]
     lines += [sentence for _, sentence in scale_warning(card)]
-    return [*lines, *_people_lines(card.people)]
+    lines += _association_lines(result)
+    return [*lines, *_people_lines(card.people, most_annotators=most_annotators)]
+
+
+def _association_lines(result: Verification) -> list[str]:
+    """What else explains the scores, where that is clear; of several samples their agreement."""
+    lines, length, position = [], result.associations.length, result.associations.position
+    if length and length.is_clear:
+        judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
+        lines.append(
+            f"Its scores follow length more than people's do: rho {judge}, people's {people}."
+        )
+    if position and position.is_clear:
+        place = "first" if position.value > 0 else "second"
+        share = share_text((1 + abs(position.value)) / 2)
+        lines.append(f"It prefers the output shown {place} in {share} of cases (a coin 50%).")
+    if result.associations.repeats is not None:
+        share = share_text(result.associations.repeats)
+        lines.append(f"Asked twice, it gives the same verdict in {share} of cases.")
+    return lines
 
 
 def _on_met_lines(result: Verification) -> list[str]:
@@ -145,13 +169,17 @@ def _in_plain_words(result: Verification) -> str:
 
 
 def _people_lines(
-    people: PeopleFigures | None, everything: bool = False, *, binary: bool = False
+    people: PeopleFigures | None,
+    everything: bool = False,
+    *,
+    binary: bool = False,
+    most_annotators: int = MOST_ANNOTATORS,
 ) -> list[str]:
     """The judge beside each annotator, they beside each other, and the judge as one of them."""
     if not people:
         return []
     groups = [
-        ("judge and annotators", people.with_judge, MOST_ANNOTATORS),
+        ("judge and annotators", people.with_judge, most_annotators),
         ("annotators", people.among_annotators, MOST_PAIRS),
     ]
     lines = []
