@@ -347,9 +347,9 @@ def main() -> None:
     if flags.only in (None, "systems"):
         for name, cuts in {"1 to 5": EVEN, "mostly 5": MOSTLY_5, "90 % pass": MOST}.items():
             for outputs in (1, 3):
-                title = f"{name}, {outputs} outputs by each system; 20, 40, 100 of 120 labelled"
+                title = f"{name}, {outputs} outputs by each system; 30, 60, 100 of 120 labelled"
                 of = partial(of_systems, cuts, outputs)
-                print_table(title, simulations, of, (20, 40, 100), 100_000)
+                print_table(title, simulations, of, (30, 60, 100), 100_000)
         if SHARED.is_dir():
             print("told apart: paired, two intervals, labels alone, all together, given; coverage")
             print_told_apart(simulations // 10)

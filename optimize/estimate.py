@@ -83,7 +83,7 @@ class EstimateResult:
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: each and _estimate_json(each) for name, each in self.systems.items()},
             "differences": [
-                {**fields_json(each, "estimate", digits=None), **_figures_json(each.estimate)}
+                {**fields_json(each, "estimate", digits=None), **_estimate_json(each.estimate)}
                 for each in self.differences
             ],
         }
@@ -198,14 +198,11 @@ def _half_width(estimate: Estimate) -> tuple[float | None, int | None]:
     return target, None if needed is None else max(needed - estimate.n_labels, 0)
 
 
-def _figures_json(estimate: Estimate) -> dict[str, Any]:
-    return fields_json(estimate, "label_sd", "agreement", digits=None)
-
-
 def _estimate_json(estimate: Estimate) -> dict[str, Any]:
     """What --json prints of an estimate, in all digits."""
     target, more = _half_width(estimate)
-    return {**_figures_json(estimate), "target_width": target, "more_labels_needed": more}
+    cells = fields_json(estimate, "label_sd", "agreement", digits=None)
+    return {**cells, "target_width": target, "more_labels_needed": more}
 
 
 def lines(result: EstimateResult) -> list[str]:
@@ -231,19 +228,18 @@ def lines(result: EstimateResult) -> list[str]:
         text_lines.append(f"  {half}")
     of_given = IntervalEstimate(overall.value, overall.given_interval)
     text_lines.append(f"  of these {n_given:,} outputs themselves {figure_text(of_given)}")
-    best = {each.less: each for each in reversed(result.differences)}
+    gaps = result.differences
+    beside_best = {each.less: each for each in gaps if each.system == gaps[0].system}
     for name, each in result.systems.items():
         figure = "too few labels (two documents or more are needed)"
         if each is not None:
             figure = f"{figure_text(each)} n={each.n_labels} labels"
-        if gap := best.get(name):
+        if gap := beside_best.get(name):
             apart = IntervalEstimate(gap.estimate.value, gap.together_interval)
             figure += f"; {gap.system} less {name} {figure_text(apart, signed=True)}"
         text_lines.append(f"{name}: {figure}")
-    if best:
-        text_lines.append(
-            "Differences are over documents that both answered; their intervals hold together."
-        )
+    if gaps:
+        text_lines.append("Differences are on shared documents, and their intervals hold together.")
     return text_lines
 
 

@@ -1,8 +1,4 @@
-"""What else explains a judge's scores: an output's length, its place in a pair, and chance.
-
-An association is not a bias by itself, because a longer output may be a better one. So the judge's
-stands beside that of people's labels.
-"""
+"""What else explains a judge's scores: an output's length, its place in a pair, and chance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +12,16 @@ from judges.winrate import text_length, win_rate
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import Level, contrast_judges, correlation
-from optimize.statistics.intervals import Interval, Vector
+from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
 
 # The first screen names an association from this size on, if its interval excludes 0, too.
 LEAST_ASSOCIATION = 0.1
 
 
-def is_clear(size: float, interval: Interval | None) -> bool:
-    """Whether the first screen names it: large enough, and more than chance."""
-    return abs(size) >= LEAST_ASSOCIATION and interval is not None and 0 not in interval
+def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
+    """Whether it is clearly more than people's own; the interval is of the difference."""
+    large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
+    return large and interval is not None and 0 not in interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,84 +34,48 @@ class LengthAssociation:
     judge: float
     people: float
     interval: Interval | None
-    level: Level
-    n_documents: int
-
-    @classmethod
-    def of(cls, scored: Scored) -> "LengthAssociation | None":
-        """None where the texts are not known, or all outputs have one length."""
-        lengths = _lengths(scored)
-        if lengths.size < len(scored.items):
-            return None
-        level: Level = "dataset" if scored.level == "dataset" else "summary"
-        scores = scored.passes if scored.is_binary else scored.scores
-        human = np.where(np.isnan(scores), np.nan, scored.human)
-        gap = contrast_judges(scores, human, lengths, scored.documents, level=level)
-        judge, people = (
-            correlation(level, side, lengths, scored.documents).value for side in (scores, human)
-        )
-        if np.isnan(judge):
-            return None
-        n = len(gap.documents)
-        return cls(judge=judge, people=people, interval=gap.interval, level=level, n_documents=n)
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the judge clearly follows length more closely than people, in any direction."""
-        more = abs(self.judge) > abs(self.people)
-        return more and is_clear(self.judge - self.people, self.interval)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PositionBias:
-    """The share of choices for the output shown first, less that for the one shown second."""
-
-    value: float
-    interval: Interval | None
-
-    @property
-    def is_clear(self) -> bool:
-        return is_clear(self.value, self.interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Associations:
     """What else explains the scores; None where it does not apply, or is not known.
 
-    `repeats` is how often two samples for one row give the same verdict, where a judge of pass and
-    fail takes several.
+    `position` is the share of choices for the output shown first, less that for the second.
+    `repeats` is how often two samples for one row give the same verdict of pass or fail.
     """
 
     length: LengthAssociation | None
-    position: PositionBias | None
+    position: IntervalEstimate | None
     repeats: float | None
 
     @classmethod
     def of(cls, scored: Scored) -> "Associations":
-        return cls(
-            length=LengthAssociation.of(scored),
-            position=_position(scored) if scored.is_pairs else None,
-            repeats=_repeats(scored.judgements) if scored.is_binary else None,
-        )
+        position, repeats = None, None
+        if scored.is_pairs:
+            verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
+            rate = win_rate(verdicts, documents=scored.documents)
+            ends = Interval(rate.position_bias_low, rate.position_bias_high)
+            position = IntervalEstimate(rate.position_bias, ends)
+        elif scored.is_binary:
+            repeats = _repeats(scored.judgements)
+        return cls(length=_with_length(scored), position=position, repeats=repeats)
 
 
-def _lengths(scored: Scored) -> Vector:
-    """The length of each output that is judged, as far as its text is known."""
-    lengths: list[int] = []
+def _with_length(scored: Scored) -> LengthAssociation | None:
+    lengths: list[float] = []
     for row, label in enumerate(scored.labelled):
         if isinstance(label, LabelledPair):
             lengths.append(text_length(label.response_a) - text_length(label.response_b))
         elif name := output_name([*(texts := scored.texts(row))]):
             lengths.append(text_length(texts[name]))
-    return np.array(lengths, float)
-
-
-def _position(scored: Scored) -> PositionBias:
-    verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
-    rate = win_rate(verdicts, documents=scored.documents)
-    interval = Interval(rate.position_bias_low, rate.position_bias_high)
-    known = None if np.isnan(interval.low) else interval
-    return PositionBias(value=rate.position_bias, interval=known)
+    if len(lengths) < len(scored.items):
+        return None
+    level: Level = "dataset" if scored.level == "dataset" else "summary"
+    scores = scored.passes if scored.is_binary else scored.scores
+    human: Vector = np.where(np.isnan(scores), np.nan, scored.human)
+    gap = contrast_judges(scores, human, lengths, scored.documents, level=level)
+    rhos = [correlation(level, side, lengths, scored.documents) for side in (scores, human)]
+    return LengthAssociation(judge=rhos[0].value, people=rhos[1].value, interval=gap.interval)
 
 
 def _repeats(judgements: Sequence[AnyJudgement]) -> float | None:

@@ -14,8 +14,8 @@ is right do not show that it never errs. So the interval adds three documents, a
 each end of the labels' scale with the judge's lowest and with its highest score, as Agresti and Min
 (2005) add to the four cells of paired shares.
 
-The mean is of outputs like these, or of the given ones themselves. Of these, only the outputs
-without a label are uncertain, so the second interval has a finite population correction.
+Of the given outputs themselves, only those without a label are uncertain. The interval of their
+mean has a finite population correction; the other interval is for the mean of outputs like these.
 
 The code is our own, because ppi-python takes outputs as independent, and here they share documents.
 The tests compare both on independent outputs.
@@ -23,14 +23,15 @@ The tests compare both on independent outputs.
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import (
+    FEW_DOCUMENTS,
     Interval,
     IntervalEstimate,
     Matrix,
@@ -47,8 +48,7 @@ ADDED = 3.0
 class Estimate:
     """An estimate of the mean human rating, with its counts.
 
-    `interval` is for the mean of all outputs like these, `given_interval` for the mean of the given
-    ones: it is narrower the more of them have a label, and has no width where all have one.
+    `interval` is for the mean of outputs like these, `given_interval` for that of the given ones.
     `labels_only` is the mean of the labels; `judge_only` is the mean of the judge's scores, without
     any guarantee. `weight` is the judge's weight, in [0, 1]. `label_sd` and `agreement`, the
     correlation in [0, 1] of labels and scores that narrows the interval, are for `labels_needed`.
@@ -171,12 +171,11 @@ def mean_score(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SystemDifference:
-    """One system's mean less another's, on the documents that both answered.
+    """One system's mean less another's; a label of the `estimate` is a document's difference.
 
-    A label of the `estimate` is a document's difference. Its interval is for these two systems
-    alone, `together_interval` holds for every two systems at once.
+    The estimate's interval is for two systems alone, `together_interval` for every two at once.
     """
 
     system: str
@@ -197,56 +196,40 @@ def system_differences(
 ) -> list[SystemDifference]:
     """Estimate the difference of every two systems, where documents tell it.
 
-    The judge's difference on a document stands beside people's, so that what is hard about the
-    document, or dear to the judge, drops out. Of several outputs by one system, their mean counts.
+    The judge's difference on a document corrects people's, so that what is hard about the document,
+    or dear to the judge, drops out. The mean counts if a system has several outputs.
 
     Args:
-        names: The systems, the best first.
-        label: As for `mean_score`, and so are the other vectors.
-        score: (outputs,) the judge's scores.
-        document: (outputs,) document labels.
-        system: (outputs,) the systems' names; outputs of others are left out.
+        names: The systems; an earlier one less a later one.
+        label: As for `mean_score`, and so are the next two.
+        score: The judge's.
+        document: Their labels.
+        system: (outputs,) the systems' names.
         weight: (outputs,) the documents' weights.
         bounds: The ends of the labels' scale.
 
     Returns:
-        The differences, an earlier name less a later one; without those that fewer than two
-        documents with labels on both tell.
+        The differences for which 15 documents or more have labels of both systems.
     """
     first_rows, codes = np.unique(np.asarray(document), return_index=True, return_inverse=True)[1:]
     by_system = np.full((2, len(names), first_rows.size), np.nan)
-    labels = np.where(np.isnan(score), np.nan, label)
     for place, name in enumerate(names):
-        own = np.asarray(system) == name
-        for side, values in zip(by_system, (labels, score), strict=True):
-            rows = own & ~np.isnan(values)
+        for side, values in zip(by_system, (label, score), strict=True):
+            rows = (np.asarray(system) == name) & ~np.isnan(values + score)
             counts = np.bincount(codes[rows], minlength=first_rows.size)
             sums = np.bincount(codes[rows], values[rows], first_rows.size)
             np.divide(sums, counts, out=side[place], where=counts > 0)
-    reach, weights = bounds[1] - bounds[0], weight[first_rows]
-    found = []
+    reach, weights, found = bounds[1] - bounds[0], weight[first_rows], []
+    n_pairs = math.comb(len(names), 2)
     for a, b in combinations(range(len(names)), 2):
         human, judge = by_system[:, a] - by_system[:, b]
         both = ~np.isnan(judge)
-        with suppress(ValueError):
-            alone, together = (
-                mean_score(
-                    human[both],
-                    judge[both],
-                    weight=weights[both],
-                    bounds=(-reach, reach),
-                    n_comparisons=n_comparisons,
-                )
-                for n_comparisons in (1, math.comb(len(names), 2))
-            )
-            found.append(
-                SystemDifference(
-                    system=names[a],
-                    less=names[b],
-                    estimate=alone,
-                    together_interval=together.interval,
-                )
-            )
+        if np.isfinite(human[both]).sum() < FEW_DOCUMENTS:
+            continue
+        how: Any = {"weight": weights[both], "bounds": (-reach, reach)}
+        alone = mean_score(human[both], judge[both], **how)
+        together = mean_score(human[both], judge[both], n_comparisons=n_pairs, **how)
+        found.append(SystemDifference(names[a], names[b], alone, together.interval))
     return found
 
 

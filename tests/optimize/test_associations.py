@@ -15,7 +15,7 @@ from optimize.statistics.intervals import Vector
 from optimize.verify import command
 
 DOCUMENTS, OUTPUTS = 30, 6
-FOLLOWS = "Its scores follow length more than people's do: rho "
+FOLLOWS = "Its scores follow length more than people's: rho "
 
 
 def verified(
@@ -59,8 +59,7 @@ def test_a_judge_that_follows_length_more_than_people_do_is_said_to(
     assert length["judge"] == 1
     assert abs(length["people"]) < 0.2
     assert length["low"] < 1 - length["people"] < length["high"]
-    assert (length["level"], length["n_documents"]) == ("summary", DOCUMENTS)
-    assert f"{FOLLOWS}+1.000, people's {length['people']:+.3f}." in text
+    assert f"{FOLLOWS}+1.000, theirs {length['people']:+.3f}." in text
     shorter, text = verified(tmp_path, capsys, -LONGER, quality)
     assert shorter["length"]["judge"] == -1
     assert f"{FOLLOWS}-1.000, " in text

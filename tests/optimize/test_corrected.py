@@ -226,7 +226,7 @@ def test_what_a_document_does_to_both_systems_drops_out_of_their_difference() ->
 def test_differences_are_of_documents_that_both_answered_and_hold_together() -> None:
     rng = np.random.default_rng(7)
     document, system = np.repeat(np.arange(40), 3), np.tile(["a", "b", "c"], 40)
-    system[document >= 20] = np.where(system[document >= 20] == "c", "d", system[document >= 20])
+    system[(document >= 25) & (system == "c")] = "d"
     human, score = rng.normal(size=(2, 120))
     score[0] = math.nan
     found = system_differences(
@@ -236,10 +236,22 @@ def test_differences_are_of_documents_that_both_answered_and_hold_together() -> 
         bounds=(-4.0, 4.0),
     )
     counts = {(each.system, each.less): each.estimate.n_labels for each in found}
-    # No document has an output of both c and d, and the judge failed on a's first.
+    # The judge failed on a's first. No document has an output of both c and d, and fewer than 15
+    # documents do not tell a difference.
     assert counts == {
-        ("a", "b"): 39, ("a", "c"): 19, ("a", "d"): 20, ("b", "c"): 20, ("b", "d"): 20
-    }  # fmt: skip
+        ("a", "b"): 39,
+        ("a", "c"): 24,
+        ("a", "d"): 15,
+        ("b", "c"): 25,
+        ("b", "d"): 15,
+    }
+    fewer = system_differences(
+        ("a", "d"),
+        *(np.where(document == 39, math.nan, human), score, document, system),
+        weight=np.ones(120),
+        bounds=(-4.0, 4.0),
+    )
+    assert fewer == []
     first = found[0]
     assert first.estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
     assert first.estimate.interval is not None

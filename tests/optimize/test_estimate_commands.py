@@ -88,7 +88,7 @@ def test_estimates_are_printed_with_interval_and_counts(
     assert "n=20 labels; tuned less plain +" in plain
     assert tuned.startswith("tuned: 3.")
     assert "less" not in tuned
-    assert about.startswith("Differences are over documents that both answered; ")
+    assert about.startswith("Differences are on shared documents, ")
 
 
 def test_words_and_interval_belong_together(
