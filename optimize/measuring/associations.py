@@ -21,7 +21,7 @@ LEAST_ASSOCIATION = 0.1
 def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
     """Whether it is clearly more than people's own; the interval is of the difference."""
     large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
-    return large and interval is not None and 0 not in interval
+    return large and interval is not None and (interval.low > 0 or interval.high < 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,8 +219,8 @@ def system_differences(
             counts = np.bincount(codes[rows], minlength=first_rows.size)
             sums = np.bincount(codes[rows], values[rows], first_rows.size)
             np.divide(sums, counts, out=side[place], where=counts > 0)
-    reach, weights, found = bounds[1] - bounds[0], weight[first_rows], []
-    n_pairs = math.comb(len(names), 2)
+    reach, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
+    weights, found = weight[first_rows], []
     for a, b in combinations(range(len(names)), 2):
         human, judge = by_system[:, a] - by_system[:, b]
         both = ~np.isnan(judge)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from jsonl import write_jsonl
-from report_cases import outputs
+from report_cases import outputs, pairs
 
 from judges.judgement import Judgement
-from optimize.measuring.associations import Associations
+from optimize.measuring.associations import Associations, is_clear
 from optimize.statistics.intervals import Vector
 from optimize.verify import command
 
@@ -106,6 +106,13 @@ def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(
     text = capsys.readouterr().out
     assert ("It prefers the output shown" in text) == bool(said)
     assert said in text
+
+
+def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place() -> None:
+    position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position
+    assert position is not None
+    assert position.value == 1
+    assert not is_clear(position.value, position.interval)
 
 
 def test_samples_tell_how_often_a_verdict_repeats() -> None:
