@@ -2,6 +2,8 @@
 
 `--only estimates` prints what `estimate` gives and `plan` promises, `--only floors` how often an
 equally good judge passes, on as many new labels, the floors that `verify` offers for it.
+`--only systems` prints differences of systems, means of the given outputs, and how many pairs of
+SummEval's systems they tell apart (where the folder `shared/data` is beside the project).
 
 Every simulation draws documents anew (at system level systems, too): clustered, tied, three
 annotators, 5 % failed judgements. The truth is the figure on very many. Printed is the share of
@@ -18,10 +20,17 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from panels import SHARED, labelled
 
 from judges.true_rate import corrected_rate, errors_by_document
+from optimize.measuring.recorded import read_scores
 from optimize.report.next_steps import floor_flags
-from optimize.statistics.corrected import Estimate, labels_needed, mean_score
+from optimize.statistics.corrected import (
+    Estimate,
+    labels_needed,
+    mean_score,
+    system_differences,
+)
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector
@@ -135,6 +144,62 @@ def estimated(
     planned = labelled(max(n, labels_needed(first, 0.1 * top) or outputs))
     alone = first.labels_only
     return read({"estimate": first, "labels alone": alone, "as planned": planned})
+
+
+def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
+    """System b less a, and means of the given outputs (less their truth); `n` of 120 labelled.
+
+    Either system gives so many outputs of a document. Those of a are the worse of two.
+    """
+    documents = max(n, 120)
+    _, b, ratings, _, document, _ = draw(rng, cuts, documents, 3 * outputs)
+    triples = np.stack([b, ratings[:, 0]]).reshape(2, -1, 3)
+    two = np.stack([triples[:, :, 1:].min(axis=2), triples[:, :, 0]], axis=2).reshape(2, -1)
+    scores, human, document = *two, np.repeat(document[::3], 2)
+    system, weight = np.tile(["a", "b"], document.size // 2), np.ones(document.size)
+    some = np.where(np.isin(document, rng.choice(documents, n, replace=False)), human, np.nan)
+    how: dict[str, Any] = {"bounds": (1.0, 1.0 + len(cuts))}
+    (gap,) = system_differences("ba", some, scores, document, system, weight=weight, **how)
+    all_known = system_differences("ba", human, scores, document, system, weight=weight, **how)
+    mean, truth = mean_score(some, scores, document, **how), human[~np.isnan(scores)].mean()
+
+    def of_given(estimate: Estimate, truth: float) -> tuple[float, Interval | None]:
+        ends = estimate.given_interval
+        return estimate.value - truth, ends and Interval(ends.low - truth, ends.high - truth)
+
+    return read(
+        {
+            "b less a, of outputs like these": gap.estimate,
+            "b less a, of the given ones": of_given(gap.estimate, all_known[0].estimate.value),
+            "mean of the given ones": of_given(mean, truth),
+        }
+    )
+
+
+def print_told_apart(draws: int) -> None:
+    """Print the shares of pairs of SummEval's systems told apart on 40 of 100 documents."""
+    rows = labelled(SHARED / "summeval" / "summeval.jsonl", "relevance")
+    document, system = rows["group"].to_numpy(), rows["system"].to_numpy()
+    human, weight, names = rows["human"].to_numpy(), np.ones(len(rows)), np.unique(system)
+    truth = {name: human[system == name].mean() for name in names}
+    for model in ("gpt-4o-mini", "llama-3.1", "mistral-7b-v0.3"):
+        path = SHARED / "summeval_scores" / f"scores_{model}.jsonl"
+        scores = rows["id"].map(read_scores(path, "relevance")).to_numpy()
+        rng, counts = np.random.default_rng(5), []
+        for _ in range(draws):
+            chosen = rng.choice(np.unique(document), 40, replace=False)
+            some = np.where(np.isin(document, chosen), human, np.nan)
+            sides, how = (some, scores, document), {"bounds": (1.0, 5.0)}
+            means = {n: mean_score(*(side[system == n] for side in sides), **how) for n in names}
+            for each in system_differences(names, *sides, system, weight=weight, **how):
+                figure, gap = each.estimate, truth[each.system] - truth[each.less]
+                one, other = (means[name].interval for name in (each.system, each.less))
+                given = figure.given_interval
+                intervals = figure.interval, figure.labels_only.interval, each.together_interval
+                apart = [0 not in interval for interval in (*intervals, given)]
+                overlap = max(one.low, other.low) <= min(one.high, other.high)
+                counts.append([apart[0], not overlap, *apart[1:], gap in given])
+        print(f"  {model:<16}", *(f"{share:.3f}" for share in np.mean(counts, axis=0)), flush=True)
 
 
 def floors_held(of: Callable[[np.random.Generator, int], Any], simulations: int) -> str:
@@ -270,16 +335,25 @@ def print_table(
             biased = f"{np.nanmean(gaps[name]):+.3f}" if "without" in name else ""
             texts[name].append(text + biased)
     for name, columns in texts.items():
-        print(f"  {name:<30}", *columns, flush=True)
+        print(f"  {name:<31}", *columns, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--only", choices=("estimates", "floors"))
+    parser.add_argument("--only", choices=("estimates", "floors", "systems"))
     flags = parser.parse_args()
     simulations = flags.simulations
-    if flags.only != "floors":
+    if flags.only in (None, "systems"):
+        for name, cuts in {"1 to 5": EVEN, "mostly 5": MOSTLY_5, "90 % pass": MOST}.items():
+            for outputs in (1, 3):
+                title = f"{name}, {outputs} outputs by each system; 30, 60, 100 of 120 labelled"
+                of = partial(of_systems, cuts, outputs)
+                print_table(title, simulations, of, (30, 60, 100), 100_000)
+        if SHARED.is_dir():
+            print("told apart: paired, two intervals, labels alone, all together, given; coverage")
+            print_told_apart(simulations // 10)
+    if flags.only in (None, "estimates"):
         scales = {f"{rate:.0%} pass": (1 - rate, rate) for rate in (0.5, 0.8, 0.9, 0.95, 0.97)}
         scales |= {
             "mostly 5": (0.01, 0.01, 0.03, 0.1, 0.85),
@@ -290,7 +364,7 @@ def main() -> None:
                 title = f"{name}, {errors:.0%} misjudged; 20, 60, 120 labelled"
                 of = partial(estimated, shares, errors)
                 print_table(title, simulations, of, (20, 60, 120), 200_000)
-    if flags.only != "estimates":
+    if flags.only in (None, "floors"):
         print_floors(simulations)
     if flags.only:
         return

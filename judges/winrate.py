@@ -1,4 +1,4 @@
-"""Win rates from preferences: intervals, ties, flips, and biases of position and length."""
+"""Win rates from preferences: intervals, ties, flips, position bias, association with length."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -19,7 +19,7 @@ class WinRate:
     `win_rate_a` counts a tie as half; [`low`, `high`] is its 95 % interval over documents.
     `flip_rate` is the share of pairs chosen in both orders whose choices differ. `position_bias` in
     [-1, 1] is the share of choices for what was shown first, minus that for what was shown second;
-    `length_bias` the same for the longer against the shorter output, over pairs of unequal length.
+    `length_bias` the same for the longer output, over pairs of unequal length: an association.
     """
 
     win_rate_a: float

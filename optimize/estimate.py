@@ -23,8 +23,14 @@ from optimize.inputs.flags import Bounds, Parser, add_label_flags, bounds_of, ru
 from optimize.inputs.labelled import find_subject, only_dimension
 from optimize.measuring.exports import read_scores
 from optimize.statistics.balanced import verdicts
-from optimize.statistics.corrected import Estimate, labels_needed, mean_score
-from optimize.statistics.intervals import Vector
+from optimize.statistics.corrected import (
+    Estimate,
+    SystemDifference,
+    labels_needed,
+    mean_score,
+    system_differences,
+)
+from optimize.statistics.intervals import IntervalEstimate, Vector
 
 NAME = "dspy-judges estimate"
 SCALE = "of the labels, where neither their file nor the dimension tells it"
@@ -56,7 +62,8 @@ def command(arguments: Sequence[str]) -> int:
 class EstimateResult:
     """The mean over all outputs, and each system's; None with labels on fewer than two documents.
 
-    `scale` holds the ends of the labels' scale. `weighted`: the labels count unequally.
+    `differences` are of every two systems, the higher mean first. `scale` holds the ends of the
+    labels' scale. `weighted`: the labels count unequally.
     """
 
     data: LabelledSet
@@ -65,6 +72,7 @@ class EstimateResult:
     weighted: bool
     overall: Estimate
     systems: Mapping[str, Estimate | None]
+    differences: Sequence[SystemDifference]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,6 +82,10 @@ class EstimateResult:
             "weighted": self.weighted,
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: each and _estimate_json(each) for name, each in self.systems.items()},
+            "differences": [
+                {**fields_json(each, "estimate", digits=None), **_estimate_json(each.estimate)}
+                for each in self.differences
+            ],
         }
 
 
@@ -119,6 +131,7 @@ def estimate(flags: argparse.Namespace) -> EstimateResult:
         by_system[name] = None
         with suppress(ValueError):
             by_system[name] = mean_of(name)
+    means = {name: each.value for name, each in by_system.items() if each}
     return EstimateResult(
         data=labelled,
         dimension=dimension,
@@ -126,6 +139,12 @@ def estimate(flags: argparse.Namespace) -> EstimateResult:
         weighted=np.unique(weights[~np.isnan(labels)]).size > 1,
         overall=overall,
         systems=by_system,
+        differences=system_differences(
+            sorted(means, key=means.__getitem__, reverse=True),
+            *(labels, scores, documents, systems),
+            weight=weights,
+            bounds=bounds,
+        ),
     )
 
 
@@ -187,8 +206,9 @@ def _estimate_json(estimate: Estimate) -> dict[str, Any]:
 
 
 def lines(result: EstimateResult) -> list[str]:
-    """All outputs in four lines, then a line a system."""
+    """All outputs in five lines, then a line a system, each beside the one with the best mean."""
     overall = result.overall
+    n_given = overall.n_labels + overall.n_judgements
     what = "true rate" if result.scale == (0.0, 1.0) else "true mean"
     text_lines = [
         f"{result.dimension}: {what} of outputs like these {figure_text(overall)}, if the labelled "
@@ -206,11 +226,20 @@ def lines(result: EstimateResult) -> list[str]:
         if more is not None:
             half = f"An interval half as wide takes {counted(more, 'more label')}."
         text_lines.append(f"  {half}")
+    of_given = IntervalEstimate(overall.value, overall.given_interval)
+    text_lines.append(f"  of these {n_given:,} outputs themselves {figure_text(of_given)}")
+    gaps = result.differences
+    beside_best = {each.less: each for each in gaps if each.system == gaps[0].system}
     for name, each in result.systems.items():
         figure = "too few labels (two documents or more are needed)"
         if each is not None:
             figure = f"{figure_text(each)} n={each.n_labels} labels"
+        if gap := beside_best.get(name):
+            apart = IntervalEstimate(gap.estimate.value, gap.together_interval)
+            figure += f"; {gap.system} less {name} {figure_text(apart, signed=True)}"
         text_lines.append(f"{name}: {figure}")
+    if gaps:
+        text_lines.append("Differences are on shared documents, and their intervals hold together.")
     return text_lines
 
 

@@ -590,6 +590,7 @@ def _win_rate_text(name: str, rate: "WinRate") -> str:
     first = "win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
     first += "{n_failed} failed)"
     lines = [f"{name} {first.format_map(figures)}"]
-    biases = ("flip_rate", "position_bias", "length_bias")
-    lines += [f"  {key.replace('_', ' '):<15}{figures[key]}" for key in biases]
+    names = {"flip_rate": "flip rate", "position_bias": "position bias"}
+    names["length_bias"] = "length association"
+    lines += [f"  {name:<20}{figures[key]}" for key, name in names.items()]
     return "\n".join(lines)

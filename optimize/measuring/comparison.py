@@ -14,7 +14,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import Scored, unmet_rows
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges
-from optimize.statistics.intervals import Contrast, Interval
+from optimize.statistics.intervals import Contrast, Interval, student_quantile
 from optimize.statistics.plain import contrast_accuracy
 
 Standing = Literal["best", "as good", "unclear", "worse"]
@@ -185,9 +185,7 @@ def _beside_best(
     value, interval, n = contrast.value, contrast.interval, contrast.terms.size
     standing: Standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
     if interval is not None:
-        from scipy.special import stdtrit
-
-        wider = stdtrit(n - 1, 1 - 0.025 / math.comb(n_judges, 2)) / stdtrit(n - 1, 0.975)
+        wider = student_quantile(n - 1, math.comb(n_judges, 2)) / student_quantile(n - 1)
         low, high = (value + wider * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
         standing = "worse" if high < 0 else standing

@@ -7,6 +7,7 @@ from typing import Any
 from optimize.figures.as_json import FLAT
 from optimize.inputs.labelled import Labelled
 from optimize.items import DataCounts
+from optimize.measuring.associations import Associations
 from optimize.measuring.misses import miss_rows
 from optimize.measuring.scorecard import Scorecard, rho
 from optimize.measuring.scored import Scored
@@ -50,6 +51,7 @@ class Verification:
     n_given: int
     tuned_on_these_labels: bool
     card: Scorecard = field(metadata=FLAT)
+    associations: Associations
     misses: Sequence[Mapping[str, Any]] | None = None
     words: tuple[str, str] | None
     gate: Gate | None = field(default=None, metadata=FLAT)
@@ -70,6 +72,7 @@ class Verification:
             n_given=len(unmet.given - unmet.met),
             tuned_on_these_labels=is_on_met,
             card=Scorecard.of(unmet),
+            associations=Associations.of(unmet),
             misses=miss_rows(unmet, MOST_MISSES) if unmet.is_binary else None,
             words=getattr(labelled, "words", {}).get(scored.dimension),
         )

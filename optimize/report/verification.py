@@ -14,6 +14,7 @@ from optimize.figures.as_text import (
     signature,
     wrapped,
 )
+from optimize.measuring.associations import is_clear
 from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS
 from optimize.measuring.scorecard import PeopleFigures
 from optimize.measuring.verification import Verification
@@ -22,8 +23,8 @@ from optimize.report.sentences import scale_warning, two_value_sentences
 from optimize.statistics.human import AnnotatorAgreement
 from optimize.statistics.intervals import PERFECT
 
-# So many annotators are listed one by one, and so many pairs of them.
-MOST_ANNOTATORS, MOST_PAIRS = 3, 1
+# So many annotators are listed one by one, and so many fewer pairs of them.
+MOST_ANNOTATORS, MORE_ANNOTATORS = 3, 2
 # A first screen has so many lines.
 MOST_LINES = 12
 # All misses, in a file beside the page on pass and fail.
@@ -43,6 +44,8 @@ def verification_lines(
     # What does not hold is printed as an error.
     holds = gate_lines(result) if gate and gate.passed else []
     lines, last_lines = wrapped(*verification_answer(result)), wrapped(*holds, last)
+    if len(lines) + len(last_lines) > MOST_LINES:
+        lines = wrapped(*verification_answer(result, most=0))
     if two:
         # As many of either kind as the screen has lines for; the report has all.
         n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
@@ -55,7 +58,7 @@ def verification_lines(
         return lines
     about = result.card.unit, result.data.n_systems
     every = dict.fromkeys(signature(rho, *about) for rho in result.card.correlations)
-    return [*lines, "", *every, *_people_lines(result.card.people, everything)]
+    return [*lines, "", *every, *_people_lines(result.card.people, math.inf)]
 
 
 def gate_lines(result: Verification) -> list[str]:
@@ -66,7 +69,7 @@ def gate_lines(result: Verification) -> list[str]:
     return [f"Gate: {'; '.join(parts)}"] if parts else []
 
 
-def verification_answer(result: Verification) -> list[str]:
+def verification_answer(result: Verification, most: float = MOST_ANNOTATORS) -> list[str]:
     """What was measured, the figure and what it means, and the judge among the annotators."""
     data, card, unit = result.data, result.card, result.card.unit
     failed = f", {card.rho.n_failed:,} failed" if card.rho.n_failed else ""
@@ -88,10 +91,24 @@ def verification_answer(result: Verification) -> list[str]:
     if card.two_values:
         # The annotators come first: their agreement is what a judge can be held to.
         lines += _people_lines(card.people, binary=True)
-        return [*lines, *two_value_sentences(card.two_values)]
+        return [*lines, *two_value_sentences(card.two_values), *_association_lines(result)]
     lines += [f"{result.dimension} {_headline(result)}", _in_plain_words(result)]
     lines += [sentence for _, sentence in scale_warning(card)]
-    return [*lines, *_people_lines(card.people)]
+    return [*lines, *_association_lines(result), *_people_lines(card.people, most)]
+
+
+def _association_lines(result: Verification) -> list[str]:
+    """What else explains the scores, where that is clear; of several samples their agreement."""
+    lines, found = [], result.associations
+    if (length := found.length) and is_clear(length.judge, length.interval, length.people):
+        judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
+        lines.append(f"Its scores follow length more than people's: rho {judge}, theirs {people}.")
+    if (position := found.position) and is_clear(position.value, position.interval):
+        place, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
+        lines.append(f"It prefers the output shown {place} in {share:.0%} of cases (a coin 50%).")
+    if found.repeats is not None:
+        lines.append(f"Asked twice, it gives the same verdict in {found.repeats:.0%} of cases.")
+    return lines
 
 
 def _on_met_lines(result: Verification) -> list[str]:
@@ -145,18 +162,18 @@ def _in_plain_words(result: Verification) -> str:
 
 
 def _people_lines(
-    people: PeopleFigures | None, everything: bool = False, *, binary: bool = False
+    people: PeopleFigures | None, most: float = MOST_ANNOTATORS, *, binary: bool = False
 ) -> list[str]:
     """The judge beside each annotator, they beside each other, and the judge as one of them."""
     if not people:
         return []
     groups = [
-        ("judge and annotators", people.with_judge, MOST_ANNOTATORS),
-        ("annotators", people.among_annotators, MOST_PAIRS),
+        ("judge and annotators", people.with_judge, most),
+        ("annotators", people.among_annotators, most - MORE_ANNOTATORS),
     ]
     lines = []
-    for who, rows, most in reversed(groups) if binary else groups:
-        if everything or len(rows) <= (1 if binary else most):
+    for who, rows, alone in reversed(groups) if binary else groups:
+        if len(rows) <= (1 if binary else alone):
             each = [(_pair_name(people.names_of(row)), [row]) for row in rows]
         else:
             each = [(f"{who}, {len(rows)} pairs", rows)]

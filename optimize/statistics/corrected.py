@@ -14,16 +14,24 @@ is right do not show that it never errs. So the interval adds three documents, a
 each end of the labels' scale with the judge's lowest and with its highest score, as Agresti and Min
 (2005) add to the four cells of paired shares.
 
+Of the given outputs themselves, only those without a label are uncertain. The interval of their
+mean has a finite population correction; the other interval is for the mean of outputs like these.
+
 The code is our own, because ppi-python takes outputs as independent, and here they share documents.
 The tests compare both on independent outputs.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import (
+    FEW_DOCUMENTS,
     Interval,
     IntervalEstimate,
     Matrix,
@@ -40,6 +48,7 @@ ADDED = 3.0
 class Estimate:
     """An estimate of the mean human rating, with its counts.
 
+    `interval` is for the mean of outputs like these, `given_interval` for that of the given ones.
     `labels_only` is the mean of the labels; `judge_only` is the mean of the judge's scores, without
     any guarantee. `weight` is the judge's weight, in [0, 1]. `label_sd` and `agreement`, the
     correlation in [0, 1] of labels and scores that narrows the interval, are for `labels_needed`.
@@ -47,6 +56,7 @@ class Estimate:
 
     value: float
     interval: Interval | None
+    given_interval: Interval | None
     labels_only: IntervalEstimate
     judge_only: float
     weight: float
@@ -65,6 +75,7 @@ def mean_score(
     *,
     weight: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
+    n_comparisons: int = 1,
 ) -> Estimate:
     """Estimate the mean human rating of outputs like these.
 
@@ -76,6 +87,7 @@ def mean_score(
         weight: (outputs,) one over the chance with which the output's document was drawn.
         bounds: The ends of the labels' scale. Without them, intervals of skewed labels are too
             narrow.
+        n_comparisons: How many estimates' intervals are to hold together (Bonferroni).
 
     Returns:
         The estimate.
@@ -99,14 +111,19 @@ def mean_score(
     total, n, n_effective = labels.size, int(has_label.sum()), effective_number(own)
     weights, labels = np.where(has_label, weights, 0), np.nan_to_num(labels)
     weights *= n / weights.sum()
+    share = n / total
     # Sums over each document: weight, label and score of labelled outputs; number and score of all.
     columns = [weights, weights * labels, weights * scores, np.ones(total), scores]
     sums: Matrix = np.stack([np.bincount(codes, column) for column in columns])
     labels_only, correction = _means(sums)
     added = _added_documents(sums, labels, weights, scores, bounds) if bounds else np.empty((5, 0))
+    # The chance of each document to be labelled, by its weight, and to be left out.
+    chance = share * np.bincount(codes, has_label) / np.where(sums[0] > 0, sums[0], 1)
+    left_out = np.append(1 - np.minimum(chance, 1), np.full(added.shape[1], 1 - share))
     sums = np.hstack([sums, added])
     centre, shift = _means(sums)
-    errors = _errors(sums)
+    labels_error, of_all, of_labelled = _errors(sums)
+    errors = labels_error, of_all - of_labelled
     power = float((errors[1] ** 2).sum())
     # With this weight the correction is the judge's mean elsewhere less its mean over the labels.
     most = total / max(total - n, 1)
@@ -116,7 +133,8 @@ def mean_score(
     error = float(np.sqrt(((errors[0] + of_judge * errors[1]) ** 2).sum()))
     # Tuning the weight costs one degree of freedom, as fitting a slope does.
     freedom_left = freedom - (1 if of_judge > 0 else 0)
-    wider = error * np.sqrt(freedom / max(freedom_left, 1))
+    wider = np.sqrt(freedom / max(freedom_left, 1))
+    of_given = (left_out * (labels_error - of_judge * of_labelled) ** 2).sum()
     # The r for which the judge reduces the variance by r^2 (total - n) / total.
     agreement = 0.0
     if label_error > 0 and n < total:
@@ -124,11 +142,23 @@ def mean_score(
         agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
     low, high = bounds or (-np.inf, np.inf)
     value = float(np.clip(labels_only + of_judge * correction, low, high))
+    centre_of_all = centre + of_judge * shift
+    centre_of_given = value + (1 - share) * (centre_of_all - value)
+
+    def interval(value: float, centre: float, error: float, freedom: float) -> Interval | None:
+        if freedom < 1:
+            return None
+        reach = student_quantile(freedom, n_comparisons) * error
+        # The interval always contains the value.
+        ends = np.clip([min(centre - reach, value), max(centre + reach, value)], low, high)
+        return Interval(float(ends[0]), float(ends[1]))
+
     return Estimate(
         value=value,
-        interval=_interval(value, centre + of_judge * shift, wider, freedom_left, low, high),
+        interval=interval(value, centre_of_all, wider * error, freedom_left),
+        given_interval=interval(value, centre_of_given, wider * of_given**0.5, freedom_left),
         labels_only=IntervalEstimate(
-            labels_only, _interval(labels_only, centre, label_error, freedom, low, high)
+            labels_only, interval(labels_only, centre, label_error, freedom)
         ),
         judge_only=float(scores.mean()),
         weight=of_judge / most,
@@ -139,6 +169,68 @@ def mean_score(
         label_sd=label_error * np.sqrt(n),
         agreement=agreement,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SystemDifference:
+    """One system's mean less another's; a label of the `estimate` is a document's difference.
+
+    The estimate's interval is for two systems alone, `together_interval` for every two at once.
+    """
+
+    system: str
+    less: str
+    estimate: Estimate
+    together_interval: Interval | None
+
+
+def system_differences(
+    names: Sequence[str],
+    label: Vector,
+    score: Vector,
+    document: ArrayLike,
+    system: ArrayLike,
+    *,
+    weight: Vector,
+    bounds: tuple[float, float],
+) -> list[SystemDifference]:
+    """Estimate the difference of every two systems, where documents tell it.
+
+    The judge's difference on a document corrects people's, so that what is hard about the document,
+    or dear to the judge, drops out. The mean counts if a system has several outputs.
+
+    Args:
+        names: The systems; an earlier one less a later one.
+        label: As for `mean_score`, and so are the next two.
+        score: The judge's.
+        document: Their labels.
+        system: (outputs,) the systems' names.
+        weight: (outputs,) the documents' weights.
+        bounds: The ends of the labels' scale.
+
+    Returns:
+        The differences for which 15 documents or more have labels of both systems.
+    """
+    first_rows, codes = np.unique(np.asarray(document), return_index=True, return_inverse=True)[1:]
+    by_system = np.full((2, len(names), first_rows.size), np.nan)
+    for place, name in enumerate(names):
+        for side, values in zip(by_system, (label, score), strict=True):
+            rows = (np.asarray(system) == name) & ~np.isnan(values + score)
+            counts = np.bincount(codes[rows], minlength=first_rows.size)
+            sums = np.bincount(codes[rows], values[rows], first_rows.size)
+            np.divide(sums, counts, out=side[place], where=counts > 0)
+    reach, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
+    weights, found = weight[first_rows], []
+    for a, b in combinations(range(len(names)), 2):
+        human, judge = by_system[:, a] - by_system[:, b]
+        both = ~np.isnan(judge)
+        if np.isfinite(human[both]).sum() < FEW_DOCUMENTS:
+            continue
+        how: Any = {"weight": weights[both], "bounds": (-reach, reach)}
+        alone = mean_score(human[both], judge[both], **how)
+        together = mean_score(human[both], judge[both], n_comparisons=n_pairs, **how)
+        found.append(SystemDifference(names[a], names[b], alone, together.interval))
+    return found
 
 
 def labels_needed(estimate: Estimate, width: float) -> int | None:
@@ -163,9 +255,10 @@ def _means(sums: Matrix) -> tuple[float, float]:
 
 
 def _errors(sums: Matrix) -> Matrix:
-    """(2, documents): each document's part of the errors of the mean label and the correction.
+    """(3, documents): each document's part of the errors of three means.
 
-    A factor makes the sum of their squares unbiased.
+    They are of the labels, of all scores, and of the scores of labelled outputs. A factor makes the
+    sum of their squares unbiased.
     """
     n, labels, scores, total, of_all = sums
 
@@ -176,7 +269,7 @@ def _errors(sums: Matrix) -> Matrix:
         added: Vector = factor * (values - mean * counts) / counts.sum()
         return added
 
-    return np.vstack([parts(n, labels), parts(total, of_all) - parts(n, scores)])
+    return np.vstack([parts(n, labels), parts(total, of_all), parts(n, scores)])
 
 
 def _added_documents(
@@ -198,14 +291,3 @@ def _added_documents(
     corners = ((label, score) for label in bounds for score in (scores.min(), scores.max()))
     added = [(1, label, score, 1, score) for label, score in corners]
     return size * np.array(added, dtype=float).T
-
-
-def _interval(
-    value: float, centre: float, error: float, freedom: float, low: float, high: float
-) -> Interval | None:
-    """The interval around the centre, clipped to the scale and widened to contain the value."""
-    if freedom < 1:
-        return None
-    reach = student_quantile(freedom) * error
-    ends = np.clip([min(centre - reach, value), max(centre + reach, value)], low, high)
-    return Interval(float(ends[0]), float(ends[1]))

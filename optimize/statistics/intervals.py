@@ -65,11 +65,11 @@ def stream(seed: int, *purpose: str | int) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def student_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t."""
+def student_quantile(freedom: float, n_comparisons: int = 1) -> float:
+    """The 97.5 % quantile of Student's t; a higher one for several intervals (Bonferroni)."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, 0.975))
+    return float(stdtrit(freedom, 1 - 0.025 / n_comparisons))
 
 
 def effective_number(weight: Vector) -> float:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.statistics.corrected import labels_needed, mean_score
-from optimize.statistics.intervals import Vector
+from optimize.statistics.corrected import labels_needed, mean_score, system_differences
+from optimize.statistics.intervals import Interval, Vector
 
 ONE_TO_FIVE = (1.0, 5.0)
 Pool = tuple[Vector, Vector, Vector]
@@ -153,3 +153,111 @@ def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing
     constant = mean_score([1, 2, 3, 4, math.nan, math.nan], [3] * 6)
     assert (constant.weight, constant.value) == (0, 2.5)
     assert constant.interval == constant.labels_only.interval
+
+
+@pytest.mark.parametrize("labelled", [40, 90])
+def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(
+    labelled: int,
+) -> None:
+    rng, held, widths = np.random.default_rng(3), [], []
+    for _ in range(400):
+        everything, score, document = pool(rng, 120, 120, EVEN, 0.6)
+        chosen = np.isin(document, rng.choice(120, labelled, replace=False))
+        result = mean_score(
+            np.where(chosen, everything, math.nan), score, document, bounds=ONE_TO_FIVE
+        )
+        assert result.interval is not None
+        assert result.given_interval is not None
+        held.append(everything[~np.isnan(score)].mean() in result.given_interval)
+        widths.append([result.given_interval.reach, result.interval.reach])
+    assert 0.93 - 0.02 <= np.mean(held) <= 0.97 + 0.01
+    of_given, of_all = np.mean(widths, axis=0)
+    # The labels' part of the variance shrinks by the share that has a label.
+    assert of_given < of_all * (1 - labelled / 120) ** 0.5 * 1.35
+
+
+def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 1600).astype(float)
+    result = mean_score(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
+    assert result.given_interval == Interval(labels.mean(), labels.mean())
+    assert result.interval is not None
+    assert result.interval.reach > 0.01
+
+
+def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs() -> None:
+    rng, held = np.random.default_rng(4), []
+    for _ in range(400):
+        people = rng.normal(size=300)
+        score = people + rng.normal(size=300)
+        chance = np.where(score > 1, 0.9, 0.2)
+        label = np.where(rng.random(300) < chance, people, math.nan)
+        result = mean_score(label, score, weight=1 / chance)
+        assert result.given_interval is not None
+        held.append(people.mean() in result.given_interval)
+    assert 0.93 - 0.02 <= np.mean(held) <= 0.97 + 0.02
+
+
+def test_what_a_document_does_to_both_systems_drops_out_of_their_difference() -> None:
+    rng, held = np.random.default_rng(6), []
+    document, system = np.repeat(np.arange(100), 2), np.tile(["new", "old"], 100)
+    for _ in range(300):
+        hard, dear = rng.normal(size=(2, 100))[:, document]
+        human = hard + 0.5 * (system == "new") + 0.3 * rng.normal(size=200)
+        score = human + dear + 0.2 * rng.normal(size=200)
+        some = np.where(document < 30, human, math.nan)
+        (found,) = system_differences(
+            ("new", "old"), some, score, document, system, weight=np.ones(200), bounds=(-9.0, 9.0)
+        )
+        of_each = [
+            mean_score(some[rows], score[rows], document[rows])
+            for rows in (system == "new", system == "old")
+        ]
+        assert found.estimate.interval is not None
+        held.append(0.5 in found.estimate.interval)
+        assert found.together_interval == found.estimate.interval
+        assert found.estimate.value == pytest.approx(0.5, abs=0.3)
+        for each in of_each:
+            assert each.interval is not None
+            assert found.estimate.interval.reach < each.interval.reach
+    assert np.mean(held) >= 0.93 - 0.02
+
+
+def test_differences_are_of_documents_that_both_answered_and_hold_together() -> None:
+    rng = np.random.default_rng(7)
+    document, system = np.repeat(np.arange(40), 3), np.tile(["a", "b", "c"], 40)
+    system[(document >= 25) & (system == "c")] = "d"
+    human, score = rng.normal(size=(2, 120))
+    score[0] = math.nan
+    found = system_differences(
+        ("a", "b", "c", "d"),
+        *(human, score, document, system),
+        weight=np.ones(120),
+        bounds=(-4.0, 4.0),
+    )
+    counts = {(each.system, each.less): each.estimate.n_labels for each in found}
+    # The judge failed on a's first. No document has an output of both c and d, and fewer than 15
+    # documents do not tell a difference.
+    assert counts == {
+        ("a", "b"): 39,
+        ("a", "c"): 24,
+        ("a", "d"): 15,
+        ("b", "c"): 25,
+        ("b", "d"): 15,
+    }
+    fewer = system_differences(
+        ("a", "d"),
+        *(np.where(document == 39, math.nan, human), score, document, system),
+        weight=np.ones(120),
+        bounds=(-4.0, 4.0),
+    )
+    assert fewer == []
+    first = found[0]
+    assert first.estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
+    assert first.estimate.interval is not None
+    assert first.together_interval is not None
+    # Six pairs of systems: each interval has a confidence of 1 - .05 / 6.
+    freedom = 39 + 4 - 1
+    assert first.together_interval.reach / first.estimate.interval.reach == pytest.approx(
+        stats.t.ppf(1 - 0.025 / 6, freedom) / stats.t.ppf(0.975, freedom), rel=0.02
+    )

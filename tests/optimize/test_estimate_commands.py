@@ -77,13 +77,58 @@ def test_estimates_are_printed_with_interval_and_counts(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert estimate_command.command(files) == 0
-    first, counts, alone, needed, *systems = capsys.readouterr().out.splitlines()
+    first, counts, alone, needed, given, *systems = capsys.readouterr().out.splitlines()
     assert first.startswith("clarity: true mean of outputs like these 2.")
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
     assert needed == "  Labels of all would not halve the interval."
-    assert [line.partition(":")[0] for line in systems] == ["plain", "tuned"]
+    assert given.startswith("  of these 118 outputs themselves 2.")
+    plain, tuned, about = systems
+    assert "n=20 labels; tuned less plain +" in plain
+    assert tuned.startswith("tuned: 3.")
+    assert "less" not in tuned
+    assert about.startswith("Differences are on shared documents, ")
+
+
+def test_words_and_interval_belong_together(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(*flags: str) -> str:
+        assert estimate_command.command([*files, *flags]) == 0
+        return capsys.readouterr().out
+
+    for share in ("some", "all"):
+        if share == "all":
+            rows = read_jsonl(files[1])
+            write_jsonl(Path(files[1]), [{**row, "annotations": {"clarity": [3]}} for row in rows])
+        mean = json.loads(printed("--json"))["estimates"]["mean"]
+        text = printed()
+        value, low, high, given_low, given_high = (
+            f"{mean[name]:.3f}" for name in ("value", "low", "high", "given_low", "given_high")
+        )
+        assert f"outputs like these {value} [{low}, {high}]" in text
+        assert f"of these 118 outputs themselves {value} [{given_low}, {given_high}]" in text
+        assert mean["low"] < mean["given_low"] <= mean["given_high"] < mean["high"]
+    assert given_low == given_high == "3.000"
+
+
+def test_the_difference_of_systems_is_narrower_than_their_means(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert estimate_command.command([*files, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    (gap,) = result["differences"]
+    assert (gap["system"], gap["less"]) == ("tuned", "plain")
+    # 60 documents, of which 20 have labels and one has no score of the judge.
+    assert (gap["n_labels"], gap["n_judgements"], gap["n_failed"]) == (20, 39, 0)
+    assert gap["low"] < 1 < gap["high"]
+    assert (gap["together_low"], gap["together_high"]) == (gap["low"], gap["high"])
+    rows = read_jsonl(files[1])
+    # Every output on a document of its own.
+    write_jsonl(Path(files[1]), [{**row, "group": row["id"]} for row in rows])
+    assert estimate_command.command([*files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["differences"] == []
 
 
 def test_a_rate_of_few_labels_that_all_pass_is_not_certain(
@@ -94,7 +139,7 @@ def test_a_rate_of_few_labels_that_all_pass_is_not_certain(
     scores = [{"id": str(n), "dimension": "ok", "score": int(n % 10 > 0)} for n in range(200)]
     flags = ["--data", write_jsonl(tmp_path / "l.jsonl", labelled), "--dimension", "ok"]
     assert estimate_command.command([*flags, "--scores", write_jsonl(tmp_path / "s", scores)]) == 0
-    first, _, _, needed = capsys.readouterr().out.splitlines()
+    first, _, _, needed, _ = capsys.readouterr().out.splitlines()
     assert first.startswith("ok: true rate of outputs like these 1.000 [0.8")
     assert needed.split()[-3] != "0"
 

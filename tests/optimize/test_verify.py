@@ -161,11 +161,18 @@ def test_a_first_screen_with_annotators_is_twelve_lines_of_eighty_columns_at_mos
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith("judge and e") for line in lines) == 3
+    assert sum(line.startswith("Its scores follow length more than") for line in lines) == 1
+    # Relevance has one line more than coherence, so that its annotators share one.
+    n_alone = sum(line.startswith("judge and e") for line in lines)
+    assert n_alone == (3 if dimension == "coherence" else 0)
+    together = sum(line.startswith("judge and annotators, 3 pairs: equal ") for line in lines)
+    assert together == (dimension == "relevance")
     assert sum(line.startswith("annotators, 3 pairs: equal labels 3") for line in lines) == 1
     assert sum(line.startswith("As good as one of these annotators: no (") for line in lines) == 1
     assert command([*arguments, "--all"]) == 0
-    assert "e0 and e1: equal labels" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "judge and e0: equal labels" in out
+    assert "e0 and e1: equal labels" in out
 
 
 def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(

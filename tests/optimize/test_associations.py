@@ -1,0 +1,137 @@
+"""What else explains a judge's scores: length, position, chance; said where it is clear."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jsonl import write_jsonl
+from report_cases import outputs, pairs
+
+from judges.judgement import Judgement
+from optimize.measuring.associations import Associations, is_clear
+from optimize.statistics.intervals import Vector
+from optimize.verify import command
+
+DOCUMENTS, OUTPUTS = 30, 6
+FOLLOWS = "Its scores follow length more than people's: rho "
+
+
+def verified(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    judge: Vector,
+    people: Vector,
+    *,
+    texts: bool = True,
+) -> tuple[dict[str, Any], str]:
+    """What verify says of these scores and labels of outputs of 1 to 6 words a document."""
+    words = np.tile(np.arange(1, OUTPUTS + 1), DOCUMENTS)
+    rows = [
+        {"id": f"{n}", "group": f"{n // OUTPUTS}", "charm": label}
+        | ({"source": "x " * 50, "summary": "word " * count} if texts else {})
+        for n, (label, count) in enumerate(zip(people.tolist(), words.tolist(), strict=True))
+    ]
+    scores = [{"id": f"{n}", "dimension": "charm", "score": s} for n, s in enumerate(judge)]
+    arguments = ["--data", write_jsonl(folder / "l.jsonl", rows), "--dimension", "charm"]
+    arguments += ["--scores", write_jsonl(folder / "s.jsonl", scores), "--scale", "any"]
+    assert command(arguments) == 0
+    text = capsys.readouterr().out
+    assert command([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["associations"], text
+
+
+def noise(seed: int) -> Vector:
+    return np.random.default_rng(seed).normal(size=DOCUMENTS * OUTPUTS)
+
+
+LONGER = np.tile(np.arange(OUTPUTS, dtype=float), DOCUMENTS)
+
+
+def test_a_judge_that_follows_length_more_than_people_do_is_said_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quality = noise(0)
+    result, text = verified(tmp_path, capsys, LONGER, quality + noise(1))
+    length = result["length"]
+    # Its ranks are those of the lengths of the outputs themselves, not of what systems were given.
+    assert length["judge"] == 1
+    assert abs(length["people"]) < 0.2
+    assert length["low"] < 1 - length["people"] < length["high"]
+    assert f"{FOLLOWS}+1.000, theirs {length['people']:+.3f}." in text
+    shorter, text = verified(tmp_path, capsys, -LONGER, quality)
+    assert shorter["length"]["judge"] == -1
+    assert f"{FOLLOWS}-1.000, " in text
+
+
+def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = LONGER + noise(0)
+    for judge in (people + 0.2 * noise(1), noise(2)):
+        result, text = verified(tmp_path, capsys, judge, people)
+        assert result["length"]["people"] > 0.7
+        assert "length" not in text
+
+
+def test_without_texts_nothing_is_said_of_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, text = verified(tmp_path, capsys, LONGER, noise(0), texts=False)
+    assert result == {"length": None, "position": None, "repeats": None}
+    assert "length" not in text
+
+
+@pytest.mark.parametrize(
+    ("first", "said"), [(18, "first in 68% of cases"), (0, "second in 78% of cases"), (11, "")]
+)
+def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(
+    first: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 40 pairs 18 are decided by quality, `first` for the first place, the others the second."""
+    told = [("A", "B")] * 18 + [("A", "A")] * first + [("B", "B")] * (22 - first)
+    pairs = [
+        {"id": f"{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "preferred": "A"}
+        for n in range(40)
+    ]
+    replies = [{"id": f"{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
+    arguments = ["--replies", write_jsonl(tmp_path / "r.jsonl", replies), "--pairwise", "wit"]
+    arguments += ["--data", write_jsonl(tmp_path / "p.jsonl", pairs), "--values", "A=A,B=B"]
+    assert command([*arguments, "--json"]) == 0
+    position = json.loads(capsys.readouterr().out)["associations"]["position"]
+    assert position["value"] == pytest.approx((2 * first - 22) / 40, abs=1e-6)
+    assert position["low"] <= position["value"] <= position["high"]
+    assert command(arguments) == 0
+    text = capsys.readouterr().out
+    assert ("It prefers the output shown" in text) == bool(said)
+    assert said in text
+
+
+def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place() -> None:
+    position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position
+    assert position is not None
+    assert position.value == 1
+    assert not is_clear(position.value, position.interval)
+
+
+def test_samples_tell_how_often_a_verdict_repeats() -> None:
+    names = [f"d{n}" for n in range(20)]
+
+    def repeats(*judged: Judgement) -> float | None:
+        judgements = [judged[n % len(judged)] for n in range(20)]
+        scores = [one.score for one in judgements]
+        human = [[n % 2] for n in range(20)]
+        scored = outputs(scores, human, names, judgements=judgements, level="dataset")
+        return Associations.of(scored).repeats
+
+    # Of 4 passes in 5 samples 6 of 10 pairs of samples are alike, of 5 in 5 all.
+    four = Judgement(score=0.8, distribution={0: 0.2, 1: 0.8}, samples=5)
+    five = Judgement(score=1.0, distribution={1: 1.0}, samples=5)
+    assert repeats(four) == pytest.approx(0.6)
+    assert repeats(five) == 1
+    # A single reply and probabilities are no samples.
+    one = Judgement(score=1.0, rating=1, samples=1)
+    weighted = Judgement(score=0.7, distribution={0: 0.3, 1: 0.7}, samples=1)
+    assert repeats(one, weighted) is None
+    assert repeats(one, four) == pytest.approx(0.6)
