@@ -257,7 +257,7 @@ REQUESTS = {"missing": 1, "refusal": 1, "429": 25} | dict.fromkeys(
 
 @both_forms
 @pytest.mark.usefixtures("short_timeout")
-@Case("fault", [*SPOILS, *REASONS.keys() - SPOILS.keys()])
+@Case("fault", [*SPOILS, *sorted(REASONS.keys() - SPOILS.keys())])
 def test_every_fault_ends_in_a_score_or_a_reason_and_neighbours_are_scored(
     fault: str, lm: str, decision_server: DecisionServer, caplog: pytest.LogCaptureFixture
 ) -> None:
