@@ -17,14 +17,13 @@ from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_json import DIGITS
-from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, values_of
 from optimize.inputs.labelled import only_dimension
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import Difference, on_common_rows, unmet_by_all
 from optimize.measuring.request import Request
 from optimize.measuring.scored import Scored
-from optimize.measuring.swap import Outcome, mostly_scored, outcome_of, swap_verdict
+from optimize.measuring.swap import Certificate, mostly_scored, outcome_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.changed import interval_here, rows_to_label, terms_of
 from optimize.statistics.intervals import Interval, cautious_interval, stream
@@ -37,14 +36,13 @@ FOR_RATINGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedSwap:
+class ChangedSwap(Certificate):
     """The certificate of a swap by labels of changed rows, or what to label for it.
 
     `n_changed` of `n_outputs` get another verdict. `n_labelled` of them have a label: `n_gained` of
-    these are right by the new judge alone, `n_lost` by the old one alone. `difference` is in
-    accuracy over all outputs, with its 90 % interval over documents, and `here` that interval of
-    these very outputs; None without labels. Then `n_drawn` changed rows stand in `file`, which the
-    command `next` labels.
+    these are right by the new judge alone, `n_lost` by the old one alone. The difference is in
+    accuracy over all outputs, and `here` is its 90 % interval for these very outputs. Without
+    labels `n_drawn` changed rows stand in `file`, which the command `next` labels.
     """
 
     dimension: str
@@ -54,9 +52,6 @@ class ChangedSwap:
     n_outputs: int
     n_documents: int
     n_changed: int
-    margin: float
-    swap: Outcome = "undecided"
-    difference: Difference | None = None
     here: Interval | None = None
     n_labelled: int = 0
     n_gained: int = 0
@@ -66,24 +61,8 @@ class ChangedSwap:
     next: str | None = None
 
     @property
-    def verdict(self) -> str:
-        """What the labels certify, in a sentence."""
-        names = short_name(self.new), short_name(self.old)
-        interval = self.difference.interval if self.difference else None
-        is_below = interval is not None and interval.high < 0
-        return swap_verdict(self.swap, *names, self.margin, is_below=is_below)
-
-    @property
-    def is_undecided(self) -> bool:
-        return self.swap == "undecided"
-
-    @property
-    def faults(self) -> list[str]:
-        """The verdict where it keeps the new judge out, or that labels are missing."""
-        if self.difference is None:
-            return ["undecided: no changed row has a label yet"]
-        words = {"worse": "falls short", "undecided": "undecided"}
-        return [f"{words[self.swap]}: {self.verdict}"] if self.swap in words else []
+    def names(self) -> tuple[str, str]:
+        return self.new, self.old
 
 
 def unlabelled_task(flags: argparse.Namespace, request: Request) -> Task:
@@ -124,7 +103,9 @@ def changed_swap(
         n_outputs=len(items),
         n_documents=np.unique(documents).size,
         n_changed=int(is_changed.sum()),
+        swap="undecided",
         margin=margin,
+        difference=None,
     )
     labels = _labels(flags, task.dimension)
     if labels is None and is_changed.any():

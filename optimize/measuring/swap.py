@@ -38,17 +38,68 @@ MOST_CHANGED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwapResult:
-    """The certificate of a swap; in `comparison` the new judge comes first, then the old one.
+class Certificate:
+    """Whether a new judge may take the old one's place.
 
     `difference` is the new judge's figure less the old one's, with its 90 % interval over
-    documents (at system level over systems). `moved` and `people_side_with` count all changed
-    rows; of these `changed` holds the first, which moved most.
+    documents (at system level over systems); None where no label tells it yet.
+    """
+
+    swap: Outcome
+    margin: float
+    difference: Difference | None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The new judge's name, and the old one's."""
+        raise NotImplementedError
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the new judge is worse, be it by less than the margin."""
+        interval = self.difference.interval if self.difference else None
+        return interval is not None and interval.high < 0
+
+    @property
+    def verdict(self) -> str:
+        """What these labels certify, in a sentence."""
+        new, old = map(short_name, self.names)
+        margin, outcome = f"{self.margin:g}", self.swap
+        by = "" if outcome == "better" else f" by more than {margin}"
+        if outcome == "undecided":
+            if self.is_below:
+                return (
+                    f"On documents like these {new} is worse than {old} (of judges no worse, at "
+                    f"most 5% would look so); these labels cannot tell whether{by}."
+                )
+            return f"These labels cannot tell whether {new} is worse than {old}{by}."
+        claim = f"On documents like these {new} is {outcome} than {old}{by}."
+        if outcome == "not worse" and self.is_below:
+            claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
+        wrong = {"better": "no better", "worse": f"worse by {margin} or less"}
+        otherwise = wrong.get(outcome, f"worse by {margin}")
+        return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.swap == "undecided"
+
+    @property
+    def faults(self) -> list[str]:
+        """The verdict where it keeps the new judge out, as a gate words it."""
+        words = {"worse": "falls short", "undecided": "undecided"}
+        return [f"{words[self.swap]}: {self.verdict}"] if self.swap in words else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapResult(Certificate):
+    """The certificate of a swap; in `comparison` the new judge comes first, then the old one.
+
+    `moved` and `people_side_with` count all changed rows; of these `changed` holds the first, which
+    moved most.
     """
 
     comparison: JudgeComparison = field(metadata=FLAT)
-    swap: Outcome
-    margin: float
     difference: Difference
     documents_to_decide: int | None
     n_changed: int
@@ -61,55 +112,20 @@ class SwapResult:
         return self.comparison.judges
 
     @property
+    def names(self) -> tuple[str, str]:
+        new, old = self.judges
+        return new.name, old.name
+
+    @property
     def unit(self) -> str:
         """What the interval is over."""
         return "system" if self.comparison.level == "system" else "document"
-
-    @property
-    def is_below(self) -> bool:
-        """Whether the new judge is worse, be it by less than the margin."""
-        interval = self.difference.interval
-        return interval is not None and interval.high < 0
-
-    @property
-    def verdict(self) -> str:
-        """What these labels certify, in a sentence."""
-        new, old = (short_name(judge.name) for judge in self.judges)
-        return swap_verdict(self.swap, new, old, self.margin, is_below=self.is_below)
-
-    @property
-    def is_undecided(self) -> bool:
-        return self.swap == "undecided"
-
-    @property
-    def faults(self) -> list[str]:
-        """The verdict where it keeps the new judge out, as a gate words it."""
-        words = {"worse": "falls short", "undecided": "undecided"}
-        return [f"{words[self.swap]}: {self.verdict}"] if self.swap in words else []
 
     def to_json(self) -> dict[str, Any]:
         """All of it, and the verdict where it is the gate's."""
         short = [self.verdict] if self.swap == "worse" else []
         undecided = [self.verdict] if self.swap == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
-
-
-def swap_verdict(outcome: Outcome, new: str, old: str, margin: float, *, is_below: bool) -> str:
-    """What labels certify, in a sentence; `is_below` says that the new judge is clearly worse."""
-    by = "" if outcome == "better" else f" by more than {margin:g}"
-    if outcome == "undecided":
-        if is_below:
-            return (
-                f"On documents like these {new} is worse than {old} (of judges no worse, at "
-                f"most 5% would look so); these labels cannot tell whether{by}."
-            )
-        return f"These labels cannot tell whether {new} is worse than {old}{by}."
-    claim = f"On documents like these {new} is {outcome} than {old}{by}."
-    if outcome == "not worse" and is_below:
-        claim = f"On documents like these {new} is worse than {old}, but by less than {margin:g}."
-    wrong = {"better": "no better", "worse": f"worse by {margin:g} or less"}
-    otherwise = wrong.get(outcome, f"worse by {margin:g}")
-    return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."
 
 
 def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult:
