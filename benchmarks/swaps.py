@@ -7,7 +7,8 @@ the old judge, but wrong on some of what that has right; "lost" is akin, as good
 and scores all outputs of some documents at random. Ratings have Spearman's rho at summary
 level with four outputs a document, at dataset level with one. Judges of two values are right on .8
 of passes and of fails, those of pairs on .8. Of "alike" outputs of a document, labels and errors
-have an intraclass correlation of .7. No model is asked.
+have an intraclass correlation of .7. With `--looks` the labels of four worlds grow by equal factors
+from 40 to 400 documents, and a judge passes if it does in any look. No model is asked.
 """
 
 import argparse
@@ -157,13 +158,54 @@ def lines(simulations: int, margins: list[float]) -> Iterator[str]:
                 yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"
 
 
+def look_lines(simulations: int, numbers: list[int], margin: float = 0.1) -> Iterator[str]:
+    """How often a swap passes in any of so many looks, and in brackets one of equal judges."""
+    worlds: list[tuple[str, Level, Any]] = [
+        ("ratings, 4 outputs, akin", "summary", partial(ratings, outputs=4, share=3 * margin)),
+        ("two values, 1 output, apart", "dataset", partial(choices, outputs=1, share=1, low=0)),
+        (
+            "two values, 4 alike, akin",
+            "dataset",
+            partial(choices, outputs=4, share=3 * margin, low=0, alike=ALIKE),
+        ),
+        ("pairs, akin", "dataset", partial(choices, outputs=1, share=3 * margin, low=-1)),
+    ]
+    yield f"| margin {margin:g} | {' | '.join(f'{n} looks' for n in numbers)} | as one |"
+    yield "|---" * (len(numbers) + 2) + "|"
+    for name, level, world in worlds:
+        loss = margin if world.func is choices else extra_for(margin, level, world, 30.0)
+        cells, as_one = [], 0.0
+        for looks in numbers:
+            sizes = np.geomspace(400, 40, looks).round().astype(int).tolist()
+            rng, passed = np.random.default_rng(looks), []
+            for worse in [loss, 0] * simulations:
+                *both, human = world(rng, 400, worse)
+                outcomes = np.array(
+                    [
+                        [
+                            outcome_of(difference_of(new, old, counted)[1], margin)
+                            for counted in (looks, 1)
+                        ]
+                        for n in sizes
+                        for new, old in [[side(scores[:n], human[:n], level) for scores in both]]
+                    ]
+                )
+                passed.append(np.isin(outcomes, ("better", "not worse")).any(axis=0))
+            shares = np.mean(passed[::2], axis=0), np.mean(passed[1::2], axis=0)
+            cells.append(f"{shares[0][0]:.3f} ({shares[1][0]:.2f})")
+            as_one = shares[0][1]
+        yield f"| {name} | {' | '.join(cells)} | {as_one:.3f} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--margins", type=float, nargs="+", default=[0.03, 0.1])
+    parser.add_argument("--looks", type=int, nargs="+", metavar="N")
     flags = parser.parse_args()
     began = time.monotonic()
-    for line in lines(flags.simulations, flags.margins):
+    looks = flags.looks and look_lines(flags.simulations, flags.looks)
+    for line in looks or lines(flags.simulations, flags.margins):
         print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")
 

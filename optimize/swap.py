@@ -9,6 +9,7 @@ from optimize.figures.as_text import (
     counted,
     figure_text,
     interval_text,
+    looks_text,
     miss_line,
     number_text,
     short_name,
@@ -60,7 +61,7 @@ def swap(flags: argparse.Namespace) -> SwapResult:
     entries = ask_entries(entries, task, seed=flags.seed, **asking_options(flags))
     names = [entry.name for entry in entries]
     old = names.index(flags.against) if is_recorded else len(specs) - 1
-    return certificate(entries[1 - old], entries[old], task, margin)
+    return certificate(entries[1 - old], entries[old], task, margin, flags.looks)
 
 
 def swap_lines(result: SwapResult) -> list[str]:
@@ -79,7 +80,7 @@ def swap_lines(result: SwapResult) -> list[str]:
         result.verdict,
         f"{figure} of {comparison.dimension} on {labels}: {figures}.",
         f"Difference {number_text(gap.value, signed=True)}, "
-        f"n={counted(gap.n_documents, result.unit)}; 90% interval: "
+        f"n={counted(gap.n_documents, result.unit)}; 90% interval{looks_text(result.looks)}: "
         f"{interval_text(gap.interval, signed=True)}."
         + (f" Failed and left out: {failed}." if failed else ""),
         *(text for _, judge in judges for text in tuned_on_sentences(judge, comparison.card.unit)),

@@ -230,6 +230,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def verify(flags: argparse.Namespace) -> Verification | SwapResult:
     """Measure the judge that flags name, alone or against another."""
+    floors = read_floors(flags)
     if flags.against is not None:
         return swap(flags)
     if flags.margin is not None:
@@ -237,7 +238,7 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult:
     sources = [*flags.judges, *flags.scores, *flags.replies]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    floors, page = read_floors(flags), Path(flags.report) if flags.report else None
+    page = Path(flags.report) if flags.report else None
     if page and (page.is_dir() or not page.parent.is_dir()):
         # Before anything is asked and paid for.
         raise SettingsError(f"--report {page}: name a file in a folder that exists")
@@ -252,7 +253,7 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult:
     result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, gate=hold(result, floors))
+    result = replace(result, gate=hold(result, floors, flags.looks))
     if page:
         write_verification(page, result, measured.unmet)
     return result

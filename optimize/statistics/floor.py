@@ -8,12 +8,19 @@ variance of either.
 
 import math
 
-from optimize.statistics.intervals import Interval, student_quantile
-from optimize.statistics.two_values import wilson
+import numpy as np
+
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.intervals import PERFECT, Interval, student_quantile
+from optimize.statistics.two_values import Rate, wilson
 
 MOST_FURTHER = 10_000
 # Normal quantiles by the number of floors that hold together nine times of ten.
 DEVIATES = {1: 1.281552, 2: 1.632219}
+# The widths of both intervals err by 1 / sqrt(2 f) of themselves, where f is the effective number
+# of outputs over 1 + the design effect. To first order that adds 4.5 / f (one floor) or 5.5 / f
+# (two) of the variance of the difference.
+WIDTH_NOISE = 5
 
 
 def correlation_floor(value: float, low: float) -> float:
@@ -22,17 +29,37 @@ def correlation_floor(value: float, low: float) -> float:
     return math.tanh(end - math.sqrt(2) * DEVIATES[1] / student_quantile(math.inf) * (z - end))
 
 
-def share_floor(share: float, low: float, n_floors: int) -> float:
-    """The floor to offer for a share whose Wilson interval has this low end.
+def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> float:
+    """The floor to offer for a share of so many outputs whose Wilson interval has this low end.
 
     The low end tells how many independent outputs the interval is worth. Both shares have the
     variance of their mean. `n_floors` is how many floors have to hold together.
     """
-    n = student_quantile(math.inf) ** 2 * low * (1 - low) / (share - low) ** 2
-    a, b = DEVIATES[n_floors] ** 2 / n, 2 * share - 1
+    n = effective_outputs(share, low)
+    noise = 1 + WIDTH_NOISE * (1 + n_outputs / n) / n
+    a, b = DEVIATES[n_floors] ** 2 * noise / n, 2 * share - 1
     # (share - new)^2 = 2 a m (1 - m), with m the mean of the two.
     gap = (a * b + math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))) / (2 + a)
     return wilson(max(0.0, share - gap), n).low
+
+
+def deciding_interval(figure: Correlation | Rate, looks: int) -> Interval | None:
+    """The figure's 95 % interval that holds in all of so many looks at growing labels together."""
+    value, interval = figure.value, figure.interval
+    if interval is None or looks == 1:
+        return interval
+    if isinstance(figure, Rate):
+        end = max(interval.low, interval.high, key=lambda each: abs(each - value))
+        return wilson(value, effective_outputs(value, end), looks)
+    freedom = math.inf if figure.level == "system" else figure.n_documents - 1
+    wider = student_quantile(freedom, looks) / student_quantile(freedom)
+    z, *ends = np.arctanh(np.clip([value, interval.low, interval.high], -PERFECT, PERFECT))
+    return Interval(*(math.tanh(z + wider * (end - z)) for end in ends))
+
+
+def effective_outputs(share: float, end: float) -> float:
+    """How many independent outputs have a Wilson interval with this end."""
+    return student_quantile(math.inf) ** 2 * end * (1 - end) / (share - end) ** 2
 
 
 def outcome(interval: Interval | None, floor: float) -> str:
