@@ -71,6 +71,7 @@ judgements failed; with 2 for wrong usage; with 3 where the least that is asked
 for lies within the interval, so that these labels cannot tell."""
 # The exit code where an interval lies around what the gate asks for.
 UNDECIDED = 3
+MOST_LOOKS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -230,8 +231,13 @@ def command(arguments: Sequence[str]) -> int:
 
 def verify(flags: argparse.Namespace) -> Verification | SwapResult:
     """Measure the judge that flags name, alone or against another."""
-    floors = read_floors(flags)
-    if flags.against is not None:
+    floors, is_swap = read_floors(flags), flags.against is not None
+    if flags.looks > MOST_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
+        raise SettingsError(
+            f"--looks {flags.looks:,}: it is of a floor (--min-...) or --against OLD, and at most "
+            f"{MOST_LOOKS}"
+        )
+    if is_swap:
         return swap(flags)
     if flags.margin is not None:
         raise SettingsError("--margin is of a swap: name the old judge by --against OLD")

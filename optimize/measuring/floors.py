@@ -15,7 +15,6 @@ from optimize.statistics.two_values import Rate
 
 # What a floor is of: the figure's name, what it counts, and the least it can be.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
-MOST_LOOKS = 100
 
 
 def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
@@ -28,16 +27,12 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     """The floors by the names of FLOORS; SettingsError for one that the figure cannot reach."""
-    floors = {name: getattr(flags, f"min_{name}") for name in FLOORS}
-    floors = {name: least for name, least in floors.items() if least is not None}
+    given = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
+    floors = {name: least for name, least in given.items() if least is not None}
     for name, least in floors.items():
         figure, _, lowest = FLOORS[name]
         if not lowest <= least <= 1:
             raise SettingsError(f"--min-{name} {least:g}: {figure} is between {lowest} and 1")
-    if flags.looks > 1 and not (floors or flags.against is not None):
-        raise SettingsError("--looks is of a decision: name a floor (--min-...) or --against OLD")
-    if flags.looks > MOST_LOOKS:
-        raise SettingsError(f"--looks {flags.looks:,}: at most {MOST_LOOKS} are possible")
     return floors
 
 

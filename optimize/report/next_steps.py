@@ -16,13 +16,13 @@ from optimize.report.sentences import COIN
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.floor import correlation_floor, share_floor
 from optimize.statistics.intervals import FEW_DOCUMENTS, PERFECT
-from optimize.statistics.two_values import TwoValues
+from optimize.statistics.two_values import FEW_OUTPUTS, TwoValues
 
 # A judge at its floor that is looked at again and again passes in the end.
 LOOK_AGAIN = "add --looks 2 then, or as many looks as there will be"
 # With fewer documents, rho over all outputs has no interval in too many further draws.
 FEW_DOCUMENTS_FOR_FLOOR = 100
-# With fewer documents (of passes, and of fails) the width of an interval is too uncertain.
+# With fewer documents of several outputs the width of an interval is too uncertain.
 FEWEST_FOR_FLOOR = 2 * FEW_DOCUMENTS
 # An interval that reaches further to either side asks for more labels.
 WIDE = 0.10
@@ -40,7 +40,9 @@ def floor_flags(figures: Correlation | TwoValues) -> str:
         floors = []
         for rate in (figures.tpr, figures.tnr):
             low = rate.interval.low if rate.interval else 0.0
-            if not low or (rate.n_documents or 0) < FEWEST_FOR_FLOOR:
+            n_documents = rate.n_documents or 0
+            fewest = 2 * FEW_OUTPUTS if n_documents == rate.n else FEWEST_FOR_FLOOR
+            if not low or n_documents < fewest:
                 return ""
             floors.append(_rounded_down(share_floor(rate.value, low, rate.n, 2)))
         return "--min-tpr {} --min-tnr {}".format(*floors)

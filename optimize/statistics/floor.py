@@ -7,14 +7,19 @@ variance of either.
 """
 
 import math
+from bisect import bisect_left
+from collections.abc import Mapping
 
 import numpy as np
 
-from optimize.statistics.correlations import Correlation
-from optimize.statistics.intervals import PERFECT, Interval, student_quantile
-from optimize.statistics.two_values import Rate, wilson
+from optimize.statistics.correlations import Codes, Correlation
+from optimize.statistics.intervals import PERFECT, Interval, Vector, student_quantile
+from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
 
-MOST_FURTHER = 10_000
+MOST_FURTHER, MOST_LABELS = 10_000, 100_000
+# The chance of a decision to plan for, of judges that err half and three quarters as often as their
+# floors allow: where these are .8, the true rates are .9 and .85.
+LIKELY, ERRORS = 0.9, (0.5, 0.75)
 # Normal quantiles by the number of floors that hold together nine times of ten.
 DEVIATES = {1: 1.281552, 2: 1.632219}
 # The widths of both intervals err by 1 / sqrt(2 f) of themselves, where f is the effective number
@@ -82,6 +87,47 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
     further = n * (squares - 1)
     if further > MOST_FURTHER:
         return None
-    # Rounded to two digits, since the estimate is no more exact.
-    unit: int = 10 ** max(0, math.floor(math.log10(max(1.0, further))) - 1)
-    return math.ceil(max(1.0, further) / unit) * unit
+    return rounded_up(max(1.0, further))
+
+
+def rounded_up(number: float) -> int:
+    """The number to two digits, since estimates of labels are no more exact."""
+    unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / unit) * unit
+
+
+def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:
+    """How many independent labels show nine times of ten that a judge holds its floors.
+
+    Args:
+        floors: Those of TPR ("tpr") and TNR ("tnr").
+        fails: The share of fails among the labels, whose number is random.
+        errors: How often the judge errs, as a share of what its floors allow.
+
+    Returns:
+        The number of labels, exact for Wilson's intervals, whose low end reaches a floor f where
+        the share is f + z sqrt(f (1 - f) / n) or more. None for more than 100,000.
+    """
+    from scipy.special import bdtr, bdtrc
+
+    def held(n: Codes, floor: float) -> Vector:
+        reach = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
+        least = np.ceil(n * floor + reach - 1e-9) if floor < 1 else n + 1
+        chances = bdtrc(np.minimum(least - 1, n), n, 1 - errors * (1 - floor))
+        return np.where(n >= FEW_OUTPUTS, chances, 0.0)
+
+    def chance(n: int) -> float:
+        reach = 6 * math.sqrt(n * fails * (1 - fails))
+        n_fails = np.arange(max(0, int(n * fails - reach)), min(n, int(n * fails + reach)) + 1)
+        chances = np.diff(bdtr(n_fails, n, fails), prepend=0)
+        for numbers, name in ((n - n_fails, "tpr"), (n_fails, "tnr")):
+            if name in floors:
+                chances = chances * held(numbers, floors[name])
+        return float(chances.sum())
+
+    high = FEW_OUTPUTS
+    while chance(high) < LIKELY:
+        high *= 2
+        if high > 2 * MOST_LABELS:
+            return None
+    return bisect_left(range(high), LIKELY, high // 2, key=chance)
