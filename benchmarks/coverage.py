@@ -42,6 +42,9 @@ Cuts = tuple[float, ...]
 EVEN, MOSTLY_5 = (-1.3, -0.5, 0.5, 1.3), (-2.2, -1.9, -1.5, -0.8)
 HALF, MOST, NEARLY_ALL = (0.0,), (-1.28,), (-1.88,)
 FOUR_OF_FIVE, MOST_PASS = (-0.87,), (-1.69,)
+# Looks at labels that grow by equal factors; of fewer looks every second one, and so on.
+LOOKS = (1, 2, 4, 8)
+SIZES: list[int] = np.geomspace(40, 400, 8).round().astype(int).tolist()
 # So many outputs without labels have a true rate to be found.
 NEW_OUTPUTS = 1000
 
@@ -223,18 +226,27 @@ def rho_of(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
 
 
 def looks_passed(
-    of: Callable[[np.random.Generator, int], Any], least: float, looks: int, simulations: int
-) -> tuple[float, float]:
-    """How often a floor holds in any look of 40 to 400 documents; the same if each were the one."""
-    sizes = np.geomspace(400, 40, looks).round().astype(int).tolist()
-    rng, passed = np.random.default_rng((4, looks)), []
+    of: Callable[[np.random.Generator, int], Any], least: float, simulations: int
+) -> tuple[dict[int, float], dict[int, float]]:
+    """How often a floor holds in any of so many looks; the same if each were the only look."""
+    rng, passed = np.random.default_rng(4), []
     for _ in range(simulations):
-        first = of(rng, 400)
-        figures = [first(size) for size in sizes]
-        for counted in (looks, 1):
-            ends = [deciding_interval(figure, counted) for figure in figures]
-            passed.append(any(end is not None and end.low >= least for end in ends))
-    return float(np.mean(passed[::2])), float(np.mean(passed[1::2]))
+        first = of(rng, SIZES[-1])
+        figures = [first(size) for size in SIZES]
+        passed.append(
+            [
+                [
+                    any(end is not None and end.low >= least for end in ends)
+                    for each in (looks, 1)
+                    for ends in [
+                        [deciding_interval(f, each) for f in figures[8 // looks - 1 :: 8 // looks]]
+                    ]
+                ]
+                for looks in LOOKS
+            ]
+        )
+    shares = np.mean(passed, axis=0).T.tolist()
+    return tuple(dict(zip(LOOKS, row, strict=True)) for row in shares)  # type: ignore[return-value]
 
 
 def look_lines(simulations: int) -> Iterator[str]:
@@ -257,12 +269,9 @@ def look_lines(simulations: int) -> Iterator[str]:
     yield "| floor | 1 look | 2 looks | 4 looks | 8 looks | 4 as one | 8 as one |"
     yield "|---" * 7 + "|"
     for name, (at, above, least) in worlds.items():
-        cells, as_one = [], []
-        for looks in (1, 2, 4, 8):
-            false, once = looks_passed(at, least, looks, simulations)
-            cells.append(f"{false:.3f} ({looks_passed(above, least, looks, simulations)[0]:.2f})")
-            as_one.append(f"{once:.3f}")
-        yield f"| {name} | {' | '.join([*cells, *as_one[2:]])} |"
+        (false, once), (power, _) = (looks_passed(of, least, simulations) for of in (at, above))
+        cells = [f"{false[looks]:.3f} ({power[looks]:.2f})" for looks in LOOKS]
+        yield f"| {name} | {' | '.join(cells)} | {once[4]:.3f} | {once[8]:.3f} |"
 
 
 def by_chance(

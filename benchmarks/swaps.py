@@ -22,6 +22,7 @@ import numpy as np
 
 from optimize.measuring.swap import difference_of, outcome_of
 from optimize.statistics.correlations import Level, rho
+from optimize.statistics.intervals import cautious_interval
 
 DOCUMENTS = (60, 120, 240)
 ALIKE = 0.7
@@ -158,53 +159,52 @@ def lines(simulations: int, margins: list[float]) -> Iterator[str]:
                 yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"
 
 
-def look_lines(simulations: int, numbers: list[int], margin: float = 0.1) -> Iterator[str]:
+def look_lines(simulations: int, margin: float) -> Iterator[str]:
     """How often a swap passes in any of so many looks, and in brackets one of equal judges."""
+    akin, numbers = 3 * margin, (1, 2, 4, 8)
+    sizes = np.geomspace(40, 400, 8).round().astype(int).tolist()
     worlds: list[tuple[str, Level, Any]] = [
-        ("ratings, 4 outputs, akin", "summary", partial(ratings, outputs=4, share=3 * margin)),
-        ("two values, 1 output, apart", "dataset", partial(choices, outputs=1, share=1, low=0)),
+        ("ratings, 4 outputs, akin", "summary", partial(ratings, outputs=4, share=akin)),
+        ("two values, apart", "dataset", partial(choices, outputs=1, share=1, low=0)),
         (
             "two values, 4 alike, akin",
             "dataset",
-            partial(choices, outputs=4, share=3 * margin, low=0, alike=ALIKE),
+            partial(choices, outputs=4, share=akin, low=0, alike=ALIKE),
         ),
-        ("pairs, akin", "dataset", partial(choices, outputs=1, share=3 * margin, low=-1)),
+        ("pairs, akin", "dataset", partial(choices, outputs=1, share=akin, low=-1)),
     ]
-    yield f"| margin {margin:g} | {' | '.join(f'{n} looks' for n in numbers)} | as one |"
-    yield "|---" * (len(numbers) + 2) + "|"
+    heads = [*(f"{n} look{'s' * (n > 1)}" for n in numbers), "4 as one", "8 as one"]
+    yield f"| margin {margin:g} | {' | '.join(heads)} |"
+    yield "|---" * 7 + "|"
     for name, level, world in worlds:
         loss = margin if world.func is choices else extra_for(margin, level, world, 30.0)
-        cells, as_one = [], 0.0
-        for looks in numbers:
-            sizes = np.geomspace(400, 40, looks).round().astype(int).tolist()
-            rng, passed = np.random.default_rng(looks), []
-            for worse in [loss, 0] * simulations:
-                *both, human = world(rng, 400, worse)
-                outcomes = np.array(
-                    [
-                        [
-                            outcome_of(difference_of(new, old, counted)[1], margin)
-                            for counted in (looks, 1)
-                        ]
-                        for n in sizes
-                        for new, old in [[side(scores[:n], human[:n], level) for scores in both]]
-                    ]
-                )
-                passed.append(np.isin(outcomes, ("better", "not worse")).any(axis=0))
-            shares = np.mean(passed[::2], axis=0), np.mean(passed[1::2], axis=0)
-            cells.append(f"{shares[0][0]:.3f} ({shares[1][0]:.2f})")
-            as_one = shares[0][1]
-        yield f"| {name} | {' | '.join(cells)} | {as_one:.3f} |"
+        rng, passed = np.random.default_rng(4), []
+        for worse in [loss, 0] * simulations:
+            *both, human = world(rng, sizes[-1], worse)
+            held = {}
+            for n in sizes:
+                new, old = (side(scores[:n], human[:n], level) for scores in both)
+                contrast, _, least = difference_of(new, old)
+                for looks in numbers:
+                    interval = cautious_interval(contrast.terms, least, looks)
+                    outcome = outcome_of(interval if least else None, margin)
+                    held[n, looks] = outcome in ("better", "not worse")
+            some = {looks: sizes[8 // looks - 1 :: 8 // looks] for looks in numbers}
+            pairs = [*((looks, looks) for looks in numbers), (4, 1), (8, 1)]
+            passed.append([any(held[n, as_of] for n in some[looks]) for looks, as_of in pairs])
+        false, power = (np.mean(passed[kind::2], axis=0) for kind in (0, 1))
+        cells = [f"{a:.3f} ({b:.2f})" for a, b in zip(false[:4], power[:4], strict=True)]
+        yield f"| {name} | {' | '.join(cells)} | {false[4]:.3f} | {false[5]:.3f} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--margins", type=float, nargs="+", default=[0.03, 0.1])
-    parser.add_argument("--looks", type=int, nargs="+", metavar="N")
+    parser.add_argument("--looks", action="store_true", help="1, 2, 4 and 8 looks")
     flags = parser.parse_args()
     began = time.monotonic()
-    looks = flags.looks and look_lines(flags.simulations, flags.looks)
+    looks = flags.looks and look_lines(flags.simulations, flags.margins[-1])
     for line in looks or lines(flags.simulations, flags.margins):
         print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")
