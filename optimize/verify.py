@@ -234,8 +234,8 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult:
     floors, is_swap = read_floors(flags), flags.against is not None
     if flags.looks > MOST_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
         raise SettingsError(
-            f"--looks {flags.looks:,}: it is of a floor (--min-...) or --against OLD, and at most "
-            f"{MOST_LOOKS}"
+            f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
+            f"{MOST_LOOKS} looks at most"
         )
     if is_swap:
         return swap(flags)

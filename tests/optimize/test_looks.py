@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from scipy.stats import norm
 from optimize.check import main as check
 from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
-from optimize.statistics.floor import deciding_interval, labels_to_decide
+from optimize.statistics.floor import deciding_interval, labels_to_decide, rounded_up
 from optimize.statistics.intervals import cautious_interval
 from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")
+FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
 def sheet(n: int, wrong: int = 10) -> list[str]:
@@ -119,7 +121,7 @@ def test_looks_are_of_a_floor_or_a_swap(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify([*sheet(40), *words]) == 2
-    assert "it is of a floor" in capsys.readouterr().err
+    assert "name what is decided, a floor" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fails", [0.05, 0.2, 0.5])
@@ -127,7 +129,7 @@ def test_looks_are_of_a_floor_or_a_swap(
 def test_so_many_labels_decide_nine_times_of_ten(fails: float, errors: float) -> None:
     """Within 10 % of what a simulation needs: a tenth fewer decide less often, a tenth more do."""
     floor, rng = 0.8, np.random.default_rng(2)
-    n = labels_to_decide({"tpr": floor, "tnr": floor}, fails, errors)
+    n = labels_to_decide(FLOORS, fails, errors)
     assert n
 
     def decided(number: int) -> float:
@@ -142,12 +144,22 @@ def test_so_many_labels_decide_nine_times_of_ten(fails: float, errors: float) ->
     assert decided(round(0.9 * n)) < 0.89 < decided(n) < 0.92 < decided(round(1.15 * n))
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])
+def test_the_pages_have_the_numbers_of_labels_that_decide(page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    for rate, errors in (("9", 0.5), ("85", 0.75)):
+        row = re.search(rf"\| true rates of \.{rate} \|(.*)\|\n", text)
+        assert row
+        cells = [int(cell.replace(",", "")) for cell in row[1].split("|")]
+        numbers = [labels_to_decide(FLOORS, fails, errors) for fails in (0.05, 0.2, 0.5)]
+        assert cells == [rounded_up(number) for number in numbers if number]
+
+
 def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A fourth of the labels are fails; the numbers are those of `labels_to_decide`, rounded up."""
-    floors = {"tpr": 0.8, "tnr": 0.8}
-    least, more = (labels_to_decide(floors, 0.25, errors) for errors in (0.5, 0.75))
+    least, more = (labels_to_decide(FLOORS, 0.25, errors) for errors in (0.5, 0.75))
     assert (least, more) == (556, 2483)
     rows = [{"id": f"r{i}", "output": f"Text {i}.", "safe": int(i % 4 > 0)} for i in range(200)]
     said = (
