@@ -261,7 +261,7 @@ def look_lines(simulations: int) -> Iterator[str]:
     for outputs, noise in product((1, 4), (0.5, 1.5)):
         of = partial(rho_of, noise, outputs)
         truth, better = (
-            partial(rho_of, each, outputs)(np.random.default_rng(1), 40_000)(40_000).value
+            partial(rho_of, each, outputs)(np.random.default_rng(1), 800_000)(800_000).value
             for each in (noise, 0.8 * noise)
         )
         name = f"rho {truth:.2f} ({better:.2f}), {outputs} a document"
