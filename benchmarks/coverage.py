@@ -3,7 +3,9 @@
 `--only estimates` prints what `estimate` gives and `plan` promises, `--only floors` how often an
 equally good judge passes, on as many new labels, the floors that `verify` offers for it.
 `--only systems` prints differences of systems, means of the given outputs, and how many pairs of
-SummEval's systems they tell apart (where the folder `shared/data` is beside the project).
+SummEval's systems they tell apart (where the folder `shared/data` is beside the project). `--only
+looks` prints how often a judge at its floor passes `verify --looks N` in any of N looks, and a
+better one.
 
 Every simulation draws documents anew (at system level systems, too): clustered, tied, three
 annotators, 5 % failed judgements. The truth is the figure on very many. Printed is the share of
@@ -13,7 +15,7 @@ more than nine of ten are withheld. Behind a figure without weights is its bias.
 
 import argparse
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from panels import SHARED, labelled
+from swaps import draws
 
 from judges.true_rate import corrected_rate, errors_by_document
 from optimize.measuring.recorded import read_scores
@@ -32,6 +35,7 @@ from optimize.statistics.corrected import (
     system_differences,
 )
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
+from optimize.statistics.floor import deciding_interval
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector
 from optimize.statistics.plain import (
@@ -48,6 +52,9 @@ Cuts = tuple[float, ...]
 EVEN, MOSTLY_5 = (-1.3, -0.5, 0.5, 1.3), (-2.2, -1.9, -1.5, -0.8)
 HALF, MOST, NEARLY_ALL = (0.0,), (-1.28,), (-1.88,)
 FOUR_OF_FIVE, MOST_PASS = (-0.87,), (-1.69,)
+# Looks at labels that grow by equal factors; of fewer looks every second one, and so on.
+LOOKS = (1, 2, 4, 8)
+SIZES: list[int] = np.geomspace(40, 400, 8).round().astype(int).tolist()
 # So many outputs without labels have a true rate to be found.
 NEW_OUTPUTS = 1000
 
@@ -228,11 +235,15 @@ def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: 
     return floor_flags(shown), [shown]
 
 
-def passed(base: float, tpr: float, tnr: float, rng: np.random.Generator, n: int) -> Any:
-    """Both rates of a judge of `n` outputs; none where its balanced accuracy may be a coin's."""
-    people = rng.random(n) < base
-    judge = np.where(people, rng.random(n) < tpr, rng.random(n) >= tnr)
-    card = two_values(judge, people, np.arange(n))
+def passed(
+    rates: Sequence[float], outputs: int, alike: float, rng: np.random.Generator, n: int
+) -> Any:
+    """Both rates of a judge on `n` documents; none where its balanced accuracy may be a coin's."""
+    base, tpr, tnr = rates
+    labels, right = (draws(rng, (n, outputs), alike).ravel() for _ in range(2))
+    people = labels < base
+    judge = np.where(people, right < tpr, right >= tnr)
+    card = two_values(judge, people, np.arange(n * outputs) // outputs)
     balanced = card.balanced_accuracy.interval
     is_known = balanced is not None and balanced.low > 0.5
     return floor_flags(card) if is_known else "", [card.tpr, card.tnr]
@@ -247,8 +258,86 @@ def print_floors(simulations: int) -> None:
             print(f"  {f'rho, {name}, {outputs} a document, noise {noise}':<40}", held, flush=True)
     half, most = ((0.5, 0.9, 0.8), (0.5, 0.8, 0.7)), ((0.8, 0.9, 0.8), (0.8, 0.95, 0.6))
     for rates in (*half, *most, (0.9, 0.97, 0.8)):
-        held = floors_held(partial(passed, *rates), simulations)
-        print("  {:<40}".format("pass {}, TPR {}, TNR {}".format(*rates)), held, flush=True)
+        for outputs, alike in ((1, 0), (4, 0), (4, 0.7), (8, 0.7)):
+            held = floors_held(partial(passed, rates, outputs, alike), simulations)
+            name = "pass {}, TPR {}, TNR {}".format(*rates)
+            name += f", {outputs} {'alike ' if alike else ''}a document"
+            print(f"  {name:<46}", held, flush=True)
+
+
+def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, n: int) -> Any:
+    """A judge's TPR on the first documents of `n`, by how many these are."""
+    right = (draws(rng, (n, outputs), alike) < share).ravel()
+    document = np.arange(right.size) // outputs
+
+    def first(documents: int) -> Any:
+        some = slice(documents * outputs)
+        return two_values(right[some], np.ones(right[some].size), document[some]).tpr
+
+    return first
+
+
+def rho_of(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
+    """A judge's rho on the first documents of `n`, by how many these are."""
+    quality, document = rng.normal(size=n * outputs), np.repeat(np.arange(n), outputs)
+    sides = [quality + spread * rng.normal(size=n * outputs) for spread in (noise, 0.5)]
+    judge, human = (np.searchsorted(EVEN, side) for side in sides)
+    level: Level = "summary" if outputs > 1 else "dataset"
+
+    def first(documents: int) -> Any:
+        some = slice(documents * outputs)
+        return correlation(level, judge[some], human[some], document[some])
+
+    return first
+
+
+def looks_passed(
+    of: Callable[[np.random.Generator, int], Any], least: float, simulations: int
+) -> tuple[dict[int, float], dict[int, float]]:
+    """How often a floor holds in any of so many looks; the same if each were the only look."""
+    rng, passed = np.random.default_rng(4), []
+    for _ in range(simulations):
+        first = of(rng, SIZES[-1])
+        figures = [first(size) for size in SIZES]
+        passed.append(
+            [
+                [
+                    any(end is not None and end.low >= least for end in ends)
+                    for each in (looks, 1)
+                    for ends in [
+                        [deciding_interval(f, each) for f in figures[8 // looks - 1 :: 8 // looks]]
+                    ]
+                ]
+                for looks in LOOKS
+            ]
+        )
+    shares = np.mean(passed, axis=0).T.tolist()
+    return tuple(dict(zip(LOOKS, row, strict=True)) for row in shares)  # type: ignore[return-value]
+
+
+def look_lines(simulations: int) -> Iterator[str]:
+    """A table of judges at a floor and (in brackets) above it, by the number of looks."""
+    worlds: dict[str, tuple[Any, Any, float]] = {
+        f"TPR .8, {outputs} {'alike ' if alike else ''}a document": (
+            *(partial(rate_of, share, outputs, alike) for share in (0.8, good)),
+            0.8,
+        )
+        for outputs, alike, good in ((1, 0, 0.86), (4, 0, 0.83), (4, 0.7, 0.85))
+    }
+    for outputs, noise in product((1, 4), (0.5, 1.5)):
+        of = partial(rho_of, noise, outputs)
+        truth, better = (
+            partial(rho_of, each, outputs)(np.random.default_rng(1), 800_000)(800_000).value
+            for each in (noise, 0.8 * noise)
+        )
+        name = f"rho {truth:.2f} ({better:.2f}), {outputs} a document"
+        worlds[name] = of, partial(rho_of, 0.8 * noise, outputs), truth
+    yield "| floor | 1 look | 2 looks | 4 looks | 8 looks | 4 as one | 8 as one |"
+    yield "|---" * 7 + "|"
+    for name, (at, above, least) in worlds.items():
+        (false, once), (power, _) = (looks_passed(of, least, simulations) for of in (at, above))
+        cells = [f"{false[looks]:.3f} ({power[looks]:.2f})" for looks in LOOKS]
+        yield f"| {name} | {' | '.join(cells)} | {once[4]:.3f} | {once[8]:.3f} |"
 
 
 def by_chance(
@@ -341,7 +430,7 @@ def print_table(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--only", choices=("estimates", "floors", "systems"))
+    parser.add_argument("--only", choices=("estimates", "floors", "looks", "systems"))
     flags = parser.parse_args()
     simulations = flags.simulations
     if flags.only in (None, "systems"):
@@ -353,6 +442,9 @@ def main() -> None:
         if SHARED.is_dir():
             print("told apart: paired, two intervals, labels alone, all together, given; coverage")
             print_told_apart(simulations // 10)
+    if flags.only in (None, "looks"):
+        for line in look_lines(simulations):
+            print(line, flush=True)
     if flags.only in (None, "estimates"):
         scales = {f"{rate:.0%} pass": (1 - rate, rate) for rate in (0.5, 0.8, 0.9, 0.95, 0.97)}
         scales |= {

@@ -10,7 +10,9 @@ of passes and of fails, those of pairs on .8. Of "alike" outputs of a document, 
 have an intraclass correlation of .7. With --changed, a random part of the outputs that change is
 labelled (verify --changed), and "here" is how often the interval of these very outputs holds their
 own difference (nominal .90). With --recorded, recorded judges of SummEval swap at a rating of 4,
-with labels of outputs at random, and of changed ones. No model is asked.
+with labels of outputs at random, and of changed ones. With --looks the labels of four worlds grow
+by equal factors from 40 to 400 documents, and a judge passes if it does in any look. No model is
+asked.
 """
 
 import argparse
@@ -227,6 +229,44 @@ def recorded_lines(shared: Path, draws: int = 2000) -> Iterator[str]:
         )
 
 
+def look_lines(simulations: int, margin: float) -> Iterator[str]:
+    """How often a swap passes in any of so many looks, and in brackets one of equal judges."""
+    akin, numbers = 3 * margin, (1, 2, 4, 8)
+    sizes = np.geomspace(40, 400, 8).round().astype(int).tolist()
+    worlds: list[tuple[str, Level, Any]] = [
+        ("ratings, 4 outputs, akin", "summary", partial(ratings, outputs=4, share=akin)),
+        ("two values, apart", "dataset", partial(choices, outputs=1, share=1, low=0)),
+        (
+            "two values, 4 alike, akin",
+            "dataset",
+            partial(choices, outputs=4, share=akin, low=0, alike=ALIKE),
+        ),
+        ("pairs, akin", "dataset", partial(choices, outputs=1, share=akin, low=-1)),
+    ]
+    heads = [*(f"{n} look{'s' * (n > 1)}" for n in numbers), "4 as one", "8 as one"]
+    yield f"| margin {margin:g} | {' | '.join(heads)} |"
+    yield "|---" * 7 + "|"
+    for name, level, world in worlds:
+        loss = margin if world.func is choices else extra_for(margin, level, world, 30.0)
+        rng, passed = np.random.default_rng(4), []
+        for worse in [loss, 0] * simulations:
+            *both, human = world(rng, sizes[-1], worse)
+            held = {}
+            for n in sizes:
+                new, old = (side(scores[:n], human[:n], level) for scores in both)
+                contrast, _, least = difference_of(new, old)
+                for looks in numbers:
+                    interval = cautious_interval(contrast.terms, least, looks)
+                    outcome = outcome_of(interval if least else None, margin)
+                    held[n, looks] = outcome in ("better", "not worse")
+            some = {looks: sizes[8 // looks - 1 :: 8 // looks] for looks in numbers}
+            pairs = [*((looks, looks) for looks in numbers), (4, 1), (8, 1)]
+            passed.append([any(held[n, as_of] for n in some[looks]) for looks, as_of in pairs])
+        false, power = (np.mean(passed[kind::2], axis=0) for kind in (0, 1))
+        cells = [f"{a:.3f} ({b:.2f})" for a, b in zip(false[:4], power[:4], strict=True)]
+        yield f"| {name} | {' | '.join(cells)} | {false[4]:.3f} | {false[5]:.3f} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
@@ -234,11 +274,14 @@ def main() -> None:
     parser.add_argument("--recorded", action="store_true", help="recorded judges of SummEval")
     parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
     parser.add_argument("--margins", type=float, nargs="+", default=[0.03, 0.1])
+    parser.add_argument("--looks", action="store_true", help="1, 2, 4 and 8 looks")
     flags = parser.parse_args()
     began = time.monotonic()
     rows = lines(flags.simulations, flags.margins)
     if flags.changed:
         rows = changed_lines(flags.simulations, flags.margins[0])
+    if flags.looks:
+        rows = look_lines(flags.simulations, flags.margins[-1])
     if flags.recorded:
         rows = recorded_lines(flags.shared)
     for line in rows:

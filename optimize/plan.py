@@ -34,8 +34,9 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, find_subject, only_dimension
 from optimize.items import Indices, Item, Items, Vector, choose_level
-from optimize.measuring.capacity import missing_for_intervals
+from optimize.measuring.capacity import Decision, missing_for_intervals
 from optimize.measuring.exports import read_scores
+from optimize.measuring.floors import read_floors
 from optimize.statistics.corrected import labels_needed, mean_score
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
@@ -44,6 +45,8 @@ from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 NAME = "dspy-judges plan"
 # Fewer labelled documents say too little of what an interval takes; so many come first.
 FEWEST, FIRST_ROUND = 20, 30
+# Shares of fails to plan for where no labels tell it.
+FAILS = (0.05, 0.2, 0.5)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,6 +64,9 @@ def parser() -> argparse.ArgumentParser:
     add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
     add("--scale", metavar="LOW-HIGH", help=SCALE)
     add("--target-width", metavar="W", type=float, default=0.1, help="of the intervals (0.1)")
+    for name in ("tpr", "tnr"):
+        about = f"plan a decision about this floor of {name.upper()}, not a width"
+        add(f"--min-{name}", type=float, metavar="X", help=about)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
     add("--map", metavar="NAME=COLUMN", help=MAP, **many)
     add("--values", metavar="WORD=N,...", help=VALUES, **many)
@@ -98,7 +104,8 @@ class PlannedFigure:
 class PlanResult:
     """How many documents are labelled, what more would bring, and the `n_next` to label next.
 
-    `figures` is empty where labels with scores are too few to plan by. The documents stand in the
+    `figures` is empty where labels with scores are too few to plan by, and where `decisions` about
+    floors are planned. The documents stand in the
     file `out` with `n_outputs` outputs, which the command `next` labels; none of these without any.
     """
 
@@ -108,6 +115,7 @@ class PlanResult:
     n_labelled: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
+    decisions: Sequence[Decision] | None = None
     n_next: int
     drawn: str = "at random"
     out: str | None = None
@@ -119,7 +127,7 @@ def plan(flags: argparse.Namespace) -> PlanResult:
     """Plan further labels, and write the documents to label, if any."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    labelled, dimension = _read(flags)
+    floors, (labelled, dimension) = read_floors(flags), _read(flags)
     outputs, score = labelled.outputs, _scores(flags.scores, labelled, dimension)
     given = [labelled.label(o, dimension) if o.ratings.get(dimension) else None for o in outputs]
     label, weight = np.array(given, float), np.array([output.weight for output in outputs])
@@ -127,13 +135,19 @@ def plan(flags: argparse.Namespace) -> PlanResult:
     is_done = np.bincount(document, ~np.isnan(label)) > 0
     left, n_done = np.flatnonzero(~is_done), int(is_done.sum())
     figures: dict[str, PlannedFigure] = {}
+    decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
     n_ready = np.unique(document[~np.isnan(label + score)]).size
     n = FIRST_ROUND - n_ready
     if n_ready >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, label, score)
-        figures = figures_of(label, score, document, weight, bounds, flags.target_width)
-        more = [figure.more_documents for figure in figures.values()]
-        n = max((m for m in more if m), default=left.size if None in more else 0)
+        if floors:
+            decisions = [Decision.of(floors, _share_of_fails(label, weight, bounds))]
+            needed = next(iter(decisions[0].n_labels.values())) or math.inf
+            n = math.ceil(min(left.size, max(0, needed * names.size / document.size - n_done)))
+        else:
+            figures = figures_of(label, score, document, weight, bounds, flags.target_width)
+            more = [figure.more_documents for figure in figures.values()]
+            n = max((m for m in more if m), default=left.size if None in more else 0)
     # In random order, so that any first part is drawn at random, too.
     drawn = stream(flags.seed, "plan", left.size).permutation(names[left])[:n].tolist()
     # Where earlier labels have weights, these take them too.
@@ -145,9 +159,18 @@ def plan(flags: argparse.Namespace) -> PlanResult:
         n_labelled=n_done,
         target_width=flags.target_width,
         figures=figures,
+        decisions=decisions or None,
         n_next=len(drawn),
         **(_write(flags, labelled, drawn, n_from) if drawn else {}),
     )
+
+
+def _share_of_fails(label: Vector, weight: Vector, bounds: Bounds) -> float:
+    """The share of fails, without ties; SettingsError for labels that are no pass and fail."""
+    known = ~np.isnan(label) & (label != 0.5)
+    if bounds != (0, 1) or not np.isin(label[known], (0, 1)).all():
+        raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
+    return float(np.average(1 - label[known], weights=weight[known]))
 
 
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -264,6 +287,9 @@ def lines(result: PlanResult) -> list[str]:
     labelled = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
     fewest = f"{FEWEST} with scores" if result.n_labelled >= FEWEST else FEWEST
     texts = [f"{labelled}; a plan takes {fewest}, so a random round comes first."]
+    if decisions := result.decisions or ():
+        texts = [texts[0]] if len(decisions) > 1 else [f"{labelled}."]
+        texts += [f"{each}." for each in decisions]
     if result.figures:
         texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
     texts += [_figure_line(name, each, left) for name, each in result.figures.items()]

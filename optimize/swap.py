@@ -9,6 +9,7 @@ from optimize.figures.as_text import (
     counted,
     figure_text,
     interval_text,
+    looks_text,
     miss_line,
     number_text,
     short_name,
@@ -77,7 +78,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     pair = entries[1 - old], entries[old]
     if flags.changed is not None:
         return changed_swap(flags, *pair, task, margin)
-    return certificate(*pair, task, margin)
+    return certificate(*pair, task, margin, flags.looks)
 
 
 def changed_lines(result: ChangedSwap) -> list[str]:
@@ -140,7 +141,7 @@ def swap_lines(result: SwapResult) -> list[str]:
         result.verdict,
         f"{figure} of {comparison.dimension} on {labels}: {figures}.",
         f"Difference {number_text(gap.value, signed=True)}, "
-        f"n={counted(gap.n_documents, result.unit)}; 90% interval: "
+        f"n={counted(gap.n_documents, result.unit)}; 90% interval{looks_text(result.looks)}: "
         f"{interval_text(gap.interval, signed=True)}."
         + (f" Failed and left out: {failed}." if failed else ""),
         *(text for _, judge in judges for text in tuned_on_sentences(judge, comparison.card.unit)),

@@ -72,6 +72,7 @@ judgements failed; with 2 for wrong usage; with 3 where the least that is asked
 for lies within the interval, so that these labels cannot tell."""
 # The exit code where an interval lies around what the gate asks for.
 UNDECIDED = 3
+MOST_LOOKS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -235,7 +236,13 @@ def command(arguments: Sequence[str]) -> int:
 
 def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap:
     """Measure the judge that flags name, alone or against another."""
-    if flags.against is not None:
+    floors, is_swap = read_floors(flags), flags.against is not None
+    if flags.looks > MOST_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
+        raise SettingsError(
+            f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
+            f"{MOST_LOOKS} looks at most"
+        )
+    if is_swap:
         return swap(flags)
     if flags.margin is not None or flags.changed is not None:
         raise SettingsError(
@@ -244,7 +251,7 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap
     sources = [*flags.judges, *flags.scores, *flags.replies]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    floors, page = read_floors(flags), Path(flags.report) if flags.report else None
+    page = Path(flags.report) if flags.report else None
     if page and (page.is_dir() or not page.parent.is_dir()):
         # Before anything is asked and paid for.
         raise SettingsError(f"--report {page}: name a file in a folder that exists")
@@ -259,7 +266,7 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap
     result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, gate=hold(result, floors))
+    result = replace(result, gate=hold(result, floors, flags.looks))
     if page:
         write_verification(page, result, measured.unmet)
     return result

@@ -36,6 +36,11 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
     )
 
 
+def looks_text(looks: int) -> str:
+    """Of how many looks an interval is; empty for one."""
+    return f" of {looks} looks" if looks > 1 else ""
+
+
 def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
     """The value and, where it is known, the interval; "undefined" without a figure."""
     number = number_text(figure.value if figure else None, signed=signed)

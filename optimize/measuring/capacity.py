@@ -1,6 +1,8 @@
 """What a label set can show: which figures get an interval, whether a gain ships, what to label."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,51 @@ from optimize.inputs.labelled import Labelled, agreement_of
 from optimize.items import Items, choose_level, items_of
 from optimize.search.power import GAIN, chance_of_gain
 from optimize.statistics.correlations import Level
+from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, rounded_up
 from optimize.statistics.intervals import FEW_DOCUMENTS
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 Words = tuple[str, str] | None
+# The floors of which `check` speaks.
+USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How many independent labels, a share of them fails, decide whether a judge holds its floors.
+
+    `n_labels` is by the true rates, of a judge that errs half as often as its floors allow, and
+    three quarters as often; None for too many to count.
+    """
+
+    floors: Mapping[str, float]
+    fails: float
+    n_labels: Mapping[str, int | None]
+
+    @classmethod
+    def of(cls, floors: Mapping[str, float], fails: float) -> "Decision":
+        n_labels = {}
+        for errors in ERRORS:
+            true = (f"{n.upper()} {1 - errors * (1 - least):.3g}" for n, least in floors.items())
+            n_labels[" and ".join(true)] = labels_to_decide(floors, fails, errors)
+        return cls(floors=floors, fails=fails, n_labels=n_labels)
+
+    def __str__(self) -> str:
+        floors = " and ".join(f"{name.upper()} {least:g}" for name, least in self.floors.items())
+        numbers = (
+            f"{f'{rounded_up(n):,}' if n else 'too many'} labels for a judge of {true}"
+            for true, n in self.n_labels.items()
+        )
+        return (
+            f"Floors of {floors} take {', '.join(numbers)} ({self.fails:.0%} fails, a chance of "
+            f"{LIKELY:.0%}, independent outputs)"
+        )
 
 
 def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     """What labels on a dimension, or pairs, can show, as texts by headings; empty if all tie.
 
-    The headings are those of `check`: labels, people, contrast, intervals, gain, collect.
+    The headings are those of `check`: labels, people, contrast, intervals, floors, gain, collect.
     """
     people, words = "not counted for votes", None
     if isinstance(labelled, LabelledSet):
@@ -50,6 +87,7 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
         "people": people or "how far they agree is not known",
         "contrast": _contrast(items),
         "intervals": intervals,
+        "floors": _of_floors(items) if words else "",
         "gain": gain,
         "collect": "; ".join(advice) or "nothing more: these labels bear a run",
     }
@@ -78,6 +116,13 @@ def _of_tuning(
         if (more := needed - len(items.documents)) > 0:
             advice.append(f"{more:,} more documents to show a gain of {GAIN:g}")
     return intervals, gain, advice
+
+
+def _of_floors(items: Items) -> str:
+    fails = 1 - float(items.human.mean())
+    if not 0 < fails < 1:
+        return ""
+    return str(Decision.of(USUAL_FLOORS, fails))
 
 
 def _spread(items: Items, words: Words) -> str:

@@ -105,6 +105,7 @@ def changed_swap(
         n_changed=int(is_changed.sum()),
         swap="undecided",
         margin=margin,
+        looks=flags.looks,
         difference=None,
     )
     labels = _labels(flags, task.dimension)
@@ -124,7 +125,7 @@ def changed_swap(
     gain = (a.passes == human).astype(float) - (b.passes == human)
     gain[np.isnan(human) | (human == 0.5)] = math.nan
     terms, least = terms_of(gain, is_changed, documents)
-    interval = None if np.isnan(terms).any() else cautious_interval(terms, least)
+    interval = None if np.isnan(terms).any() else cautious_interval(terms, least, flags.looks)
     value = round(float(terms.mean()), DIGITS)
     return replace(
         result,

@@ -178,7 +178,7 @@ def _beside_best(
     """A judge less the best, with an interval that holds for every two judges together.
 
     The best one was chosen by the figures themselves, so that every two judges count as compared
-    (Bonferroni).
+    (see `student_quantile`).
     """
     contrast = contrast_of(scored, best, is_binary=is_binary)
     # What the interval rests on: documents, at system level systems.

@@ -3,8 +3,10 @@
 import argparse
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from optimize.figures.as_text import PLURALS, counted, interval_text
+from judges.cli.flags import count
+from optimize.figures.as_text import PLURALS, counted, interval_text, looks_text
 from optimize.inputs.flags import MOST_FAILED, SettingsError
 from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
@@ -19,12 +21,14 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
     for name, (figure, _, _) in FLOORS.items():
         about = f"exit 1 if {figure}'s interval is below X, 3 if in part"
         command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=about)
+    about = "decide by one of N looks at labels that grow (1)"
+    command_parser.add_argument("--looks", type=count, default=1, metavar="N", help=about)
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     """The floors by the names of FLOORS; SettingsError for one that the figure cannot reach."""
-    floors = {name: getattr(flags, f"min_{name}") for name in FLOORS}
-    floors = {name: least for name, least in floors.items() if least is not None}
+    given = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
+    floors = {name: least for name, least in given.items() if least is not None}
     for name, least in floors.items():
         figure, _, lowest = FLOORS[name]
         if not lowest <= least <= 1:
@@ -32,15 +36,16 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     return floors
 
 
-def hold(result: Verification, floors: Mapping[str, float]) -> Gate:
-    """Whether every floor holds, with a reason for each that does not or is open."""
+def hold(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
+    """Whether every floor holds in each of so many looks, with a reason for any that does not."""
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _unmeasured(result, has_floors=bool(floors))
     for name, least in floors.items():
         title, word, _ = FLOORS[name]
         card = result.card.two_values
         figure = getattr(card.judge, name) if word and card else result.card.rho
-        value = f"{figure.value:.4f} {interval_text(figure.interval)}"
+        figure = replace(figure, interval=floor.deciding_interval(figure, looks))
+        value = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
         if math.isnan(figure.value):
             value = "undefined"
         text = f"{title} {value}, --min-{name} {least:g}"
@@ -54,6 +59,7 @@ def hold(result: Verification, floors: Mapping[str, float]) -> Gate:
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
     return Gate(
         gate=outcome,
+        looks=looks,
         held=held,
         short=short,
         undecided=undecided,

@@ -13,7 +13,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from optimize.figures.as_json import FLAT, fields_json, json_number
-from optimize.figures.as_text import short_name
+from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import (
@@ -42,11 +42,13 @@ class Certificate:
     """Whether a new judge may take the old one's place.
 
     `difference` is the new judge's figure less the old one's, with its 90 % interval over
-    documents (at system level over systems); None where no label tells it yet.
+    documents (at system level over systems), that of so many `looks`; None where no label tells it
+    yet.
     """
 
     swap: Outcome
     margin: float
+    looks: int
     difference: Difference | None
 
     @property
@@ -64,13 +66,14 @@ class Certificate:
     def verdict(self) -> str:
         """What these labels certify, in a sentence."""
         new, old = map(short_name, self.names)
-        margin, outcome = f"{self.margin:g}", self.swap
+        margin, outcome, looks = f"{self.margin:g}", self.swap, looks_text(self.looks)
+        once = f" in any{looks}" if looks else ""
         by = "" if outcome == "better" else f" by more than {margin}"
         if outcome == "undecided":
             if self.is_below:
                 return (
                     f"On documents like these {new} is worse than {old} (of judges no worse, at "
-                    f"most 5% would look so); these labels cannot tell whether{by}."
+                    f"most 5% would look so{once}); these labels cannot tell whether{by}."
                 )
             return f"These labels cannot tell whether {new} is worse than {old}{by}."
         claim = f"On documents like these {new} is {outcome} than {old}{by}."
@@ -78,7 +81,7 @@ class Certificate:
             claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
         wrong = {"better": "no better", "worse": f"worse by {margin} or less"}
         otherwise = wrong.get(outcome, f"worse by {margin}")
-        return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."
+        return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict{once}."
 
     @property
     def is_undecided(self) -> bool:
@@ -128,7 +131,7 @@ class SwapResult(Certificate):
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 
-def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult:
+def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 1) -> SwapResult:
     """The verdict, the difference that it rests on, and what changes with the swap.
 
     Raises JudgesError where a judge has no score for more than a tenth of the labels.
@@ -139,17 +142,18 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult
     a, b = unmet_by_all(on_common_rows(both)).values()
     judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     a, b = a.of_rows(judged), b.of_rows(judged)
-    contrast, interval, least = difference_of(a, b)
+    contrast, interval, least = difference_of(a, b, looks)
     outcome, needed, changed = outcome_of(interval, margin), None, changed_rows(a, b)
     if a.met or b.met:
         outcome = "undecided"  # and no number of labels like these would help
     elif interval and outcome == "undecided":
-        needed = documents_to_decide(contrast.terms, least, margin)
+        needed = documents_to_decide(contrast.terms, least, margin, looks)
     n = contrast.terms.size
     return SwapResult(
         comparison=replace(comparison, judges=judges),
         swap=outcome,
         margin=margin,
+        looks=looks,
         difference=Difference(value=contrast.value, interval=interval, n_documents=n),
         documents_to_decide=needed,
         n_changed=len(changed),
@@ -173,7 +177,9 @@ def mostly_scored(entry: Entry) -> Scored:
     return scored
 
 
-def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None, float]:
+def difference_of(
+    new: Scored, old: Scored, looks: int = 1
+) -> tuple[Contrast, Interval | None, float]:
     """The new judge's figure less the old one's, its 90 % interval, and the `least` of that."""
     binary = new.is_binary and old.is_binary
     contrast = contrast_of(new, old, is_binary=binary)
@@ -189,7 +195,7 @@ def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None, 
         least = n * _share_of_document(new.documents, new.human != 0)
     elif new.level != "system" and n:
         least = _loss_of_document(old)
-    return contrast, cautious_interval(contrast.terms, least), least
+    return contrast, cautious_interval(contrast.terms, least, looks), least
 
 
 def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
@@ -211,10 +217,10 @@ def _loss_of_document(old: Scored) -> float:
     return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / shown
 
 
-def documents_to_decide(terms: Vector, least: float, margin: float) -> int | None:
+def documents_to_decide(terms: Vector, least: float, margin: float, looks: int) -> int | None:
     """How many documents in all decide, if further ones repeat these; None for too many."""
     for times in range(2, MOST_FURTHER // terms.size + 1):
-        interval = cautious_interval(np.tile(terms, times), least)
+        interval = cautious_interval(np.tile(terms, times), least, looks)
         if outcome_of(interval, margin) != "undecided":
             return times * int(terms.size)
     return None

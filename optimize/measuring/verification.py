@@ -22,10 +22,11 @@ class Gate:
     """Which floors hold, and a reason for each that falls short or is undecided.
 
     `gate` sums them up, None without floors and faults. There are faults, too, where there is no
-    figure to hold to a floor.
+    figure to hold to a floor. Intervals are those of so many `looks` at labels that grow.
     """
 
     gate: str | None
+    looks: int
     held: Sequence[str]
     short: Sequence[str]
     undecided: Sequence[str]

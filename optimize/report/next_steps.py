@@ -18,8 +18,12 @@ from optimize.statistics.floor import correlation_floor, share_floor
 from optimize.statistics.intervals import FEW_DOCUMENTS, PERFECT
 from optimize.statistics.two_values import FEW_OUTPUTS, TwoValues
 
+# A judge at its floor that is looked at again and again passes in the end.
+LOOK_AGAIN = "add --looks 2 then, or as many looks as there will be"
 # With fewer documents, rho over all outputs has no interval in too many further draws.
 FEW_DOCUMENTS_FOR_FLOOR = 100
+# With fewer documents of several outputs the width of an interval is too uncertain.
+FEWEST_FOR_FLOOR = 2 * FEW_DOCUMENTS
 # An interval that reaches further to either side asks for more labels.
 WIDE = 0.10
 # From these shares on, failures and what an attack adds of the scale ask for a step.
@@ -36,14 +40,21 @@ def floor_flags(figures: Correlation | TwoValues) -> str:
         floors = []
         for rate in (figures.tpr, figures.tnr):
             low = rate.interval.low if rate.interval else 0.0
-            if rate.n < 2 * FEW_OUTPUTS or not low:
+            n_documents = rate.n_documents or 0
+            fewest = 2 * FEW_OUTPUTS if n_documents == rate.n else FEWEST_FOR_FLOOR
+            if not low or n_documents < fewest:
                 return ""
-            floors.append(share_floor(rate.value, low, 2))
-        return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floors)
-    least = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else 2 * FEW_DOCUMENTS
-    if figures.interval is None or figures.n_documents < least:
+            floors.append(_rounded_down(share_floor(rate.value, low, rate.n, 2)))
+        return "--min-tpr {} --min-tnr {}".format(*floors)
+    fewest = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
+    if figures.interval is None or figures.n_documents < fewest:
         return ""
-    return f"--min-spearman {correlation_floor(figures.value, figures.interval.low):.2f}"
+    least = _rounded_down(correlation_floor(figures.value, figures.interval.low))
+    return f"--min-spearman {least}"
+
+
+def _rounded_down(floor: float) -> str:
+    return f"{math.floor(100 * floor) / 100:.2f}"
 
 
 def _floor_flags_of(card: Scorecard) -> str:
@@ -83,12 +94,13 @@ def verification_step(result: Verification, *, has_page: bool = False) -> str:
 
 def _and_floors(step: str, result: Verification) -> str:
     """The step, and what holds the judge to its figure in CI, where nothing does."""
-    flags = _floor_flags_of(result.card)
+    flags, gate = _floor_flags_of(result.card), result.gate
     held = "too few labels for a floor: --against in CI"
     if flags:
         held = f"in CI {flags} (an equal judge passes 9 of 10 times)"
-    has_gate = result.gate and result.gate.gate
-    return "; ".join(filter(None, [step, "" if has_gate else held]))
+    if gate and gate.gate:
+        held = f"label more; {LOOK_AGAIN}" if result.is_undecided and gate.looks == 1 else ""
+    return "; ".join(filter(None, [step, held]))
 
 
 def _on_two_values(card: TwoValueFigures, words: tuple[str, str] | None) -> str:
@@ -278,6 +290,7 @@ def swap_step(result: SwapResult) -> str:
     if needed := result.documents_to_decide:
         number = counted(needed, unit)
         advice = f"label more; about {number} in all would decide, if the difference stays"
+        advice += f"; {LOOK_AGAIN}" if result.looks == 1 else ""
         return f"keep the old judge, or {advice}" if result.is_below else advice
     few = "" if interval else "; these are too few, or too alike, for an interval"
     return f"label more {unit}s{few}"

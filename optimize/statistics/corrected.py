@@ -87,7 +87,7 @@ def mean_score(
         weight: (outputs,) one over the chance with which the output's document was drawn.
         bounds: The ends of the labels' scale. Without them, intervals of skewed labels are too
             narrow.
-        n_comparisons: How many estimates' intervals are to hold together (Bonferroni).
+        n_comparisons: How many estimates' intervals are to hold together.
 
     Returns:
         The estimate.

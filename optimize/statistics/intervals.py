@@ -5,6 +5,12 @@ documents the terms are the documents' own values; for other statistics they are
 infinitesimal jackknife). An interval is value ± Student's t x the standard error of that mean, for
 a correlation on Fisher's z. An interval that would cover the truth in fewer than 93 or more than 97
 of 100 cases is withheld: it is None (benchmarks/coverage.py prints the coverage of each kind).
+
+Intervals of several `looks` at labels that grow hold in all of these looks together. They have the
+constant boundary of Pocock (1977), at a level that is valid however much the labels grow between
+looks: the error of a tail is 1 - (1 - e)^(1 / looks) (Sidak 1967), since figures of growing labels
+are positively correlated. Pocock's own constants are for equal steps: with four looks at labels
+that double each time, an error of .025 would be .028, and with eight looks .036.
 """
 
 import hashlib
@@ -65,11 +71,14 @@ def stream(seed: int, *purpose: str | int) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def student_quantile(freedom: float, n_comparisons: int = 1) -> float:
-    """The 97.5 % quantile of Student's t; a higher one for several intervals (Bonferroni)."""
+def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0.975) -> float:
+    """The quantile of Student's t at this one-sided confidence in several intervals together.
+
+    Each has the level of Sidak (1967), whose product is the confidence.
+    """
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, 1 - 0.025 / n_comparisons))
+    return float(stdtrit(freedom, confidence ** (1 / n_intervals)))
 
 
 def effective_number(weight: Vector) -> float:
@@ -91,7 +100,7 @@ def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None
     return Interval(float(low), float(high))
 
 
-def cautious_interval(terms: Vector, least: float) -> Interval | None:
+def cautious_interval(terms: Vector, least: float, looks: int = 1) -> Interval | None:
     """The 90 % interval for the mean of the terms, with an error of at most 5 % in each tail.
 
     If few documents differ, they say little about differences that happen to be missing. So one
@@ -99,8 +108,6 @@ def cautious_interval(terms: Vector, least: float) -> Interval | None:
     2, the range of rho, if none differs). The degrees of freedom depend on the kurtosis (O'Neill
     2014), the centre on the skewness (Johnson 1978). None below 15 documents.
     """
-    from scipy.special import stdtrit
-
     if terms.size < FEW_DOCUMENTS:
         return None
     largest = max(float(np.abs(terms).max()), least) or 2.0
@@ -110,7 +117,7 @@ def cautious_interval(terms: Vector, least: float) -> Interval | None:
     variance = float(gaps @ gaps) / (n - 1)
     kurtosis = n * float((gaps**4).sum()) / float(gaps @ gaps) ** 2
     freedom = min(n - 1.0, 2 * n / (kurtosis - (n - 3) / (n - 1)))
-    t = float(stdtrit(freedom, 0.95))
+    t = student_quantile(freedom, looks, 0.95)
     middle = mean + (1 + 2 * t**2) / 6 * float((gaps**3).mean()) / (variance * n)
     reach = t * float(np.sqrt(variance / n))
     return Interval(middle - reach, middle + reach)

@@ -35,11 +35,12 @@ PRIOR_DOCUMENTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share or kappa of `n` outputs; NaN if it is undefined."""
+    """A share or kappa of `n` outputs, a share also of so many documents; NaN if undefined."""
 
     value: float
     interval: Interval | None
     n: int
+    n_documents: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +117,13 @@ def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
     if not n:
         return Rate(np.nan, None, 0)
     values, weight = values[of], rows.weight[of] / rows.weight[of].mean()
-    share = float(np.average(values, weights=weight))
-    if n < FEW_OUTPUTS or np.unique(codes).size < FEW_DOCUMENTS_FOR_RATES:
-        return Rate(share, None, n)
+    share, n_documents = float(np.average(values, weights=weight)), np.unique(codes).size
+    if n < FEW_OUTPUTS or n_documents < FEW_DOCUMENTS_FOR_RATES:
+        return Rate(share, None, n, n_documents)
     # Many outputs with small weights say little about the documents that are seldom drawn.
     telling = rows.weight[of].sum() * effective_number(rows.weight) / rows.weight.size
     effective = n / _design_effect(values, share, weight, codes, telling)
-    return Rate(share, wilson(share, effective), n)
+    return Rate(share, wilson(share, effective), n, n_documents)
 
 
 def _design_effect(
@@ -140,9 +141,9 @@ def _design_effect(
     return float((documents * effect + prior * expected) / (documents + prior))
 
 
-def wilson(share: float, n: float) -> Interval:
+def wilson(share: float, n: float, looks: int = 1) -> Interval:
     """Wilson's interval for a share of `n` independent outputs."""
-    square = student_quantile(np.inf) ** 2
+    square = student_quantile(np.inf, looks) ** 2
     middle = (share + square / (2 * n)) / (1 + square / n)
     variance = share * (1 - share) / n + square / (4 * n**2)
     reach = float(np.sqrt(square * variance)) / (1 + square / n)

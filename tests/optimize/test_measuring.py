@@ -81,7 +81,9 @@ def test_a_judge_is_measured_as_the_command_measures_it(
 ) -> None:
     result = optimize.measure("fluency", seed=3)
     assert command(["fluency", "--seed", "3", "--json"]) == 0
-    gate = {"gate": None, "passed": True} | {name: [] for name in ("held", "short", "undecided")}
+    gate = {"gate": None, "looks": 1, "passed": True} | {
+        name: [] for name in ("held", "short", "undecided")
+    }
     printed = {**result.summary(), **gate}
     assert printed == json.loads(capsys.readouterr().out)
     assert command(["fluency", "--seed", "3"]) == 0
