@@ -207,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
     add("--against", metavar="OLD", help=about)
     about = f"by so much it may be worse than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=about)
-    about = "the swap by labels of changed outputs alone: rows to label, then their labels"
+    about = "certify by labels of changed outputs, which it writes"
     add("--changed", metavar="FILE", help=about)
     add_model_flags(command_parser, limits=" for each start")
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")

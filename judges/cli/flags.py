@@ -94,11 +94,11 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     """Add the flags of model and budget; `limits` says what the limits are for, unless the run."""
     add = parser.add_argument_group("model and budget").add_argument
     about = (
-        "embedded (free), openai/NAME, any of DSPy's, or a decision model: decisions/NAME, "
-        "systemone/NAME (the judge's own, else embedded)"
+        "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any of DSPy's (the "
+        "judge's own, else embedded)"
     )
     add("--lm", metavar="MODEL", help=about)
-    about = "an OpenAI-compatible or System One server (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
+    about = "the server of such a model (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
     add("--api-base", type=address, metavar="URL", help=about)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
     add("--price", type=price, metavar="IN,OUT", help=PRICE)

@@ -93,7 +93,7 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
         alone = contrast_judges(by_name[name], by_name[best], human, *codes, level="system")
         assert alone.interval is not None
         # Student's t of 16 systems, for each of three differences in place of one.
-        wider = stats.t.ppf(1 - 0.025 / 3, 15) / stats.t.ppf(0.975, 15)
+        wider = stats.t.ppf(0.975 ** (1 / 3), 15) / stats.t.ppf(0.975, 15)
         reach = alone.interval.high - alone.value
         assert row["difference"]["high"] - row["difference"]["value"] == pytest.approx(
             wider * reach, abs=1e-5
