@@ -199,7 +199,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
     )
     add = command_parser.add_argument
-    about = "a catalogue name, a run folder or a judge's file; also JUDGE@MODEL"
+    about = "a catalogue name, a run folder or a file; also JUDGE@MODEL"
     add("judges", nargs="*", metavar="JUDGE", help=about)
     add_task_flags(command_parser)
     add_floor_flags(command_parser)
@@ -207,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
     add("--against", metavar="OLD", help=about)
     about = f"by so much it may be worse than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=about)
-    about = "certify by labels of changed outputs, which it writes"
+    about = "certify by labels of changed outputs alone"
     add("--changed", metavar="FILE", help=about)
     add_model_flags(command_parser, limits=" for each start")
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")

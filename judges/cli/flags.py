@@ -95,10 +95,10 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     add = parser.add_argument_group("model and budget").add_argument
     about = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any of DSPy's (the "
-        "judge's own, else embedded)"
+        "judge's own)"
     )
     add("--lm", metavar="MODEL", help=about)
-    about = "the server of such a model (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
+    about = "its server (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
     add("--api-base", type=address, metavar="URL", help=about)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
