@@ -170,8 +170,8 @@ class BaseJudge(ABC):
             from judges.client.dspy import configured_lm
 
             if (lm := configured_lm()) is not None:
-                model, named = open_lm(lm)
-                session_options = {"lm": named["lm"], "models": {named["lm"]: model}}
+                model, _ = open_lm(lm)
+                session_options = {"lm": model.name, "models": {model.name: model}}
         if keep_going and not options and "models" not in session_options:
             yield shared_client(self.lm, self.api_base)
             return

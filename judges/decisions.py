@@ -9,23 +9,45 @@ the answer is left out, since the model writes none.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 from judges.judgement import NoScoreError
-from judges.prompt import LETTERS, Field, Prompt, Value, fill, neutralise, words_of
-from judges.protocol import FatalModelError, Message, Reply
+from judges.prompt import LETTERS, Field, Prompt, fill, neutralise, words_of
+from judges.protocol import FatalModelError, Message, Sampling, is_decision
 from judges.questions import number_of
 
 # The most levels of a `score`.
 MOST_LEVELS = 10
+# Neither a temperature nor a seed changes the answers of a decision model.
+DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
-def decision_template(prompt: Prompt) -> list[Message]:
-    """The two messages of a request, in JSON, with `{{name}}` slots for the texts in the last one.
+def template_for(lm: str, prompt: Prompt) -> list[Message]:
+    """The messages to a model of that name, with `{{name}}` slots for the texts in the last one.
 
-    Raises FatalModelError for a scale that a decision model cannot answer on.
+    A decision model gets two JSON objects, of which the last has the texts. Raises FatalModelError
+    for a scale that it cannot answer on.
     """
+    if not is_decision(lm):
+        return prompt.template()
+    questions = {field.name: question(field) for field in prompt.choices}
+    head = {"state": decision_state(prompt), "questions": questions}
+    slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
+    return [
+        Message(role="system", content=json.dumps(head, ensure_ascii=False)),
+        Message(role="user", content=f"{{{slots}}}"),
+    ]
+
+
+def fill_for(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
+    """The messages of `template_for` with the texts; KeyError names a text that is missing."""
+    as_json = partial(json.dumps, ensure_ascii=False)
+    return fill(template, texts, encode=as_json if is_decision(lm) else str)
+
+
+def decision_state(prompt: Prompt) -> dict[str, Any]:
+    """What a decision model reads beside the texts."""
     fields = enumerate(prompt.inputs, start=1)
     state: dict[str, Any] = {
         "instructions": neutralise(prompt.instruction),
@@ -39,12 +61,7 @@ def decision_template(prompt: Prompt) -> list[Message]:
             {n: neutralise(v) if isinstance(v := demo[n], str) else v for n in names}
             for demo in prompt.demos
         ]
-    head = {"state": state, "questions": {each.name: question(each) for each in prompt.choices}}
-    slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
-    return [
-        Message(role="system", content=json.dumps(head, ensure_ascii=False)),
-        Message(role="user", content=f"{{{slots}}}"),
-    ]
+    return state
 
 
 def question(field: Field) -> dict[str, Any]:
@@ -54,11 +71,10 @@ def question(field: Field) -> dict[str, Any]:
     text = neutralise(text)
     if choices == LETTERS:
         return {"type": "choice", "instructions": text, "criteria": dict.fromkeys(LETTERS)}
-    if words := words_of(choices):
-        criteria = {
-            outcome: f"{word}: {meanings[word]}" if word in meanings else str(word)
-            for outcome, word in zip(("true", "false"), words, strict=True)
-        }
+    names = map(str, choices)
+    options = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
+    if words_of(choices):
+        criteria = dict(zip(("true", "false"), options, strict=True))
         return {"type": "noul", "instructions": text, "criteria": criteria}
     if len(choices) > MOST_LEVELS:
         raise FatalModelError(
@@ -66,46 +82,35 @@ def question(field: Field) -> dict[str, Any]:
             f"{MOST_LEVELS} apart: define the judge with fewer ratings (`scale: [1, 5]` in "
             "FILE.yaml), or ask a chat model"
         )
-    levels = [
-        f"{rating}: {meanings[rating]}" if rating in meanings else str(rating) for rating in choices
-    ]
-    return {"type": "score", "instructions": text, "criteria": levels}
+    return {"type": "score", "instructions": text, "criteria": options}
 
 
-def split_meanings(field: Field) -> tuple[str, dict[Value, str]]:
+def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
     """A field's description without the meanings of its choices, and these by choice."""
-    choices = {str(choice): choice for choice in field.choices or ()}
-    either = "|".join(map(re.escape, choices))
+    either = "|".join(re.escape(str(choice)) for choice in field.choices or ())
     match = re.match(rf"(.*?) \(((?:{either}) = .*)\)\Z", field.description, re.DOTALL)
     if match is None:
         return field.description, {}
     _, *parts = re.split(rf"(?:; |^)({either}) = ", match[2])
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return match[1], {choices[choice]: neutralise(meaning) for choice, meaning in pairs}
+    return match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
 
 
-def fill_decision(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """The messages with the texts as JSON strings; KeyError names a text that is missing."""
-    return fill(template, texts, encode=lambda text: json.dumps(text, ensure_ascii=False))
+def read_probabilities(field: Field, answer: Mapping[str, float] | str) -> dict[float, float]:
+    """The probability of each number that an answer may have (see `number_of`).
 
-
-def read_probabilities(prompt: Prompt, reply: Reply) -> dict[str, dict[float, float]]:
-    """The probability of each answer's number (see `number_of`), by the prompt's choices.
-
-    Raises NoScoreError where an answer cannot be used.
+    Raises NoScoreError where the answer cannot be used.
     """
-    answers, read = json.loads(reply.text), {}
-    for field in prompt.choices:
-        answer = answers.get(field.name, "it was not asked")
-        if not isinstance(answer, str) and len(answer) != len(field.choices or ()):
-            answer = "it has other options"
-        if isinstance(answer, str):
-            raise NoScoreError(f"the answer to {field.name!r} cannot be used: {answer}")
-        # In the order of the question's options, the good word of a verdict first.
-        read[field.name] = dict(zip(_numbers(field.choices or ()), answer.values(), strict=True))
-    return read
+    choices = field.choices or ()
+    if not isinstance(answer, str) and len(answer) != len(choices):
+        answer = "it has other options"
+    # Both are in the order of the question's options, the good word of a verdict first.
+    pairs = zip(choices, require_probabilities(field.name, answer).values(), strict=True)
+    return {number_of(choice, choices): p for choice, p in pairs}
 
 
-@lru_cache(maxsize=64)
-def _numbers(choices: tuple[Value, ...]) -> tuple[float, ...]:
-    return tuple(number_of(choice, choices) for choice in choices)
+def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mapping[str, float]:
+    """The probabilities that answer a question; NoScoreError if a text says why there are none."""
+    if isinstance(answer, str):
+        raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
+    return answer

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.client import EMBEDDED, Message, endpoint_of, is_decision
-from judges.decisions import decision_template, fill_decision
+from judges.client import EMBEDDED, Message, is_decision
+from judges.decisions import fill_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
 from judges.judging import Asking, judge_rows
-from judges.prompt import Prompt, Reasoning, fill, with_questions
+from judges.prompt import Prompt, Reasoning, with_questions
 from judges.questions import AnswerWeights, Question, QuestionError
 from judges.scoring import SamplingPlan, default_plan, plan_at
 
@@ -126,31 +126,24 @@ class Judge(BaseJudge):
         return self.plan is not None
 
     def plan_for(self, model: "Model") -> SamplingPlan:
-        """Its own plan, or the model's default where it has none.
-
-        Raises OptionError for a decision model, which gives probabilities, and another plan.
-        """
-        plan = self.plan or default_plan(model)
-        if is_decision(model.endpoint) and plan.kind != "weighted":
-            raise OptionError(
-                f"{self.name}: the plan {plan.kind!r} is not for {model.name}: a decision model "
-                "gives probabilities, and there is nothing to choose"
-            )
-        return plan
+        """Its own plan, or the model's default where it has none."""
+        return self.plan or default_plan(model)
 
     def resolved_plan(self) -> SamplingPlan:
-        """Its own plan, or the default of its model's endpoint; no model is opened."""
-        return self.plan or plan_at(endpoint_of(self.lm, self.api_base))
+        """Its own plan, or the default of its model; no model is opened."""
+        return self.plan or plan_at(self.lm)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         self.check_origins()
+        if is_decision(client.model.name) != is_decision(self.lm):
+            return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
         asking = Asking(
             subject=self.subject,
             prompt=self.prompt,
             plan=self.plan_for(client.model),
-            template=self._template_for(client.model.endpoint),
+            template=self._template,
             weights=self.weights,
             threshold=self.threshold,
             client=client,
@@ -159,29 +152,16 @@ class Judge(BaseJudge):
         return judge_rows(asking, rows)
 
     def template(self) -> list[Message]:
-        """The messages that it sends, with `{{name}}` slots for texts in the last one.
-
-        Those to a decision model are JSON objects (see `judges.client.decisions`).
-        """
-        return list(self._template_for(self.lm))
-
-    def _template_for(self, endpoint: str) -> Sequence[Message]:
-        return self.stored_messages or (
-            self._decision_template if is_decision(endpoint) else self._chat_template
-        )
+        """The messages it sends (JSON to a decision model), with `{{name}}` slots in the last."""
+        return list(self._template)
 
     @cached_property
-    def _chat_template(self) -> Sequence[Message]:
-        return self.prompt.template()
-
-    @cached_property
-    def _decision_template(self) -> Sequence[Message]:
-        return decision_template(self.prompt)
+    def _template(self) -> Sequence[Message]:
+        return self.stored_messages or template_for(self.lm, self.prompt)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """The messages that it sends for one output; KeyError names a text that is missing."""
-        fill_in = fill_decision if is_decision(self.lm) else fill
-        return fill_in(self.template(), texts)
+        return fill_for(self.lm, self._template, texts)
 
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
@@ -240,8 +220,7 @@ class Judge(BaseJudge):
             raise OptionError("api_base is empty: give an address, or leave it out")
         judge = self if lm is None else replace(self, lm=lm, lm_from="user")
         if is_decision(judge.lm) != is_decision(self.lm):
-            plan = self.plan and plan_at(endpoint_of(judge.lm, api_base))
-            judge = replace(judge, plan=plan, stored_messages=None)
+            judge = replace(judge, plan=self.plan and plan_at(judge.lm), stored_messages=None)
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
@@ -266,8 +245,7 @@ class Judge(BaseJudge):
     @classmethod
     def of_file(cls, file: "JudgeFile") -> "Judge":
         """The judge that a checked file holds."""
-        render = decision_template if is_decision(file.lm) else Prompt.template
-        template = render(file.program)
+        template = template_for(file.lm, file.program)
         return cls(
             subject=file.subject.read(),
             prompt=file.program,

@@ -13,12 +13,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from dspy_judges.column_names import name_key
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import JudgesError, OptionError
 from judges.client import Message, Reply, is_decision
-from judges.decisions import fill_decision
+from judges.decisions import fill_for
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference
-from judges.prompt import Prompt, fill, restated
+from judges.prompt import Prompt, restated
 from judges.questions import AnswerWeights
 from judges.scoring import (
     NoProbabilitiesError,
@@ -92,7 +92,7 @@ def _synonyms(subject: Subject, name: str) -> list[str]:
 class Asking:
     """The requests and the reading of replies that a judge needs for any row.
 
-    Raises NoProbabilitiesError where the model cannot follow the judge's plan.
+    Raises NoProbabilitiesError or OptionError where the model cannot follow the judge's plan.
     """
 
     subject: Subject
@@ -108,11 +108,17 @@ class Asking:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
         self.n_requests = len(BOTH) if isinstance(self.subject, Comparison) else 1
-        self._decides = is_decision(self.client.model.endpoint)
+        model = self.client.model
+        self._decides = is_decision(model.name)
+        if self._decides and self.plan.kind != "weighted":
+            raise OptionError(
+                f"{self.subject.name}: the plan {self.plan.kind!r} is not for {model.name}: a "
+                "decision model gives probabilities, and there is nothing to choose"
+            )
         # A mean draws all its samples from the same prompt, or it would mix two judges.
         same_prompt = self.plan.kind == "mean" or self._decides
         restate = None if same_prompt else partial(restated, self.prompt)
-        sampling = sampling_of(self.plan, self.prompt, seed=self.seed, model=self.client.model)
+        sampling = sampling_of(self.plan, self.prompt, seed=self.seed, model=model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
         self._gives_probabilities = False
 
@@ -122,8 +128,8 @@ class Asking:
         if isinstance(self.subject, Comparison):
             a, b = self.subject.fields
             orders.append({**texts, a: texts[b], b: texts[a]})
-        fill_in = fill_decision if self._decides else fill
-        return [self._request(fill_in(self.template, order)) for order in orders]
+        lm = self.client.model.name
+        return [self._request(fill_for(lm, self.template, order)) for order in orders]
 
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """The judgement from the responses to these requests."""

@@ -1,6 +1,5 @@
 """A judge in DSPy: three modules that send and read the same as a frozen judge."""
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,7 +13,7 @@ from dspy.experimental import Choice, Noul, Score
 from dspy.predict.parameter import Parameter
 from dspy.utils.exceptions import AdapterParseError
 
-from judges.decisions import decision_template, fill_decision, question
+from judges.decisions import decision_state, question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, words_of
@@ -114,17 +113,16 @@ class JudgeModule(dspy.Module):  # type: ignore[misc]
         super().load_state({**own, **state}, **options)
 
     def _arguments(self, texts: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The predictor's arguments for these texts, whichever LM answers."""
+        """The predictor's arguments, with typed questions if its LM is asked those."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
         prompt = prompt_of(self.judge.signature, texts.get("demos", self.judge.demos))
-        system, user = fill_decision(decision_template(prompt), _texts(prompt, texts))
         return {
             **texts,
-            **json.loads(user["content"]),
+            **{name: neutralise(text) for name, text in _texts(prompt, texts).items()},
             "signature": _decision_signature(prompt.instruction, prompt.fields),
-            "demos": json.loads(system["content"])["state"].get("demos", []),
+            "demos": decision_state(prompt).get("demos", []),
         }
 
     def _scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
@@ -218,7 +216,7 @@ def signature_of(prompt: Prompt) -> type[dspy.Signature]:
 
 @lru_cache(maxsize=256)
 def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> type[dspy.Signature]:
-    """The signature by which DSPy asks the questions of `decision_template`, in the same words."""
+    """The signature by which DSPy asks the questions of a decision model, in the same words."""
     typed: dict[str, Any] = {}
     for field in fields:
         if field.role == "input":

@@ -20,8 +20,7 @@ CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
-# Models that answer typed questions with probabilities and write no text, by the form in which they
-# are asked: OpenAI's decisions, or System One.
+# Forms in which decision models are asked: OpenAI's, and System One's. Names begin with them.
 DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # Names of models that think first: OpenAI's, and those of others.
 OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
@@ -38,8 +37,8 @@ def is_embedded(lm: str) -> bool:
 
 
 def is_decision(lm: str) -> bool:
-    """Whether a name or an endpoint is that of a model that answers with probabilities alone."""
-    return re.split("[/ ]", lm, maxsplit=1)[0] in (DECISIONS, SYSTEM_ONE)
+    """Whether a name is that of a decision model: it gives probabilities and writes no text."""
+    return lm.partition("/")[0] in (DECISIONS, SYSTEM_ONE)
 
 
 def is_reasoning(lm: str) -> bool:

@@ -1,5 +1,6 @@
 """From replies to a score: one reply, the mean of n samples, or probabilities over the scale."""
 
+import json
 import math
 import unicodedata
 from collections import Counter
@@ -9,7 +10,7 @@ from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
-from judges.decisions import read_probabilities
+from judges.decisions import DECISION_SAMPLING, read_probabilities
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
@@ -88,13 +89,13 @@ class Sample:
 
 def default_plan(model: Model) -> SamplingPlan:
     """The default plan of its endpoint, at the model's own temperature if it has one."""
-    plan = plan_at(model.endpoint)
+    plan = plan_at(model.name if is_decision(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
-def plan_at(endpoint: str) -> SamplingPlan:
+def plan_at(lm: str) -> SamplingPlan:
     """The default plan: one reply, or weighted for the embedded model and a decision model."""
-    return WEIGHTED if is_embedded(endpoint) or is_decision(endpoint) else ONE
+    return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
 
 def sampling_of(
@@ -103,11 +104,10 @@ def sampling_of(
     """The sampling of a plan; a judge that reasons at length gets more tokens.
 
     Raises NoProbabilitiesError where `model` gives none, or where a rating of the scale may be two
-    tokens, as "10": the probability of the token "1" is then not that of a rating. Nothing
-    changes the answers of a decision model, neither a temperature nor a seed.
+    tokens, as "10": the probability of the token "1" is then not that of a rating.
     """
-    if model and is_decision(model.endpoint):
-        return Sampling(temperature=None, max_tokens=0)
+    if model and is_decision(model.name):
+        return DECISION_SAMPLING
     if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
         if model.has_logprobs is False:
             raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
@@ -160,11 +160,11 @@ def read_sample(
 
 def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     """Read a decision model's reply; raises NoScoreError."""
-    read = read_probabilities(prompt, reply)
-    answers = {
-        name: math.fsum(number * p for number, p in each.items()) for name, each in read.items()
-    }
-    probabilities = read[prompt.answer.name]
+    given, answers, probabilities = json.loads(reply.text), {}, {}
+    # The judge's own answer is the last of the choices.
+    for field in prompt.choices:
+        probabilities = read_probabilities(field, given.get(field.name, "it was not asked"))
+        answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
     likeliest = max(probabilities, key=probabilities.__getitem__)
     return Sample(value=likeliest, text=None, answers=answers, probabilities=probabilities)
 

@@ -286,8 +286,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
             if lm is not None and not isinstance(lm, str):
-                clients[role], named = open_lm(lm)
-                settings |= {f"{prefix}{name}": value for name, value in named.items()}
+                clients[role], base = open_lm(lm)
+                settings |= {f"{prefix}lm": clients[role].name, f"{prefix}api_base": base}
         if "judge" in clients and settings["concurrency"] is None:
             settings["concurrency"] = dspy.settings.num_threads
         if "judge" in clients and self.proposer_lm is None and not is_decision(settings["lm"]):
@@ -402,9 +402,8 @@ class Program:
         # A judge's own program leaves out what a decision model cannot write.
         if any(isinstance(each, JudgeModule) for _, each in self.module.named_sub_modules()):
             return
-        fields, decides = self.predictor.fields, is_decision(lm)
         try:
-            state = DecisionState(self.signature, fields, system_one=decides)
+            state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision(lm))
             for name, kind in state.types.items():
                 state._question(name, self.signature.output_fields[name], kind)
         except ValueError as error:
@@ -551,20 +550,20 @@ class Program:
             return compiled
         if scoring:
             scoring.threshold = threshold
-        elif learned := self._decided_at(threshold):
-            name = self.answer.name
-            predictor.fields[name] = predictor.fields.get(name, {}) | learned
+        else:
+            self._set_threshold(predictor, threshold)
         return compiled
 
-    def _decided_at(self, threshold: float) -> dict[str, Any]:
-        """The predictor's settings of a decision that turns at the threshold; {} for others."""
-        info = self.signature.output_fields[self.answer.name]
-        kind = decision_type(info)
-        if kind is not info.annotation or not self.answer.is_choice:  # it has no probabilities
-            return {}
-        first, second = map(str, self.answer.values)
-        weights = {first: 1 - threshold, second: threshold}
-        return {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
+    def _set_threshold(self, predictor: Any, threshold: float) -> None:
+        """Let the predictor decide at the threshold, if its answer is a Noul or a Choice of two."""
+        name = self.answer.name
+        info = self.signature.output_fields[name]
+        # A plain bool or Literal has no probabilities.
+        if self.answer.is_choice and (kind := decision_type(info)) is info.annotation:
+            first, second = map(str, self.answer.values)
+            weights = {first: 1 - threshold, second: threshold}
+            own = {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
+            predictor.fields[name] = predictor.fields.get(name, {}) | own
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
         """A demonstration of the search in the program's own types."""
@@ -601,9 +600,11 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
 def _answer(name: str, info: Any) -> Answer | None:
     if info.annotation in (int, float):
         return Answer(name=name)
-    kind = decision_type(info)  # as which DSPy reads a bool or a Literal, too
-    if kind is None or issubclass(kind, Score):
-        return Answer(name=name, values=_levels(kind.criteria())) if kind else None
+    kind = decision_type(info)  # DSPy reads a bool or a Literal as one, too
+    if kind is None:
+        return None
+    if issubclass(kind, Score):
+        return Answer(name=name, values=_levels(kind.criteria()))
     if issubclass(kind, Noul):
         return Answer(name=name, values=(True, False), is_choice=True)
     values = get_args(kind.model_fields["value"].annotation)

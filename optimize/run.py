@@ -140,9 +140,9 @@ def tune(
     opened: dict[str, Model] = {}
     configured = configured_lm()
     if configured is not None and lm is None and api_base is None:
-        model, named = open_lm(configured)
-        opened[named["lm"]] = model
-        given |= named
+        model, base = open_lm(configured)
+        opened[model.name] = model
+        given |= {"lm": model.name, "api_base": base}
     folder, result = tune_in_folder(
         read_settings(given | ({"data": data} if rows is None else {})),
         out,

@@ -23,14 +23,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.client.openai import (
-    LONGEST_SEARCHED,
     LONGEST_WORD,
     EndpointModel,
-    excerpt,
+    malformed,
     read_error,
     read_usage,
     retry_after_of,
 )
+from judges.decisions import DECISION_SAMPLING
 from judges.judgement import quote
 from judges.protocol import (
     DECISIONS,
@@ -41,34 +41,24 @@ from judges.protocol import (
     Message,
     Reply,
     Sampling,
-    TransientError,
 )
 
-# The sum of an answer's probabilities may differ from 1 by so much, because servers round them.
+# Upper bound on how far an answer's probabilities may be from a sum of 1: servers round them.
 ROUNDING = 0.05
-# Between a level's label and its description, in System One's form.
-LEVEL = ": "
-# OpenAI's name of each kind of question.
-OPENAI_KINDS = {"noul": "predicate", "score": "score", "choice": "choice"}
-NOTHING_WRITTEN = Sampling(temperature=None, max_tokens=0)
+# Exceptions that JSON of another form raises.
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 Question = Mapping[str, Any]
 
 
 class DecisionModel(EndpointModel):
-    """A decision model at one address, in one form: "systemone" or "decisions"."""
-
-    has_logprobs: bool | None = False
-
-    def __init__(self, name: str, *, form: str, **address: str) -> None:
-        super().__init__(name, **address)
-        self.form = form
+    """A decision model at one address; its name begins with the form, as in "systemone/NAME"."""
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
         try:
-            questions, before, after = _frame(self.name, self.form, messages[0]["content"])
+            questions, before, after = _frame(self.name, messages[0]["content"])
             data = f"{before}{messages[-1]['content']}{after}".encode()
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        except MALFORMED:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's questions, and these messages "
                 "are not of that form; name a chat model"
@@ -87,49 +77,48 @@ class DecisionModel(EndpointModel):
         self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
     ) -> Completion:
         """The answers and token counts, without keys; TransientError if there are no answers."""
-        text = answer.decode("utf-8", "replace")
         try:
-            body = json.loads(text)  # which reads NaN, so that it spoils one answer alone
+            # Unlike msgspec it reads NaN, which then spoils one answer alone.
+            body = json.loads(answer.decode("utf-8", "replace"))
             answers, model, counts = body["answers"], body.get("model"), body.get("usage")
             if isinstance(answers, list):
                 answers = _by_name(answers)
             reply = _reply({name: answers.get(name) for name in questions}, questions)
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            start = excerpt(text[:LONGEST_SEARCHED], self.secrets)
-            reason = f"it begins {start!r}" if start else "nothing"
-            raise TransientError(f"malformed answer ({reason})", billed=True) from None
+        except MALFORMED:
+            raise malformed(answer, self.secrets) from None
         if isinstance(counts, dict):
-            # Chats have other names for the same counts.
-            pairs = (("prompt", "input"), ("completion", "output"))
-            counts = {f"{chat}_tokens": counts.get(f"{own}_tokens") or 0 for chat, own in pairs} | {
-                "prompt_tokens_details": counts.get("input_tokens_details")
+            counts = {
+                "prompt_tokens": counts.get("input_tokens") or 0,
+                "completion_tokens": counts.get("output_tokens") or 0,
+                "prompt_tokens_details": counts.get("input_tokens_details"),
             }
-        usage = read_usage(counts, messages, (), NOTHING_WRITTEN)
+        usage = read_usage(counts, messages, (), DECISION_SAMPLING)
         model = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
         return self.secrets.clean(Completion(**asdict(usage), replies=(reply,), model=model))
 
 
 @lru_cache(maxsize=16)
-def _frame(name: str, form: str, content: str) -> tuple[dict[str, Question], str, str]:
+def _frame(name: str, content: str) -> tuple[dict[str, Question], str, str]:
     """The questions, and a request's JSON before and after its texts.
 
     It is made once for all rows, since demonstrations may be whole documents.
     """
+    form, _, model = name.partition("/")
     part = json.loads(content)
     questions: dict[str, Question] = part["questions"]
     state = {**part["state"], "inputs": None}
-    body: dict[str, Any] = {"model": name, "state": state, "questions": questions}
+    body: dict[str, Any] = {"model": model, "state": state, "questions": questions}
     if form == DECISIONS:
         data = {"type": "input_json", "data": body.pop("state")}
         body["input"] = [{"role": "user", "content": [data]}]
         body["questions"] = [_openai_question(*each) for each in questions.items()]
-    # Within a text its quotes would be escaped.
+    # No text holds the place of the inputs, since JSON escapes a text's quotes.
     before, _, after = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
     return questions, f'{before}"inputs": ', after
 
 
 def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
-    """OpenAI's answers by the name of their question; all of them for a name that occurs twice."""
+    """OpenAI's answers by their question's name; a list, which is no answer, if it has several."""
     named: dict[str, list[Any]] = {}
     for answer in answers:
         named.setdefault(answer["name"], []).append(answer)
@@ -140,16 +129,15 @@ def _openai_question(name: str, question: Question) -> dict[str, Any]:
     """The question in OpenAI's form."""
     kind, text = question["type"], question["instructions"]
     criteria = question.get("criteria") or {}
-    if kind == "noul":
-        # A predicate has no descriptions of its outcomes.
-        outcomes = "; ".join(f"{outcome}: {what}" for outcome, what in criteria.items())
-        text = f"{text} ({outcomes})" if outcomes else text
-        return {"type": "predicate", "name": name, "instructions": text}
     entry = {"type": kind, "name": name, "instructions": text}
+    if kind == "score":
+        return {**entry, "levels": [_described("label", *_level(level)) for level in criteria]}
     if kind == "choice":
-        described = [_described("value", *option) for option in criteria.items()]
-        return {**entry, "choices": described}
-    return {**entry, "levels": [_described("label", *_level(level)) for level in criteria]}
+        return {**entry, "choices": [_described("value", *each) for each in criteria.items()]}
+    # A predicate has no descriptions of its outcomes.
+    outcomes = "; ".join(f"{outcome}: {what}" for outcome, what in criteria.items())
+    text = f"{text} ({outcomes})" if outcomes else text
+    return {**entry, "type": "predicate", "instructions": text}
 
 
 def _described(key: str, option: str, description: str | None) -> dict[str, str]:
@@ -158,7 +146,7 @@ def _described(key: str, option: str, description: str | None) -> dict[str, str]
 
 def _level(criterion: str) -> tuple[str, str]:
     """The label and the description of a level that is written "1: poor"; else all is its label."""
-    label, _, description = criterion.partition(LEVEL)
+    label, _, description = criterion.partition(": ")
     return (label, description) if label.lstrip("-").isdigit() else (criterion, "")
 
 
@@ -166,7 +154,7 @@ Probability = Annotated[float, Meta(ge=0, le=1)]
 
 
 class _Option(Struct):
-    """The probability of an option, as OpenAI has it; a level's value is its place."""
+    """An option's probability in OpenAI's form; the value of a level is its place."""
 
     value: str | int
     probability: Probability
@@ -196,27 +184,36 @@ def _is_refusal(answer: object) -> bool:
 
 def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
     """The probability of each option, with a sum of 1; a text says why the answer has none."""
-    kind, criteria = question["type"], question.get("criteria") or ()
     try:
         read = msgspec.convert(answer, _Answer)
     except msgspec.ValidationError as error:
         return quote(str(error))
-    if read.type not in (kind, OPENAI_KINDS[kind]):
-        return f"its type is {read.type!r}, not {kind!r}"
+    kind = "noul" if read.type == "predicate" else read.type
+    if kind != question["type"]:
+        return f"its type is {read.type!r}, not {question['type']!r}"
     if kind == "noul":
         p = read.probability if read.noul is None else read.noul
         return "it has no probability" if p is None else {"true": p, "false": 1 - p}
-    options = list(criteria) if kind == "choice" else [str(n) for n in range(len(criteria))]
-    probabilities = read.probabilities
-    if isinstance(probabilities, list):
-        labels = {str(n): _level(level)[0] for n, level in enumerate(criteria)}
-        if kind == "score" and any(labels.get(str(o.value)) != o.label for o in probabilities):
+    labels: dict[str, str | None] = dict.fromkeys(question["criteria"])
+    if kind == "score":
+        labels = {str(n): _level(level)[0] for n, level in enumerate(question["criteria"])}
+    return _distribution(labels, read.probabilities)
+
+
+def _distribution(
+    labels: Mapping[str, str | None], given: dict[str, float] | list[_Option]
+) -> dict[str, float] | str:
+    """The given probabilities with a sum of 1, or why they are not those of the options.
+
+    `labels` has the options, each with its label if it is a level.
+    """
+    if isinstance(given, list):
+        if any(labels.get(str(each.value)) not in (None, each.label) for each in given):
             return "its levels are not those of the question"
-        probabilities = {str(each.value): each.probability for each in probabilities}
-    if probabilities.keys() != set(options):
-        given = quote(", ".join(probabilities))
-        return f"its options are {given}, not {', '.join(options)}"
-    total = math.fsum(probabilities.values())
+        given = {str(each.value): each.probability for each in given}
+    if given.keys() != labels.keys():
+        return f"its options are {quote(', '.join(given))}, not {', '.join(labels)}"
+    total = math.fsum(given.values())
     if not abs(total - 1) <= ROUNDING:
         return f"its probabilities add up to {total:.3g}"
-    return {option: probabilities[option] / total for option in options}
+    return {option: given[option] / total for option in labels}

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dspy_judges.errors import JudgesError
-from judges.client.decisions import NOTHING_WRITTEN
 from judges.client.keys import Redactor, endpoint_of, hide, secrets_among
 from judges.client.openai import Spelling, read_error, read_usage
-from judges.judgement import NoScoreError
+from judges.decisions import DECISION_SAMPLING, require_probabilities
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
@@ -242,7 +241,7 @@ def _connection_error(error: BaseException | None, message: str) -> ModelError:
 def as_lm(
     client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM | DecisionLM":
-    """A client as a `dspy.LM`, for DSPy's programs and optimizers; of a decision model, such an LM.
+    """A client as a `dspy.LM` for DSPy's programs and optimizers; as a `DecisionLM` if it decides.
 
     An error that ends the run (a wrong key, an empty budget) is kept in `lm.engine.stopped`, since
     DSPy's optimizers may mistake it for a bad prompt.
@@ -250,7 +249,7 @@ def as_lm(
     import dspy
 
     engine = ClientEngine(client, seed)
-    if is_decision(client.model.endpoint):
+    if is_decision(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
         # With a provider's name DSPy would apply that provider's rules to our requests.
@@ -341,12 +340,12 @@ class DecisionLM:
         from judges.client.client import Request
 
         rest = {name: part for name, part in state.items() if name != "inputs"}
-        # A question is sorted as a judge has it: the type, the instructions, the criteria.
+        # In the order of a judge's own questions, so that both have the same key in the cache.
         asked = {name: dict(sorted(each.items(), reverse=True)) for name, each in questions.items()}
         parts = {"state": rest, "questions": asked}, state["inputs"]
         system, user = (json.dumps(part, ensure_ascii=False) for part in parts)
         messages = Message(role="system", content=system), Message(role="user", content=user)
-        return Request(messages, NOTHING_WRITTEN, partial(_read_decisions, questions))
+        return Request(messages, DECISION_SAMPLING, partial(_read_decisions, questions))
 
     def _answers(self, response: "Response") -> object:
         import dspy
@@ -361,13 +360,12 @@ class DecisionLM:
 
 def _read_decisions(questions: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
     """The answers in DSPy's form; NoScoreError for one that cannot be used."""
-    answers: dict[str, Any] = json.loads(reply.text)
-    for name, answer in answers.items():
-        if isinstance(answer, str):
-            raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
+    answers: dict[str, Any] = {}
+    for name, answer in json.loads(reply.text).items():
+        ps = require_probabilities(name, answer)
         is_noul = questions[name]["type"] == "noul"
-        other = {"probabilities": answer, "confidence": max(answer.values())}
-        answers[name] = {"noul": answer["true"]} if is_noul else other
+        other = {"probabilities": ps, "confidence": max(ps.values())}
+        answers[name] = {"noul": ps["true"]} if is_noul else other
     return answers
 
 

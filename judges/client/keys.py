@@ -10,16 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from judges.protocol import (
-    DECISIONS,
-    OPENAI,
-    SYSTEM_ONE,
-    Completion,
-    FatalModelError,
-    Reply,
-    is_decision,
-    is_embedded,
-)
+from judges.protocol import OPENAI, Completion, FatalModelError, Reply, is_embedded
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
@@ -52,24 +43,20 @@ class Provider:
         return base.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
 
 
+_OPENAI = Provider(
+    address=OPENAI, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
+)
 # Providers that our own client asks; DSPy asks all others.
 PROVIDERS: Mapping[str, Provider] = {
-    "openai": Provider(
-        address=OPENAI, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
-    ),
+    "openai": _OPENAI,
     "azure": Provider(
         address_variable="AZURE_OPENAI_ENDPOINT",
         path="/openai/v1/chat/completions",
         key_variable="AZURE_OPENAI_API_KEY",
     ),
-    DECISIONS: Provider(
-        address=OPENAI,
-        address_variable="OPENAI_BASE_URL",
-        path="/decisions",
-        key_variable="OPENAI_API_KEY",
-    ),
+    "decisions": replace(_OPENAI, path="/decisions"),
     # Many servers speak it, at addresses of their own.
-    SYSTEM_ONE: Provider(
+    "systemone": Provider(
         address_variable="SYSTEMONE_BASE_URL",
         path="/v1/systemone",
         key_variable="SYSTEMONE_API_KEY",
@@ -86,11 +73,8 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
     """The `endpoint` of a model, without opening it."""
     if lm in EMBEDDED_MODELS:
         return lm
-    prefix = lm.partition("/")[0]
-    if provider := PROVIDERS.get(prefix):
-        base = without_secrets(provider.base(api_base))
-        # The same address may answer chats as well, with other replies.
-        return f"{prefix} {base}" if is_decision(lm) else base
+    if provider := PROVIDERS.get(lm.partition("/")[0]):
+        return without_secrets(provider.base(api_base))
     # Without an address of the user's, DSPy alone knows it.
     return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
 

@@ -31,7 +31,6 @@ from judges.client.keys import (
     PROVIDERS,
     Provider,
     Redactor,
-    endpoint_of,
     hide,
     holds_secret,
     read_key,
@@ -107,14 +106,18 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     if api_key_env:
         _check_variable(api_key_env)
     variable = api_key_env or (provider.key_variable if provider else "")
-    key = read_key(variable) if variable else ""
-    url = provider.base(api_base) if provider else api_base
-    arguments = lm, url, variable, key
+    return _open_with_key(lm, api_base, variable, read_key(variable) if variable else "")
+
+
+def _open_with_key(lm: str, api_base: str | None, variable: str, key: str) -> Model:
+    provider = PROVIDERS.get(lm.partition("/")[0])
+    base = provider.base(api_base) if provider else ""
+    arguments = lm, base or api_base, variable, key
     with _opening:
         if arguments not in _models:
             model: Model
             if provider:
-                model = _endpoint_model(lm, provider, api_base, variable, key)
+                model = _endpoint_model(lm, provider, base, variable, key)
             else:
                 from judges.client.dspy import open_dspy
 
@@ -124,8 +127,8 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
         return _models[arguments]
 
 
-def open_lm(lm: Any) -> tuple[Model, dict[str, Any]]:
-    """The model that an LM of DSPy's asks, and the `lm` and `api_base` that name it.
+def open_lm(lm: Any) -> tuple[Model, str | None]:
+    """The model that an LM of DSPy's asks, and its `api_base`.
 
     The server of a `dspy.experimental.TypeSafe` is asked without DSPy, with the LM's own key.
     """
@@ -133,26 +136,21 @@ def open_lm(lm: Any) -> tuple[Model, dict[str, Any]]:
         from judges.client.dspy import DspyModel
 
         model = DspyModel(lm)
-        return model, {"lm": model.name, "api_base": model.api_base}
-    name, variable = f"{SYSTEM_ONE}/{lm.model}", "TYPESAFE_API_KEY"
+        return model, model.api_base
+    variable = "TYPESAFE_API_KEY"
     hide([key := lm.api_key or read_key(variable)])
-    arguments = lm.base_url, variable, key
-    with _opening:
-        if (name, *arguments) not in _models:
-            _models[name, *arguments] = _endpoint_model(name, PROVIDERS[SYSTEM_ONE], *arguments)
-            at_end.add(close_models)
-        return _models[name, *arguments], {"lm": name, "api_base": lm.base_url}
+    return _open_with_key(f"{SYSTEM_ONE}/{lm.model}", lm.base_url, variable, key), lm.base_url
 
 
-def _endpoint_model(
-    lm: str, provider: Provider, api_base: str | None, variable: str, key: str
-) -> Model:
+def _endpoint_model(lm: str, provider: Provider, base: str, variable: str, key: str) -> Model:
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
     form, _, name = lm.partition("/")
-    base = provider.base(api_base)
-    address = without_secrets(base)
+    kind = EndpointModel
+    if is_decision(lm):  # its name keeps the form: the same address may answer chats as well
+        kind, name = DecisionModel, lm
+    endpoint = without_secrets(base)
     if not base:
         raise FatalModelError(
             f"{name}: no address is given; set {provider.address_variable}, or name it by api_base "
@@ -160,23 +158,19 @@ def _endpoint_model(
         )
     if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
         raise FatalModelError(
-            f"{name}: {Redactor().redact(address)!r} is not an address; write "
+            f"{name}: {Redactor().redact(endpoint)!r} is not an address; write "
             "http://HOST:PORT/v1 or https://..."
         )
     if holds_secret(base):
         raise FatalModelError(
-            f"{name}: the address {address} holds a password or a key; give the key by {variable}"
+            f"{name}: the address {endpoint} holds a password or a key; give the key by {variable}"
         )
     if not key and form != SYSTEM_ONE and base == (provider.address or base):
         raise FatalModelError(
             f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
             "(--api-base)"
         )
-    arguments = {"url": base + provider.path, "endpoint": endpoint_of(lm, api_base)}
-    arguments |= {"key": key, "key_variable": variable}
-    if is_decision(lm):
-        return DecisionModel(name, form=form, **arguments)
-    return EndpointModel(name, **arguments)
+    return kind(name, url=base + provider.path, endpoint=endpoint, key=key, key_variable=variable)
 
 
 async def close_models() -> None:

@@ -184,9 +184,7 @@ class EndpointModel:
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
-            start = excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), self.secrets)
-            reason = f"{error}; it begins {start!r}" if start else "nothing"
-            raise TransientError(f"malformed answer ({reason})", billed=True) from None
+            raise malformed(answer, self.secrets, f"{error}; ") from None
         usage = read_usage(body.usage, messages, replies, sampling)
         model = self.secrets.redact(body.model or "")[:LONGEST_WORD]
         counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
@@ -218,7 +216,7 @@ class EndpointModel:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
             # aiohttp quotes malformed data, over several lines.
-            reason = excerpt(f"{type(error).__name__}: {error}", self.secrets)
+            reason = _excerpt(f"{type(error).__name__}: {error}", self.secrets)
             raise TransientError(
                 f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
@@ -359,7 +357,7 @@ def read_error(source: ErrorSource, status: int, wait: float | None, answer: byt
     """The exception for an HTTP error, on one line without keys; `wait` is its Retry-After."""
     error = complaint(answer)
     where = f"{status} from {source.endpoint}"
-    what = f"{where} for {source.name}: {excerpt(error, source.secrets)}"
+    what = f"{where} for {source.name}: {_excerpt(error, source.secrets)}"
     if 300 <= status < 400:
         return FatalModelError(f"{where}: it redirects; name the new address by --api-base")
     if status == 401:
@@ -379,7 +377,14 @@ def read_error(source: ErrorSource, status: int, wait: float | None, answer: byt
     return TransientError(what, wait, billed=not 400 <= status < 600)
 
 
-def excerpt(text: str, secrets: Redactor) -> str:
+def malformed(answer: bytes, secrets: Redactor, problem: str = "") -> TransientError:
+    """The exception for an answer that cannot be read, with its beginning."""
+    start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), secrets)
+    reason = f"{problem}it begins {start!r}" if start else "nothing"
+    return TransientError(f"malformed answer ({reason})", billed=True)
+
+
+def _excerpt(text: str, secrets: Redactor) -> str:
     return " ".join(secrets.redact(text).split())[:LONGEST_EXCERPT]
 
 

@@ -21,9 +21,6 @@ TOKENS_PER_MESSAGE = 4
 FRAMING_BYTES = 16
 LONG_PROMPT = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
-# US dollars for a million tokens read by models that the table lacks. They write none.
-# https://developers.openai.com/api/docs/pricing, November 2026.
-DECISION_PRICES = {"decisions/gpt-6-luna": 0.10}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +63,8 @@ class Price:
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
+# Of models that the table lacks: https://developers.openai.com/api/docs/pricing, November 2026.
+DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_out=0.0)}
 
 
 def read_price(text: str) -> tuple[float, float]:
@@ -88,10 +87,8 @@ def find_price(model: str) -> Price | None:
     """A model's price by its name, with or without provider and date; None if unknown."""
     if is_embedded(model):
         return FREE
-    if dollars := DECISION_PRICES.get(DATE.sub("", model)):
-        return price_of((dollars, 0.0))
     if is_decision(model):
-        return None
+        return DECISION_PRICES.get(DATE.sub("", model))
     prefix, _, name = model.rpartition("/")
     maker = prefix.rpartition("/")[2]
     for key in (model, DATE.sub("", model), name, DATE.sub("", name)):

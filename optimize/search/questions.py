@@ -16,13 +16,7 @@ from judges.prompt import Field
 from optimize.items import Items, Vector
 from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.evaluator import (
-    Goal,
-    SearchProblem,
-    first_documents,
-    is_reliable,
-    objective,
-)
+from optimize.search.evaluator import Goal, SearchProblem, first_documents, is_reliable, objective
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold, verdicts

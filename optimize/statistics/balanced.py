@@ -60,9 +60,9 @@ def balanced_contrast(
 ) -> Contrast:
     """Judge A's balanced accuracy less judge B's, on the outputs that both judged.
 
-    A document's term is a sum over its outputs. The mean of all differences is subtracted first: it
-    has no part in the value, but adds to the spread of the terms if documents differ in their share
-    of passes. With fewer than ten outputs of a class it is not, so that the test stays exact.
+    A document's term is a sum over its outputs. The mean of all differences is subtracted first. It
+    does not change the value, but adds to the spread of the terms if documents differ in their
+    share of passes. With fewer than ten outputs of a class it stays, to keep the test exact.
     There is no interval if a class has fewer than ten outputs, or fewer than six documents differ.
     """
     a, b, labels = (np.asarray(side, dtype=float) for side in (passes_a, passes_b, human))

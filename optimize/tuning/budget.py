@@ -77,7 +77,6 @@ DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
 DEAREST_FACTOR = 4.0
 # Relative price of tokens read and written where no price is known.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
-TOKENS_READ = replace(TOKENS, per_token_out=0.0)
 
 
 class CallTokens(NamedTuple):
@@ -218,7 +217,6 @@ def plan_budget(
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)
     price, proposer_price = settings.prices
-    tokens_price = TOKENS_READ if is_decision(settings.lm) else TOKENS
     unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
     orders = 2 if settings.pairwise else 1
     one_call = gives_n_replies(settings.lm) if native_n is None else native_n
@@ -226,12 +224,12 @@ def plan_budget(
     calls = orders if one_call else replies
     tokens = measured or _tokens_by_length(prepared, calls, replies)
     pricing = Pricing(
-        price=price or tokens_price,
+        price=price or TOKENS,
         per_call=unit == "calls",
         tokens_in=tokens.tokens_in,
         tokens_out=tokens.tokens_out,
         calls=calls,
-        replies=replies,
+        replies=0 if is_decision(settings.lm) else replies,  # which have no text
     )
     proposal = _proposal_tokens(settings, labels)
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
@@ -263,9 +261,9 @@ def plan_budget(
 
     n_proposals, n_judged, price_ratio = 0, min(2 * n_learned, search.limit / item_cost), 1.0
     if not is_embedded(settings.lm):
-        writes = not is_embedded(settings.proposer[0])
         # Both halves of the labels are searched on. Proposals take no more than half of the money.
-        n_proposals = writes * min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
+        if not is_embedded(settings.proposer[0]):
+            n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
         n_judged = (search.limit - n_proposals * proposal_cost) / item_cost
         if settings.optimizer == "rank":
             raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
@@ -354,14 +352,12 @@ def _search_options(
 
 def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
     """Tokens that the untuned judge takes for an output, estimated from the length of the texts."""
-    judge, train = prepared.untuned_judge, prepared.labels.train
-    if is_embedded(prepared.settings.lm):  # which sends none
+    judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
+    if is_embedded(lm):  # which sends none
         return CallTokens(0, 0)
     step = max(1, len(train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
-    tokens_out = reply_tokens(judge.prompt, judge.lm) + THOUGHT_TOKENS * _thinks(
-        prepared.settings.lm
-    )
+    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _thinks(lm)
     return CallTokens(sum(lengths) / len(lengths) * calls, tokens_out * replies)
 
 

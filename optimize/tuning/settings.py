@@ -109,8 +109,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def proposer(self) -> tuple[str, str | None]:
         """The proposer's model, and the endpoint that was given for it or for the whole run.
 
-        A decision model writes no instruction. Without a proposer of its own it has the embedded
-        model's, which proposes none.
+        A decision model writes no instructions. Unless a proposer is named, the embedded model is
+        it, which writes none either.
         """
         if is_decision(self.lm):
             return self.proposer_lm or EMBEDDED, self.proposer_api_base
@@ -241,7 +241,7 @@ def _check(settings: Settings) -> None:
 
 
 def _check_decisions(settings: Settings) -> None:
-    """Raise SettingsError for what cannot be said of a decision model."""
+    """Raise SettingsError for a decision model with settings that only chat models have."""
     if settings.proposer_lm and is_decision(settings.proposer_lm):
         raise SettingsError(
             f"--proposer-lm {settings.proposer_lm}: a decision model writes no instruction; name a "
@@ -249,9 +249,10 @@ def _check_decisions(settings: Settings) -> None:
         )
     if not is_decision(settings.lm):
         return
-    drawn = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-    flags = [flag_of(name) for name in drawn if getattr(settings, name) is not None]
-    flags += ["--reasoning"] * (settings.reasoning not in ("auto", "none"))
+    names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
+    flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
+    if settings.reasoning not in ("auto", "none"):
+        flags.append("--reasoning")
     if flags:
         raise SettingsError(
             f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities, and "

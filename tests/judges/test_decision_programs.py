@@ -23,7 +23,7 @@ from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import as_lm
 from judges.client.store import Store
-from judges.decisions import decision_template, fill_decision
+from judges.decisions import fill_for, template_for
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.questions import AnswerWeights, Question
@@ -74,7 +74,7 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge: Judge) -> No
     with dspy.context(lm=lm):
         again = asyncio.run(program.acall(**texts))
     assert again.toDict() == prediction.toDict()
-    system, user = fill_decision(decision_template(judge.prompt), texts)
+    system, user = fill_for("systemone/m", template_for("systemone/m", judge.prompt), texts)
     head, inputs = json.loads(system["content"]), json.loads(user["content"])
     assert lm.asked == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
 
@@ -165,7 +165,8 @@ def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(
 
 
 def decision_client(behave: Any, **options: Any) -> tuple[Model, Client]:
-    model = Model(behave, native_n=False, endpoint="systemone http://test")
+    model = Model(behave, native_n=False, endpoint="http://test")
+    model.name = "systemone/m"
     return model, Client(model, account=Budget(**options).account())
 
 
@@ -189,7 +190,7 @@ def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries
         (sampling, _) = model.samplings
         assert (sampling.temperature, sampling.max_tokens) == (None, 0)
     # Two requests for the first, and the same for the second, which the store answers.
-    assert usage.get_total_tokens()["m"]["prompt_tokens"] == 2 * (10 + 10)
+    assert usage.get_total_tokens()["systemone/m"]["prompt_tokens"] == 2 * (10 + 10)
 
 
 def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors() -> None:

@@ -25,7 +25,7 @@ import judges
 from dspy_judges.errors import OptionError
 from judges import Dimension, Judge
 from judges.__main__ import main
-from judges.client import endpoint_of
+from judges.client import open_model
 from judges.client.prices import find_price
 from judges.protocol import FatalModelError
 from optimize import compare, verify
@@ -241,8 +241,8 @@ REASONS = {
     "huge": "an answer of more than 8,388,608 bytes",
     "echo": "its (options|levels) are",
     **dict.fromkeys(TEXTS, "malformed answer"),
-    "429": "gave up after .* 429 from",
-    "500": "gave up after 6 attempts: 500 from",
+    "429": "gave up after .* 429 from http",
+    "500": "gave up after 6 attempts: 500 from http",
     "drop": "gave up after 6 attempts: connection to",
     "hang": "gave up after 6 attempts: no answer within 0.5 s",
 }
@@ -485,10 +485,10 @@ def test_a_frozen_judge_sends_the_same_bytes_and_moves_between_models(
     assert back.freeze() == again.freeze()
 
 
-def test_the_same_address_as_a_chat_model_is_another_endpoint() -> None:
-    base = "http://127.0.0.1:9/v1"
-    endpoints = {endpoint_of(lm, base) for lm in (*FORMS, "openai/gpt-6-luna")}
-    assert len(endpoints) == 3
+def test_a_model_at_the_same_address_as_a_chat_model_has_another_name() -> None:
+    forms, base = ("openai", "decisions", "systemone"), "http://127.0.0.1:9/v1"
+    names = {open_model(f"{form}/gpt-6-luna", api_base=base).name for form in forms}
+    assert len(names) == 3
 
 
 @both_forms
@@ -601,5 +601,5 @@ def test_the_local_server_refuses_what_a_forms_documentation_does_not_allow() ->
 
 
 def test_a_plan_for_chat_models_is_refused_in_python(decision_server: DecisionServer) -> None:
-    with pytest.raises(OptionError, match="the plan 'one' is not for gpt-6-luna"):
+    with pytest.raises(OptionError, match="the plan 'one' is not for decisions/gpt-6-luna"):
         judged(replace(RELEVANCE, lm=FORMS[0], plan=ASKED.plan), FORMS[0], ROWS[:1])
