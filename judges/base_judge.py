@@ -123,8 +123,9 @@ class BaseJudge(ABC):
             made_at, endpoint = (judge.provenance or {}).get("endpoint"), endpoint_of(judge.lm)
             if made_at and not judge.api_base and made_at != endpoint:
                 raise FatalModelError(
-                    f"{judge.name}: it was made at {str(made_at)[:200]!r}, and {endpoint} would be "
-                    "asked; say where: --api-base URL (api_base=...)"
+                    f"{judge.name}: it was made at {str(made_at)[:200]!r}, and "
+                    f"{endpoint or 'no address'} would be asked; say where: --api-base URL, or in "
+                    "Python with_model(api_base=...)"
                 )
 
     def __call__(self, **texts: str) -> AnyJudgement:

@@ -80,7 +80,7 @@ def question(field: Field) -> dict[str, Any]:
         raise FatalModelError(
             f"{field.name}: a scale of {len(choices)} ratings, and a decision model tells at most "
             f"{MOST_LEVELS} apart: define the judge with fewer ratings (`scale: [1, 5]` in "
-            "FILE.yaml), or ask a chat model"
+            "FILE.yaml; --scale any for labels on another scale), or ask a chat model"
         )
     return {"type": "score", "instructions": text, "criteria": options}
 

@@ -201,6 +201,7 @@ class Judge(BaseJudge):
             threshold=self.threshold,
         )
         module.judge.demos = demos_of(self.prompt)
+        module.source = self
         return module
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:

@@ -94,6 +94,8 @@ class JudgeModule(dspy.Module):  # type: ignore[misc]
         super().__init__()
         prompt = prompt or subject.prompt()
         self.subject, self.own_lm = subject, own_lm
+        # The judge whose program it is, if any.
+        self.source: Any = None
         self.judge = dspy.Predict(signature_of(prompt))
         # The rating or the margin alone has neither weights nor a threshold.
         scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)

@@ -283,6 +283,10 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if len(program.answers) > 1:
             settings["max_demos"] = 0
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
+        source = getattr(program.module, "source", None)
+        if judge == EMBEDDED and isinstance(source, Judge):  # the program of a judge
+            source.check_origins()
+            judge, settings["api_base"] = source.lm, source.api_base
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
             if lm is not None and not isinstance(lm, str):

@@ -54,7 +54,7 @@ PROVIDERS: Mapping[str, Provider] = {
         path="/openai/v1/chat/completions",
         key_variable="AZURE_OPENAI_API_KEY",
     ),
-    "decisions": replace(_OPENAI, path="/decisions"),
+    "decisions": replace(_OPENAI, address=OPENAI.removesuffix("/v1"), path="/v1/decisions"),
     # Many servers speak it, at addresses of their own.
     "systemone": Provider(
         address_variable="SYSTEMONE_BASE_URL",

@@ -147,7 +147,7 @@ class EndpointModel:
     def __init__(self, name: str, *, url: str, endpoint: str, key: str, key_variable: str) -> None:
         self.name = name
         self.endpoint = endpoint
-        self.key_variable = key_variable
+        self.key, self.key_variable = bool(key), key_variable
         self.spelling = Spelling(name)
         self.changes = self.spelling.changes
         self.secrets = Redactor([key])
@@ -361,9 +361,9 @@ def read_error(source: ErrorSource, status: int, wait: float | None, answer: byt
     if 300 <= status < 400:
         return FatalModelError(f"{where}: it redirects; name the new address by --api-base")
     if status == 401:
-        return FatalModelError(
-            f"{where}: the key in {source.key_variable} was not accepted for {source.name}"
-        )
+        variable, key = source.key_variable, getattr(source, "key", "sent")
+        rejected = f"the key in {variable} was not accepted" if key else f"{variable} is not set"
+        return FatalModelError(f"{where}: {rejected} for {source.name}")
     if status == 402 or (status == 429 and QUOTA.search(error)):
         return FatalModelError(f"{what}; the same command goes on once the account has more")
     if status == 429:

@@ -192,7 +192,8 @@ def read_judges(
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):
         raise SettingsError(
             f"--api-base and --api-key-env are of one provider, and {', '.join(sorted(providers))} "
-            "are asked: score with one of them first (dspy-judges score), and join it by --scores"
+            "are asked: set the address of each in the environment (OPENAI_BASE_URL, "
+            "SYSTEMONE_BASE_URL), or score with one first and join it by --scores"
         )
     return entries
 

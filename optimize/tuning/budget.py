@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from judges.catalog import candidate_questions
 from judges.client import (
     CHARACTERS_PER_TOKEN,
     Account,
@@ -151,7 +152,7 @@ class RunBudget:
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
-            *wrapped(*self._expectations(), self.chance()),
+            *wrapped(*self._expectations(), *self.notes(), self.chance()),
             "A token is taken as four characters. Nothing has been sent or spent.",
         ]
 
@@ -161,6 +162,23 @@ class RunBudget:
         most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
         calls = _about(self.planned.calls)
         return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{most}"
+
+    def notes(self) -> Iterator[str]:
+        """Yield what can be tuned of a decision model without a proposer."""
+        settings, prepared = self.prepared.settings, self.prepared
+        if not is_decision(settings.lm) or settings.proposer_lm:
+            return
+        parts = {
+            "questions": bool(candidate_questions(prepared.subject, 1)),
+            "demonstrations": self.options.max_demos > 0,
+            "the threshold": prepared.goal == "balanced",
+        }
+        tuned = " and ".join(name for name, is_tuned in parts.items() if is_tuned)
+        more = "" if parts["demonstrations"] else " A larger --max-cost pays for demonstrations."
+        yield (
+            f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
+            f"model with --proposer-lm for instructions and questions.{more}"
+        )
 
     def _expectations(self) -> Iterator[str]:
         """Yield how long a paid run takes, and when it stops early."""

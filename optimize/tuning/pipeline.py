@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from judges.catalog import JUDGES, candidate_questions
-from judges.client import BudgetSpentError, Model, ModelError, is_decision, is_embedded
+from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.labels.readers import is_constructed
@@ -109,11 +109,6 @@ def tune_in_folder(
             print_line(
                 "note: the questions of the definition are not tried with the embedded model; name "
                 "a language model with --lm"
-            )
-        if is_decision(settings.lm) and not settings.proposer_lm:
-            print_line(
-                f"note: {settings.lm} writes no instruction, so questions, demonstrations and "
-                "weights are tuned alone; name a chat model with --proposer-lm"
             )
         return folder, run(prepared, folder, print_line, opened, stderr)
 
@@ -295,6 +290,8 @@ def measure_budget(
         seconds = (time.monotonic() - began) / waves
         budget = plan_budget(prepared, tokens, native_n, seconds)
         print_line(budget.heading())
+    for note in budget.notes():
+        print_line(f"note: {note}")
     budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.reservation(cost))
     budget.search.set_aside(0)
     return budget
