@@ -233,3 +233,14 @@ def test_what_a_decision_model_cannot_be_asked_is_refused(
 ) -> None:
     with pytest.raises(ProgramError, match=f"cannot be tuned with systemone/jev: .*{says}"):
         compile_with(lm, program, VERDICTS)
+
+
+def test_a_judges_program_is_tuned_with_the_judges_own_model(
+    decision_server: DecisionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decision_server.opinion = opinion
+    monkeypatch.setenv("SYSTEMONE_API_KEY", decision_server.key or "")
+    judge = judges.load("relevance").with_model("systemone/jev", decision_server.url)
+    tuned = compile_with(None, judge.program(), ROWS)
+    assert tuned.detailed_results.summary["lm"] == "systemone/jev"
+    assert {seen.body["model"] for seen in decision_server.log} == {"jev"}
