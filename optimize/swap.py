@@ -84,16 +84,19 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
 def changed_lines(result: ChangedSwap) -> list[str]:
     """A certificate by labels of changed rows, the verdict first; or what to label for it."""
     n, new, old = result.n_changed, short_name(result.new), short_name(result.old)
-    outputs = f"{counted(result.n_outputs, 'output')} of {result.data['name']}"
-    changes = f"{new} and {old} differ on {n:,} of {outputs} ({n / result.n_outputs:.0%})"
+    changes = f"{new} and {old} differ on {n:,} of {counted(result.n_outputs, 'output')}"
     if (gap := result.difference) is None:
-        drawn = "all that there are, in random order"
-        if result.n_drawn < n:
-            drawn = "drawn at random, so many as show an equally good judge four times of five"
+        drawn, enough = "drawn at random", "enough to show"
+        if result.n_drawn == n:
+            drawn = "all that there are"
+        if result.n_drawn < result.n_needed:
+            enough = f"fewer than the {result.n_needed:,} that show"
         return [
             *wrapped(
-                f"{changes}. Labels of the others tell nothing of their difference.",
-                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}.",
+                f"{changes} ({n / result.n_outputs:.0%}). Labels of the others tell nothing of "
+                "their difference.",
+                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}: {enough} "
+                "that two equally good judges are so in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
@@ -118,11 +121,9 @@ def _changed_step(result: ChangedSwap) -> str:
         return "keep the old judge"
     if result.swap != "undecided":
         return "use the new judge"
-    if result.n_labelled < result.n_changed:
-        return (
-            "label more of the changed outputs (a smaller --margin draws more), or more documents"
-        )
-    return "bring more documents: every output that changes has a label"
+    if result.n_labelled < result.n_drawn:
+        return f"label the other {result.n_drawn - result.n_labelled:,} that were drawn"
+    return "bring more outputs, of further documents; all that were drawn have a label"
 
 
 def swap_lines(result: SwapResult) -> list[str]:

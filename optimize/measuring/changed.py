@@ -17,6 +17,7 @@ from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_json import DIGITS
+from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, values_of
 from optimize.inputs.labelled import only_dimension
 from optimize.measuring.asking import Entry, Task
@@ -24,9 +25,9 @@ from optimize.measuring.comparison import Difference, on_common_rows, unmet_by_a
 from optimize.measuring.request import Request
 from optimize.measuring.scored import Scored
 from optimize.measuring.swap import Certificate, mostly_scored, outcome_of
-from optimize.statistics.balanced import verdicts
+from optimize.statistics.balanced import is_clearly_worse, verdicts
 from optimize.statistics.changed import interval_here, rows_to_label, terms_of
-from optimize.statistics.intervals import Interval, cautious_interval, stream
+from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
 
 FOR_RATINGS = (
     "--changed is for judges of pass or fail: a rank correlation rests on all outputs of a "
@@ -36,13 +37,25 @@ FOR_RATINGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trade:
+    """How many passes or fails the new judge alone gets right, and how many the old one alone."""
+
+    word: str
+    n_gained: int
+    n_lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSwap(Certificate):
     """The certificate of a swap by labels of changed rows, or what to label for it.
 
     `n_changed` of `n_outputs` get another verdict. `n_labelled` of them have a label: `n_gained` of
     these are right by the new judge alone, `n_lost` by the old one alone. The difference is in
-    accuracy over all outputs, and `here` is its 90 % interval for these very outputs. Without
-    labels `n_drawn` changed rows stand in `file`, which the command `next` labels.
+    accuracy over all outputs, and `here` is its 90 % interval for these very outputs. Accuracy
+    hardly shows what a judge does on the rarer of passes and fails: `trade` is the one of them on
+    which the new judge is clearly worse, which no margin of accuracy makes up for. Of `n_needed`
+    labels, which show that judges are equally good in 80 % of cases, `n_drawn` can be drawn;
+    without any label they stand in `file`, which the command `next` labels.
     """
 
     dimension: str
@@ -56,6 +69,8 @@ class ChangedSwap(Certificate):
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
+    trade: Trade | None = None
+    n_needed: int = 0
     n_drawn: int = 0
     file: str | None = None
     next: str | None = None
@@ -63,6 +78,19 @@ class ChangedSwap(Certificate):
     @property
     def names(self) -> tuple[str, str]:
         return self.new, self.old
+
+    @property
+    def obstacle(self) -> str:
+        if self.difference is None:
+            return "no changed output has a label yet"
+        if (trade := self.trade) is None:
+            return ""
+        new, old = map(short_name, self.names)
+        return (
+            f"{new} is clearly worse on {trade.word}: of those labelled it gets {trade.n_lost:,} "
+            f"wrong that {old} gets right, and {trade.n_gained:,} the other way round. Whether its "
+            "balanced accuracy holds, labels of outputs at random decide, without --changed."
+        )
 
 
 def unlabelled_task(flags: argparse.Namespace, request: Request) -> Task:
@@ -94,7 +122,8 @@ def changed_swap(
     judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     a, b = a.of_rows(judged), b.of_rows(judged)
     items, is_changed = a.items, verdicts(a.scores) != verdicts(b.scores)
-    documents = np.array(items.document_ids)
+    documents, n_changed = np.array(items.document_ids), int(is_changed.sum())
+    n_needed = rows_to_label(n_changed, len(items), margin)
     result = ChangedSwap(
         dimension=task.dimension,
         data={"name": task.labelled.name, "sha256": task.labelled.sha256},
@@ -102,40 +131,55 @@ def changed_swap(
         old=old.name,
         n_outputs=len(items),
         n_documents=np.unique(documents).size,
-        n_changed=int(is_changed.sum()),
+        n_changed=n_changed,
         swap="undecided",
         margin=margin,
         looks=flags.looks,
         difference=None,
+        n_needed=n_needed,
+        n_drawn=min(n_needed, n_changed),
     )
     labels = _labels(flags, task.dimension)
     if labels is None and is_changed.any():
         order = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
-        n_drawn = rows_to_label(order.size, len(items), margin)
-        rows = [items.items[row].id for row in order[:n_drawn].tolist()]
-        return replace(result, n_drawn=n_drawn, **_write(flags, task, rows))
+        rows = [items.items[row].id for row in order[: result.n_drawn].tolist()]
+        return replace(result, **_write(flags, task, rows))
     ids = [item.id for item in items.items]
     human = np.array([(labels or {}).get(name, math.nan) for name in ids])
     changed_ids = {name for name, moves in zip(ids, is_changed, strict=True) if moves}
     if others := sorted((labels or {}).keys() - changed_ids):
         raise LabelError(
-            f"{flags.changed}: {len(others):,} labels are of outputs that do not change, such as "
-            f"{others[0]!r}: it is for the labels of changed rows alone, as they were drawn"
+            f"{flags.changed}: {len(others):,} labels are of outputs that do not change, or that "
+            f"{task.labelled.name} lacks, such as {others[0]!r}; --changed takes labels of the "
+            "rows that it wrote alone (for labels of outputs at random leave it out)"
         )
     gain = (a.passes == human).astype(float) - (b.passes == human)
     gain[np.isnan(human) | (human == 0.5)] = math.nan
     terms, least = terms_of(gain, is_changed, documents)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least, flags.looks)
-    value = round(float(terms.mean()), DIGITS)
+    value, outcome, trade = round(float(terms.mean()), DIGITS), outcome_of(interval, margin), None
+    if outcome in ("better", "not worse") and (trade := _trade(gain, human)):
+        outcome = "undecided"
     return replace(
         result,
-        swap=outcome_of(interval, margin),
+        swap=outcome,
+        trade=trade,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
         here=interval_here(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),
     )
+
+
+def _trade(gain: Vector, human: Vector) -> Trade | None:
+    """The passes or the fails on which the new judge is clearly worse; None for neither."""
+    for word, label in (("fails", 0), ("passes", 1)):
+        own = gain[human == label]
+        n_gained, n_lost = int((own == 1).sum()), int((own == -1).sum())
+        if is_clearly_worse(n_lost, n_gained):
+            return Trade(word=word, n_gained=n_gained, n_lost=n_lost)
+    return None
 
 
 def _gives_verdicts(scored: Scored) -> bool:
@@ -156,7 +200,8 @@ def _labels(flags: argparse.Namespace, dimension: str) -> dict[str, float] | Non
     )
     assert isinstance(labelled, LabelledSet)
     only_dimension(labelled)
-    return {output.id: labelled.label(output, dimension) for output in labelled.outputs}
+    rated = (output for output in labelled.outputs if output.ratings.get(dimension))
+    return {output.id: labelled.label(output, dimension) for output in rated}
 
 
 def _write(flags: argparse.Namespace, task: Task, ids: list[str]) -> dict[str, Any]:

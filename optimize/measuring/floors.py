@@ -76,6 +76,8 @@ def _would_decide(result: Verification, figure: Figure, word: str, least: float)
         n_further = floor.further_outputs(figure.value, ends.low, ends.high, least, figure.n)
         if n_further:
             more = counted(n_further, f"more {word}")
+            if figure.value < least:
+                return f"about {more} would show that it falls short, if it does as well on them"
             return f"about {more} would decide, if the judge does as well on them"
     return f"label more {PLURALS.get(word, 'documents')}"
 

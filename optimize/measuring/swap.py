@@ -63,8 +63,15 @@ class Certificate:
         return interval is not None and interval.high < 0
 
     @property
+    def obstacle(self) -> str:
+        """Why these labels certify nothing, if that is not for the interval alone."""
+        return ""
+
+    @property
     def verdict(self) -> str:
         """What these labels certify, in a sentence."""
+        if self.obstacle:
+            return self.obstacle
         new, old = map(short_name, self.names)
         margin, outcome, looks = f"{self.margin:g}", self.swap, looks_text(self.looks)
         once = f" in any{looks}" if looks else ""

@@ -24,7 +24,7 @@ from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable, objective
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
-from optimize.statistics.balanced import verdicts
+from optimize.statistics.balanced import is_clearly_worse, verdicts
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
 # The contrasts of both halves' finalists with the untuned judge; they have no document in common.
@@ -36,8 +36,6 @@ RANKS_LEARNED = 3
 # The gain that a judge needs for each further multiple of the untuned judge's price: at 2.5 times
 # the price it needs .03.
 GAIN_FOR_COST = 0.02
-# The chance of a difference between the rates of two equal judges that is called clear.
-CLEARLY = 0.05
 UNTUNED = "Shipped: the untuned judge."
 
 
@@ -193,8 +191,6 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
     it gets right may fall, but not clearly (by a sign test of the outputs on which the judges
     differ) below the lower of the untuned judge's two rates.
     """
-    from scipy.stats import binomtest
-
     human = np.concatenate([each.items.human for each in tested])
     tuned, untuned = (
         np.concatenate([getattr(each, side) for each in tested]) for side in ("scores", "untuned")
@@ -206,9 +202,7 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
     for word, own in rows.items():
         changes: Vector = right["tuned"][own].astype(float) - right["untuned"][own]
         n_worse, n_better = int((changes < 0).sum()), int((changes > 0).sum())
-        if n_worse <= n_better or right["tuned"][own].mean() >= lower:
-            continue
-        if binomtest(n_worse, n_worse + n_better, alternative="greater").pvalue < CLEARLY:
+        if right["tuned"][own].mean() < lower and is_clearly_worse(n_worse, n_better):
             why = (
                 f"{UNTUNED} Tuning passed the test, but of {changes.size} {word} the tuned judge "
                 f"gets {n_worse} wrong that the untuned judge gets right, and {n_better} the other "

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
 
 # The fewest outputs of each class for an interval, and for learning a threshold.
+# The chance of a difference between the rates of two equal judges that is called clear.
+CLEARLY = 0.05
 FEWEST_FOR_INTERVAL, FEWEST_TO_LEARN = 10, 5
 # The fewest documents on which judges differ: by chance, five of them have the same sign in one of
 # 16 cases, six in one of 32.
@@ -53,6 +55,18 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     midpoints = (levels[:-1] + levels[1:]) / 2
     best = midpoints[passing >= passing.max(initial=-np.inf) - 1e-12]
     return float(best[np.abs(best - THRESHOLD).argmin()]) if best.size else THRESHOLD
+
+
+def is_clearly_worse(n_worse: int, n_better: int) -> bool:
+    """Whether one judge is worse than another where they differ, by a one-sided sign test at 5 %.
+
+    `n_worse` outputs are right by the other judge alone, and `n_better` by this one alone.
+    """
+    from scipy.stats import binomtest
+
+    if n_worse <= n_better:
+        return False
+    return bool(binomtest(n_worse, n_worse + n_better, alternative="greater").pvalue < CLEARLY)
 
 
 def balanced_contrast(

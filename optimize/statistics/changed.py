@@ -74,6 +74,5 @@ def interval_here(gain: ArrayLike, changed: Mask) -> Interval | None:
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """How many changed rows decide about the margin, if the judges are equally good."""
-    needed = math.ceil((DEVIATES * n_changed / n_rows / margin) ** 2)
-    return min(n_changed, max(FEWEST_TO_DRAW, needed))
+    """How many labels of changed rows decide about the margin, if the judges are equally good."""
+    return max(FEWEST_TO_DRAW, math.ceil((DEVIATES * n_changed / n_rows / margin) ** 2))

@@ -59,9 +59,9 @@ def test_the_outputs_that_change_are_written_for_the_label_page(
     assert code == 3
     assert {row["id"] for row in written} == {f"r{n}" for n in CHANGED}
     assert written[0].keys() == {"id", "group", "question", "output"}
-    assert "new and old differ on 20 of 400 outputs of rows (5%)" in out
+    assert "new and old differ on 20 of 400 outputs (5%)" in out
     assert out.endswith("dspy-judges label changed.jsonl --dimension safe")
-    assert "cannot tell whether new is worse than old" in err
+    assert "no changed output has a label yet" in err
 
 
 def test_the_same_command_again_writes_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,7 +118,7 @@ def test_judges_that_agree_everywhere_need_no_label(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--changed", "labelled.jsonl"], "2 labels are of outputs that do not change, such as"),
+        (["--changed", "labelled.jsonl"], "2 labels are of outputs that do not change, or"),
         (["--changed", "rows.jsonl"], "it holds no labels on safe, and other rows than those"),
         (["--changed", "changed.csv"], "name a file that ends in .jsonl"),
         (["--changed", "changed.jsonl", "--pairwise", "safe"], "is for judges of pass or fail"),
@@ -143,6 +143,33 @@ def test_scores_on_a_scale_are_refused_with_what_was_measured(
     assert code == 2
     assert "rank correlation" in err
     assert "dspy-judges plan" in err
+
+
+def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Of 400 outputs people fail 40; the new judge passes them all, and fails 40 passes less.
+    people = [0 if n % 10 == 0 else 1 for n in range(400)]
+    old = [0 if n % 10 in (0, 1) else 1 for n in range(400)]
+    changed = [n for n in range(400) if n % 10 in (0, 1)]
+    words = flags([1] * 400, old)
+    code, out, _ = ended(capsys, *words, "--changed", labelled(changed, people), "--margin", ".1")
+    assert code == 3
+    assert "new is clearly worse on fails: of those labelled it gets 40 wrong" in out
+    result = json.loads("{" + capture_json(capsys, [*words, "--changed", "labelled.jsonl"]))
+    assert result["trade"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
+
+
+def test_rows_that_have_no_label_yet_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*flags(), "--changed", labelled(CHANGED)]
+    rows = [json.loads(line) for line in Path("labelled.jsonl").read_text().splitlines()]
+    write_jsonl(
+        "labelled.jsonl",
+        [{**row, "safe": row["safe"] if n < 7 else None} for n, row in enumerate(rows)],
+    )
+    _, out, _ = ended(capsys, *words)
+    assert "7 of these have a label" in out
+    assert out.endswith("Next: label the other 13 that were drawn")
 
 
 def test_changed_needs_two_judges(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,9 +197,9 @@ def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(
 
 
 def test_more_margin_and_fewer_changes_take_fewer_labels() -> None:
-    # (2.486 * share / margin)^2, at least 30, and no more than there are.
-    assert rows_to_label(200, 1000, 0.03) == 200
+    # (2.486 * share / margin)^2, at least 30.
+    assert rows_to_label(200, 1000, 0.03) == 275
     assert rows_to_label(2000, 10_000, 0.03) == 275
     assert rows_to_label(1000, 10_000, 0.03) == 69
     assert rows_to_label(100, 10_000, 0.03) == 30
-    assert rows_to_label(10, 10_000, 0.03) == 10
+    assert rows_to_label(10, 10_000, 0.03) == 30
