@@ -143,8 +143,8 @@ def plan(flags: argparse.Namespace) -> PlanResult:
         if floors:
             decisions = [Decision.of(floors, _share_of_fails(label, weight, bounds))]
             needed = next(iter(decisions[0].n_labels.values())) or math.inf
-            more = needed - np.count_nonzero(~np.isnan(label))
-            n = math.ceil(min(left.size, max(0, more * names.size / document.size)))
+            missing = needed - np.count_nonzero(~np.isnan(label))
+            n = math.ceil(min(left.size, max(0, missing * names.size / document.size)))
         else:
             figures = figures_of(label, score, document, weight, bounds, flags.target_width)
             more = [figure.more_documents for figure in figures.values()]

@@ -361,9 +361,10 @@ def read_error(source: ErrorSource, status: int, wait: float | None, answer: byt
     if 300 <= status < 400:
         return FatalModelError(f"{where}: it redirects; name the new address by --api-base")
     if status == 401:
-        variable, key = source.key_variable, getattr(source, "key", "sent")
-        rejected = f"the key in {variable} was not accepted" if key else f"{variable} is not set"
-        return FatalModelError(f"{where}: {rejected} for {source.name}")
+        variable, name = source.key_variable, source.name
+        if getattr(source, "key", True):
+            return FatalModelError(f"{where}: the key in {variable} was not accepted for {name}")
+        return FatalModelError(f"{where}: {name} wants a key, and {variable} is not set")
     if status == 402 or (status == 429 and QUOTA.search(error)):
         return FatalModelError(f"{what}; the same command goes on once the account has more")
     if status == 429:

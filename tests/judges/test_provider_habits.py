@@ -190,10 +190,10 @@ def throttled(message: str = "Slow down.", details: object = None, **headers: st
 
 ERRORS = [
     Habit(
-        "a wrong key",
+        "no key",
         fail(401, "Incorrect API key provided"),
         error=FatalModelError,
-        said="the key in OPENAI_API_KEY was not accepted for judge-1",
+        said="judge-1 wants a key, and OPENAI_API_KEY is not set",
     ),
     Habit(
         "no such model, in vLLM's words",
