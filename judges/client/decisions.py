@@ -15,7 +15,6 @@ A question whose answer cannot be used has the reason, a text, in place of the p
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -94,7 +93,8 @@ class DecisionModel(EndpointModel):
             }
         usage = read_usage(counts, messages, (), DECISION_SAMPLING)
         model = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
-        return self.secrets.clean(Completion(**asdict(usage), replies=(reply,), model=model))
+        counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
+        return self.secrets.clean(Completion(*counts, replies=(reply,), model=model))
 
 
 @lru_cache(maxsize=16)
