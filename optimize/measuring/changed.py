@@ -4,7 +4,7 @@ import argparse
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,18 @@ from optimize.measuring.scored import Scored
 from optimize.measuring.swap import Certificate, mostly_scored, outcome_of
 from optimize.statistics.balanced import is_clearly_worse, verdicts
 from optimize.statistics.changed import interval_here, rows_to_label, terms_of
+from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
 
-FOR_RATINGS = (
-    "--changed is for judges of pass or fail: a rank correlation rests on all outputs of a "
-    "document, and documents in which ranks moved save only 3 to 13% of the labels on SummEval; "
-    "label documents at random (dspy-judges plan)"
+ONLY_VERDICTS = (
+    "--changed is for judges of pass or fail: of ratings and pairs label documents at random "
+    "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
+    "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trade:
+class ClearLoss:
     """How many passes or fails the new judge alone gets right, and how many the old one alone."""
 
     word: str
@@ -52,10 +53,10 @@ class ChangedSwap(Certificate):
     `n_changed` of `n_outputs` get another verdict. `n_labelled` of them have a label: `n_gained` of
     these are right by the new judge alone, `n_lost` by the old one alone. The difference is in
     accuracy over all outputs, and `here` is its 90 % interval for these very outputs. Accuracy
-    hardly shows what a judge does on the rarer of passes and fails: `trade` is the one of them on
-    which the new judge is clearly worse, which no margin of accuracy makes up for. Of `n_needed`
-    labels, which show that judges are equally good in 80 % of cases, `n_drawn` can be drawn;
-    without any label they stand in `file`, which the command `next` labels.
+    hardly shows what a judge does on the rarer of passes and fails: `clear_loss` counts those on
+    which the new judge is clearly worse, which no margin of accuracy makes up for. `n_needed`
+    labels show in 80 % of cases that two equally good judges are so. Of them `n_drawn` can be
+    drawn; without any label these stand in `file`, which the command `next` labels.
     """
 
     dimension: str
@@ -69,7 +70,7 @@ class ChangedSwap(Certificate):
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
-    trade: Trade | None = None
+    clear_loss: ClearLoss | None = None
     n_needed: int = 0
     n_drawn: int = 0
     file: str | None = None
@@ -83,12 +84,12 @@ class ChangedSwap(Certificate):
     def obstacle(self) -> str:
         if self.difference is None:
             return "no changed output has a label yet"
-        if (trade := self.trade) is None:
+        if (loss := self.clear_loss) is None:
             return ""
         new, old = map(short_name, self.names)
         return (
-            f"{new} is clearly worse on {trade.word}: of those labelled it gets {trade.n_lost:,} "
-            f"wrong that {old} gets right, and {trade.n_gained:,} the other way round. Whether its "
+            f"{new} is clearly worse on {loss.word}: of those labelled it gets {loss.n_lost:,} "
+            f"wrong that {old} gets right, and {loss.n_gained:,} the other way round. Whether its "
             "balanced accuracy holds, labels of outputs at random decide, without --changed."
         )
 
@@ -96,7 +97,7 @@ class ChangedSwap(Certificate):
 def unlabelled_task(flags: argparse.Namespace, request: Request) -> Task:
     """All outputs of --data as what is judged; their labels, if they have any, are passed over."""
     if request.is_pairwise or isinstance(request.subject, Comparison):
-        raise SettingsError(FOR_RATINGS)
+        raise SettingsError(ONLY_VERDICTS)
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled: Any = read_items(flags.data, map=mapping(flags.map) or None)
@@ -118,11 +119,11 @@ def changed_swap(
     both = {entry.name: mostly_scored(entry) for entry in (new, old)}
     a, b = unmet_by_all(on_common_rows(both)).values()
     if not all(_gives_verdicts(each) for each in (a, b)):
-        raise SettingsError(FOR_RATINGS)
+        raise SettingsError(ONLY_VERDICTS)
     judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     a, b = a.of_rows(judged), b.of_rows(judged)
     items, is_changed = a.items, verdicts(a.scores) != verdicts(b.scores)
-    documents, n_changed = np.array(items.document_ids), int(is_changed.sum())
+    documents, n_changed = items.document_ids, int(is_changed.sum())
     n_needed = rows_to_label(n_changed, len(items), margin)
     result = ChangedSwap(
         dimension=task.dimension,
@@ -130,7 +131,7 @@ def changed_swap(
         new=new.name,
         old=old.name,
         n_outputs=len(items),
-        n_documents=np.unique(documents).size,
+        n_documents=len(items.documents),
         n_changed=n_changed,
         swap="undecided",
         margin=margin,
@@ -139,31 +140,39 @@ def changed_swap(
         n_needed=n_needed,
         n_drawn=min(n_needed, n_changed),
     )
-    labels = _labels(flags, task.dimension)
-    if labels is None and is_changed.any():
+    ids, labels = [item.id for item in items.items], _labels(flags, task.dimension)
+    if not labels and n_changed:
         order = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
-        rows = [items.items[row].id for row in order[: result.n_drawn].tolist()]
+        rows = [ids[row] for row in order[: result.n_drawn].tolist()]
         return replace(result, **_write(flags, task, rows))
-    ids = [item.id for item in items.items]
-    human = np.array([(labels or {}).get(name, math.nan) for name in ids])
-    changed_ids = {name for name, moves in zip(ids, is_changed, strict=True) if moves}
-    if others := sorted((labels or {}).keys() - changed_ids):
+    changed = {ids[row] for row in np.flatnonzero(is_changed).tolist()}
+    if others := sorted(labels.keys() - changed):
         raise LabelError(
             f"{flags.changed}: {len(others):,} labels are of outputs that do not change, or that "
             f"{task.labelled.name} lacks, such as {others[0]!r}; --changed takes labels of the "
             "rows that it wrote alone (for labels of outputs at random leave it out)"
         )
-    gain = (a.passes == human).astype(float) - (b.passes == human)
-    gain[np.isnan(human) | (human == 0.5)] = math.nan
+    human = np.array([labels.get(name, math.nan) for name in ids])
+    # Without a label, or where annotators are tied, nobody gains.
+    known = ~np.isnan(human) & (human != 0.5)
+    gain = np.where(known, (a.passes == human) * 1.0 - (b.passes == human), np.nan)
+    return _certified(result, gain, human, is_changed, documents)
+
+
+def _certified(
+    result: ChangedSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
+) -> ChangedSwap:
+    """The certificate by the gain of each output, NaN without a label (see `terms_of`)."""
     terms, least = terms_of(gain, is_changed, documents)
-    interval = None if np.isnan(terms).any() else cautious_interval(terms, least, flags.looks)
-    value, outcome, trade = round(float(terms.mean()), DIGITS), outcome_of(interval, margin), None
-    if outcome in ("better", "not worse") and (trade := _trade(gain, human)):
+    interval = None if np.isnan(terms).any() else cautious_interval(terms, least, result.looks)
+    outcome, loss = outcome_of(interval, result.margin), None
+    if outcome in ("better", "not worse") and (loss := _clear_loss(gain, human)):
         outcome = "undecided"
+    value = round(float(terms.mean()), DIGITS)
     return replace(
         result,
         swap=outcome,
-        trade=trade,
+        clear_loss=loss,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
         here=interval_here(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
@@ -172,13 +181,13 @@ def changed_swap(
     )
 
 
-def _trade(gain: Vector, human: Vector) -> Trade | None:
+def _clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
     """The passes or the fails on which the new judge is clearly worse; None for neither."""
     for word, label in (("fails", 0), ("passes", 1)):
         own = gain[human == label]
         n_gained, n_lost = int((own == 1).sum()), int((own == -1).sum())
         if is_clearly_worse(n_lost, n_gained):
-            return Trade(word=word, n_gained=n_gained, n_lost=n_lost)
+            return ClearLoss(word=word, n_gained=n_gained, n_lost=n_lost)
     return None
 
 
@@ -189,12 +198,12 @@ def _gives_verdicts(scored: Scored) -> bool:
     return not is_scale and bool(((known >= 0) & (known <= 1)).all())
 
 
-def _labels(flags: argparse.Namespace, dimension: str) -> dict[str, float] | None:
-    """People's labels by id in the file --changed; None where it holds none, or does not exist."""
+def _labels(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
+    """People's labels by id in the file --changed; none where it does not exist."""
     path = Path(flags.changed)
     columns = mapping(flags.map) or None
     if not path.exists() or not read_items(str(path), map=columns).reading.ratings:
-        return None
+        return {}
     labelled: LabelledSet | LabelledPairs = read_labels(
         str(path), map=columns, dimensions=[dimension], values=values_of(flags.values), texts=()
     )

@@ -157,7 +157,7 @@ def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy(
     assert code == 3
     assert "new is clearly worse on fails: of those labelled it gets 40 wrong" in out
     result = json.loads("{" + capture_json(capsys, [*words, "--changed", "labelled.jsonl"]))
-    assert result["trade"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
+    assert result["clear_loss"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
 
 
 def test_rows_that_have_no_label_yet_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
