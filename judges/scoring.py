@@ -160,10 +160,10 @@ def read_sample(
 
 def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     """Read a decision model's reply; raises NoScoreError."""
-    given, answers, probabilities = json.loads(reply.text), {}, {}
+    by_field, answers, probabilities = json.loads(reply.text), {}, {}
     # The judge's own answer is the last of the choices.
     for field in prompt.choices:
-        probabilities = read_probabilities(field, given.get(field.name, "it was not asked"))
+        probabilities = read_probabilities(field, by_field.get(field.name, "it was not asked"))
         answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
     likeliest = max(probabilities, key=probabilities.__getitem__)
     return Sample(value=likeliest, text=None, answers=answers, probabilities=probabilities)

@@ -86,17 +86,16 @@ def changed_lines(result: ChangedSwap) -> list[str]:
     n, new, old = result.n_changed, short_name(result.new), short_name(result.old)
     changes = f"{new} and {old} differ on {n:,} of {counted(result.n_outputs, 'output')}"
     if (gap := result.difference) is None:
-        drawn, enough = "drawn at random", "enough to show"
-        if result.n_drawn == n:
-            drawn = "all that there are"
+        drawn = "drawn at random" if result.n_drawn < n else "all that there are"
+        needed = "these labels show it"
         if result.n_drawn < result.n_needed:
-            enough = f"fewer than the {result.n_needed:,} that show"
+            needed = f"it takes {result.n_needed:,} labels to show it"
         return [
             *wrapped(
                 f"{changes} ({n / result.n_outputs:.0%}). Labels of the others tell nothing of "
                 "their difference.",
-                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}: {enough} "
-                "that two equally good judges are so in 80% of cases.",
+                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}. If both "
+                f"judges are equally good, {needed} in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),

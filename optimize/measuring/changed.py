@@ -89,8 +89,8 @@ class ChangedSwap(Certificate):
         new, old = map(short_name, self.names)
         return (
             f"{new} is clearly worse on {loss.word}: of those labelled it gets {loss.n_lost:,} "
-            f"wrong that {old} gets right, and {loss.n_gained:,} the other way round. Whether its "
-            "balanced accuracy holds, labels of outputs at random decide, without --changed."
+            f"wrong that {old} gets right, and {loss.n_gained:,} the other way round. To "
+            "decide about balanced accuracy, label outputs at random and leave out --changed."
         )
 
 

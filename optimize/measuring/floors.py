@@ -27,8 +27,8 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     """The floors by the names of FLOORS; SettingsError for one that the figure cannot reach."""
-    given = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
-    floors = {name: least for name, least in given.items() if least is not None}
+    values = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
+    floors = {name: least for name, least in values.items() if least is not None}
     for name, least in floors.items():
         figure, _, lowest = FLOORS[name]
         if not lowest <= least <= 1:

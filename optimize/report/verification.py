@@ -99,15 +99,17 @@ def verification_answer(result: Verification, most: float = MOST_ANNOTATORS) -> 
 
 def _association_lines(result: Verification) -> list[str]:
     """What else explains the scores, where that is clear; of several samples their agreement."""
-    lines, found = [], result.associations
-    if (length := found.length) and is_clear(length.judge, length.interval, length.people):
+    lines, associations = [], result.associations
+    if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
         lines.append(f"Its scores follow length more than people's: rho {judge}, theirs {people}.")
-    if (position := found.position) and is_clear(position.value, position.interval):
+    if (position := associations.position) and is_clear(position.value, position.interval):
         place, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         lines.append(f"It prefers the output shown {place} in {share:.0%} of cases (a coin 50%).")
-    if found.repeats is not None:
-        lines.append(f"Asked twice, it gives the same verdict in {found.repeats:.0%} of cases.")
+    if associations.repeats is not None:
+        lines.append(
+            f"Asked twice, it gives the same verdict in {associations.repeats:.0%} of cases."
+        )
     return lines
 
 

@@ -253,8 +253,7 @@ def plan_budget(
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
     # A free proposer beside a paid judge costs next to nothing, but costs are divided by.
     proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
-    item_cost, n_learned = pricing.untuned_cost, len(labels.learned)
-    n_measured = sum(map(len, labels.measured.values()))
+    item_cost, n_measured = pricing.untuned_cost, sum(map(len, labels.measured.values()))
     limit = _limit(settings, labels, pricing, unit, proposal_cost)
 
     # What an item may cost with the costliest candidate.
@@ -277,18 +276,7 @@ def plan_budget(
         proposal_price=None if unit == "calls" else proposer,
     )
 
-    n_proposals, n_judged, price_ratio = 0, min(2 * n_learned, search.limit / item_cost), 1.0
-    if not is_embedded(settings.lm):
-        # Both halves of the labels are searched on. Proposals take no more than half of the money.
-        if not is_embedded(settings.proposer[0]):
-            n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
-        n_judged = (search.limit - n_proposals * proposal_cost) / item_cost
-        if settings.optimizer == "rank":
-            raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
-            n_asked = min(n_learned, 2 * MOST_OUTPUTS)
-            usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_asked
-            price_ratio = min(USUAL_DEARER, max(1.0, n_judged / usual))
-            n_judged = min(usual, n_judged / price_ratio)
+    n_judged, price_ratio, n_proposals = _usual_search(settings, labels, search, item_cost)
     counts = {SEARCH: n_judged, TEST: 2 * n_measured, PROBES: n_probes}
     rows = [
         _spending(purpose, n, calls, tokens, price, price_ratio if purpose == SEARCH else 1)
@@ -308,6 +296,29 @@ def plan_budget(
         rows=_in_order(rows),
         call_seconds=call_seconds,
     )
+
+
+def _usual_search(
+    settings: Settings, labels: Labels, search: SearchBudget, item_cost: float
+) -> tuple[float, float, int]:
+    """How many outputs a search usually judges, at which price beside the untuned, and proposals.
+
+    Both halves of the labels are searched on. Proposals take no more than half of the money.
+    """
+    n_learned = len(labels.learned)
+    if is_embedded(settings.lm):
+        return min(2 * n_learned, search.limit / item_cost), 1.0, 0
+    n_proposals = 0
+    if not is_embedded(settings.proposer[0]):  # which writes none
+        n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal))
+    n_judged = (search.limit - n_proposals * search.proposal) / item_cost
+    if settings.optimizer != "rank":
+        return n_judged, 1.0, n_proposals
+    raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
+    n_asked = min(n_learned, 2 * MOST_OUTPUTS)
+    usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_asked
+    price_ratio = min(USUAL_DEARER, max(1.0, n_judged / usual))
+    return min(usual, n_judged / price_ratio), price_ratio, n_proposals
 
 
 def _limit(
