@@ -20,6 +20,8 @@ FEWEST_FOR_INTERVAL, FEWEST_TO_LEARN = 10, 5
 # 16 cases, six in one of 32.
 FEWEST_DIFFERENT = 6
 THRESHOLD = 0.5
+# Half the width over which balanced accuracy is averaged, in standard deviations of the scores.
+WINDOW = 1 / 3
 
 
 def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
@@ -40,9 +42,12 @@ def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:
 
 
 def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
-    """The midpoint between two scores with the best balanced accuracy; of several, that nearest .5.
+    """The midpoint between two scores around which balanced accuracy is best.
 
-    It is .5 if the scores are verdicts already, or a class has fewer than five outputs.
+    The best midpoint alone is mostly the luck of a few outputs. So balanced accuracy is averaged
+    over all thresholds up to a third of the scores' standard deviation away (a smoothed maximum
+    score estimator, Horowitz 1992). Of several best midpoints it is the one nearest .5. It is .5 if
+    the scores are verdicts already, or a class has fewer than five outputs.
     """
     values, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
     valid = ~np.isnan(values)
@@ -53,7 +58,10 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     # What the scores above each midpoint add to balanced accuracy by passing.
     passing = np.cumsum(np.bincount(places, _worth(labels))[::-1])[::-1][1:]
     midpoints = (levels[:-1] + levels[1:]) / 2
-    best = midpoints[passing >= passing.max(initial=-np.inf) - 1e-12]
+    area = np.concatenate([[0.0], np.cumsum(passing * np.diff(levels))])
+    ends = [np.interp(midpoints + side * WINDOW * values.std(), levels, area) for side in (1, -1)]
+    average = ends[0] - ends[1]
+    best = midpoints[average >= average.max(initial=-np.inf) - 1e-12]
     return float(best[np.abs(best - THRESHOLD).argmin()]) if best.size else THRESHOLD
 
 
