@@ -236,25 +236,12 @@ def command(arguments: Sequence[str]) -> int:
 
 def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap:
     """Measure the judge that flags name, alone or against another."""
-    floors, is_swap = read_floors(flags), flags.against is not None
-    if flags.looks > MOST_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
-        raise SettingsError(
-            f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
-            f"{MOST_LOOKS} looks at most"
-        )
-    if is_swap:
+    floors = read_floors(flags)
+    _check_flags(flags, floors)
+    if flags.against is not None:
         return swap(flags)
-    if flags.margin is not None or flags.changed is not None:
-        raise SettingsError(
-            "--margin and --changed are of a swap: name the old judge by --against OLD"
-        )
-    sources = [*flags.judges, *flags.scores, *flags.replies]
-    if len(sources) != 1:
-        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
+    (source,) = _sources(flags)
     page = Path(flags.report) if flags.report else None
-    if page and (page.is_dir() or not page.parent.is_dir()):
-        # Before anything is asked and paid for.
-        raise SettingsError(f"--report {page}: name a file in a folder that exists")
     judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, (entry,) = read_task(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
@@ -263,10 +250,35 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap
     if entry.scored is None:
         raise JudgesError(entry.reason)
     measured = Measurement.of(entry.scored, task.labelled)
-    result = replace(measured.result, judge=sources[0])
+    result = replace(measured.result, judge=source)
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
     result = replace(result, gate=hold(result, floors, flags.looks))
     if page:
         write_verification(page, result, measured.unmet)
     return result
+
+
+def _sources(flags: argparse.Namespace) -> list[str]:
+    """What is to be verified, by its flags."""
+    return [*flags.judges, *flags.scores, *flags.replies]
+
+
+def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
+    """Raise SettingsError for flags that do not go together, before anything is asked and paid."""
+    is_swap = flags.against is not None
+    if flags.looks > MOST_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
+        raise SettingsError(
+            f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
+            f"{MOST_LOOKS} looks at most"
+        )
+    if is_swap:
+        return
+    if flags.margin is not None or flags.changed is not None:
+        raise SettingsError(
+            "--margin and --changed are of a swap: name the old judge by --against OLD"
+        )
+    if len(_sources(flags)) != 1:
+        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
+    if flags.report and (Path(flags.report).is_dir() or not Path(flags.report).parent.is_dir()):
+        raise SettingsError(f"--report {flags.report}: name a file in a folder that exists")

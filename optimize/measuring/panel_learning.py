@@ -119,20 +119,10 @@ def learn_panel(
         )
     taught = labelled.taught(np.ones(labelled.human.size, bool))
     own, weights = taught.own(everyone), taught.weights(everyone)
-    kind: Kind = "own"
-    parts: tuple[Part, ...] = (Part(names[own], 1.0),)
-    if gain.value > gain.error:
-        kind = "learned"
-        joined, scale, shift = labelled.mapped @ weights, 1 / lines[:, 0].max(), 0.0
-        if not pairs:
-            # On people's scale, which a rating can be read on: with their mean and spread.
-            scale = labelled.human.std() / joined.std()
-            shift = labelled.human.mean() - scale * joined.mean()
-        lines = lines * scale + (0, shift)
-        order = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
-        parts = tuple(Part(names[k], *map(float, (weights[k], *lines[k]))) for k in order)
+    is_better = gain.value > gain.error
+    parts = _parts(names, weights, lines, labelled, pairs) if is_better else (Part(names[own], 1),)
     return PanelFit(
-        kind=kind,
+        kind="learned" if is_better else "own",
         own=names[own],
         parts=parts,
         gain=gain,
@@ -140,6 +130,21 @@ def learn_panel(
         adds=dict(zip(names, adds or [gain], strict=True)),
         passed_over=passed_over,
     )
+
+
+def _parts(
+    names: Sequence[str], weights: Vector, lines: Matrix, labelled: "_Labelled", pairs: bool
+) -> tuple[Part, ...]:
+    """The members that have a weight, the largest first, on people's scale."""
+    scale, shift = 1 / lines[:, 0].max(), 0.0
+    if not pairs:
+        # A rating can be read on people's scale: scores have their mean and spread.
+        joined = labelled.mapped @ weights
+        scale = labelled.human.std() / joined.std()
+        shift = labelled.human.mean() - scale * joined.mean()
+    rows = np.column_stack([weights, lines * scale + (0, shift)]).tolist()
+    order = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
+    return tuple(Part(names[k], *rows[k]) for k in order)
 
 
 def _passed_over(scores: Vector, group: Codes) -> str:

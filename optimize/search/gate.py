@@ -139,17 +139,28 @@ def decide(
     if not kinds:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.untuned, fallback or ShipDecision(ship=False, why=why)
-    contrasts = [[[each.gain(problem.goal) for each in half] for half in kind] for kind in kinds]
+    gains = [_gains(kind, problem.goal) for kind in kinds]
     rng = stream(problem.options.seed, "gate")
-    decision = fallback or decision_on(contrasts, problem.goal, rng, problem.options.risk)
+    decision = fallback or decision_on(gains, problem.goal, rng, problem.options.risk)
     if questions and decision.gain and kinds[decision.gain.kind] is asking:
-        tuned, tested = questions.candidate, list(chain(*asking))
+        tuned, tested = questions.candidate, list(questions.finalists)
     else:
-        tuned = worth_most(problem, list(chain(*finalists)))
-        tested = [each for each in chain(*finalists) if each.candidate.id == tuned.id]
+        tuned, tested = _best_finalist(problem, list(chain(*finalists)))
     decision = _weigh(problem, decision, tuned, tested)
     _record(problem, tuned, decision)
     return tuned, decision
+
+
+def _gains(halves: Sequence[Sequence[Finalist]], goal: Goal) -> Halves:
+    return [[each.gain(goal) for each in half] for half in halves]
+
+
+def _best_finalist(
+    problem: SearchProblem, finalists: Sequence[Finalist]
+) -> tuple[Candidate, list[Finalist]]:
+    """The candidate with the gain that is worth most for its cost, and its tests."""
+    best = worth_most(problem, finalists)
+    return best, [each for each in finalists if each.candidate.id == best.id]
 
 
 def _record(problem: SearchProblem, tuned: Candidate, decision: ShipDecision) -> None:

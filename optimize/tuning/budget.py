@@ -236,19 +236,7 @@ def plan_budget(
     check_prices(settings)
     price, proposer_price = settings.prices
     unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
-    orders = 2 if settings.pairwise else 1
-    one_call = gives_n_replies(settings.lm) if native_n is None else native_n
-    replies = orders * (settings.samples or 1)
-    calls = orders if one_call else replies
-    tokens = measured or _tokens_by_length(prepared, calls, replies)
-    pricing = Pricing(
-        price=price or TOKENS,
-        per_call=unit == "calls",
-        tokens_in=tokens.tokens_in,
-        tokens_out=tokens.tokens_out,
-        calls=calls,
-        replies=0 if is_decision(settings.lm) else replies,  # which have no text
-    )
+    pricing = _pricing(prepared, price, measured, native_n)
     proposal = _proposal_tokens(settings, labels)
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
     # A free proposer beside a paid judge costs next to nothing, but costs are divided by.
@@ -265,7 +253,7 @@ def plan_budget(
     reserve = n_measured * (item_cost + dearest)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
     n_probes *= settings.probes or (
-        is_embedded(settings.lm) and reserve + n_probes * calls <= limit
+        is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
     )
     reserve = min(reserve + n_probes * item_cost, limit if unit == "calls" else limit / 2)
     search = SearchBudget(
@@ -277,14 +265,13 @@ def plan_budget(
     )
 
     n_judged, price_ratio, n_proposals = _usual_search(settings, labels, search, item_cost)
-    counts = {SEARCH: n_judged, TEST: 2 * n_measured, PROBES: n_probes}
+    tokens = CallTokens(pricing.tokens_in, pricing.tokens_out)
     rows = [
-        _spending(purpose, n, calls, tokens, price, price_ratio if purpose == SEARCH else 1)
-        for purpose, n in counts.items()
-        if n
+        _spending(SEARCH, n_judged, pricing.calls, tokens, price, price_ratio),
+        _spending(TEST, 2 * n_measured, pricing.calls, tokens, price),
+        _spending(PROBES, n_probes, pricing.calls, tokens, price),
+        _spending(PROPOSALS, n_proposals, 1, proposal, proposer_price),
     ]
-    if n_proposals:
-        rows.append(_spending(PROPOSALS, n_proposals, 1, proposal, proposer_price))
     return RunBudget(
         prepared=prepared,
         search=search,
@@ -292,9 +279,29 @@ def plan_budget(
         pricing=pricing,
         limit=limit,
         reserve=reserve,
-        reserve_calls=(2 * n_measured + n_probes) * calls,
-        rows=_in_order(rows),
+        reserve_calls=(2 * n_measured + n_probes) * pricing.calls,
+        rows=_in_order(row for row in rows if row.calls),
         call_seconds=call_seconds,
+    )
+
+
+def _pricing(
+    prepared: PreparedRun, price: Price | None, measured: CallTokens | None, native_n: bool | None
+) -> Pricing:
+    """What a judgement with the untuned judge takes; arguments as of `plan_budget`."""
+    settings = prepared.settings
+    orders = 2 if settings.pairwise else 1
+    one_call = gives_n_replies(settings.lm) if native_n is None else native_n
+    replies = orders * (settings.samples or 1)
+    calls = orders if one_call else replies
+    tokens = measured or _tokens_by_length(prepared, calls, replies)
+    return Pricing(
+        price=price or TOKENS,
+        per_call=price is not None and price.is_free,
+        tokens_in=tokens.tokens_in,
+        tokens_out=tokens.tokens_out,
+        calls=calls,
+        replies=0 if is_decision(settings.lm) else replies,  # which have no text
     )
 
 

@@ -156,11 +156,28 @@ def flag_of(name: str) -> str:
     return f"--{own.replace('_', '-')} proposer="
 
 
-def read_settings(given: Mapping[str, Any]) -> Settings:
+def read_settings(values: Mapping[str, Any]) -> Settings:
     """The settings of flags, which are words, or of keywords; raises SettingsError."""
-    plain = {name: value for name, value in given.items() if value is not None}
+    plain = {name: value for name, value in values.items() if value is not None}
     if unknown := sorted(plain.keys() - _TYPES.keys()):
         raise SettingsError(f"there is no setting {unknown[0]!r}")
+    _read_columns(plain)
+    if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
+        from optimize.inputs.labelled import only_dimension  # which a help text does without
+
+        how: Any = {"map": plain["map"], "values": plain["values"], "texts": ()}
+        plain["dimension"] = only_dimension(read_labels(plain["data"], **how))
+    plain = {name: _plain_value(name, value) for name, value in plain.items()}
+    try:
+        settings = msgspec.convert(plain, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise _wrong_value(error, {**plain, **values}) from None
+    _check(settings)
+    return settings
+
+
+def _read_columns(plain: dict[str, Any]) -> None:
+    """Set the columns, values and scale that `map` gives: pairs, a mapping, or a mapping file."""
     columns = plain.get("map")
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
@@ -168,34 +185,32 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         columns = mapping([str(word) for word in columns])
     # A mapping file has words, too.
     plain["map"], plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
-    if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
-        from optimize.inputs.labelled import only_dimension  # which a help text does without
-
-        how: Any = {"map": plain["map"], "values": plain["values"], "texts": ()}
-        plain["dimension"] = only_dimension(read_labels(plain["data"], **how))
-    # As `check` leaves it in a mapping file; what is given beside it goes before.
+    # A scale as `check` leaves it in a mapping file; one beside it goes before.
     if scale := plain["map"].pop("scale", None):
         plain.setdefault("scale", scale)
-    for name, value in plain.items():
-        if isinstance(value, os.PathLike):
-            plain[name] = os.fspath(value)
-        elif isinstance(value, tuple | list) and len(value) == 2:
-            # A scale or a price in numbers.
-            plain[name] = (":" if name == "scale" else ",").join(map(str, value))
-        elif isinstance(value, str) and {int, float} & {*_leaves(_TYPES[name])}:
-            with suppress(ValueError):
-                plain[name] = read_number(value)
-    try:
-        settings = msgspec.convert(plain, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
-        name = path.partition("[")[0]
-        words = [word for word in _leaves(_TYPES[name]) if isinstance(word, str)]
-        reason = f"choose from {', '.join(words)}" if words else reason[:1].lower() + reason[1:]
-        value = ("" if name.startswith("proposer_m") else " ") + repr(given.get(name, plain[name]))
-        raise SettingsError(f"{flag_of(name)}{value}: {reason}") from None
-    _check(settings)
-    return settings
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    """A setting's value as its type has it: paths and pairs of numbers as text, numbers read."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, tuple | list) and len(value) == 2:
+        # A scale or a price in numbers.
+        return (":" if name == "scale" else ",").join(map(str, value))
+    if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[name])}:
+        with suppress(ValueError):
+            return read_number(value)
+    return value
+
+
+def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, Any]) -> SettingsError:
+    """What is wrong with a value, by its flag."""
+    reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
+    name = path.partition("[")[0]
+    words = [word for word in _leaves(_TYPES[name]) if isinstance(word, str)]
+    reason = f"choose from {', '.join(words)}" if words else reason[:1].lower() + reason[1:]
+    value = ("" if name.startswith("proposer_m") else " ") + repr(values[name])
+    return SettingsError(f"{flag_of(name)}{value}: {reason}")
 
 
 def _leaves(kind: Any) -> list[Any]:
