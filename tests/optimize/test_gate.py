@@ -92,9 +92,9 @@ def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(
 ) -> None:
     rng, shipped = stream(0, "null", level, documents), {RISK: 0, 0.3: 0}
     for _ in range(RUNS):
-        judges = halves(rng, documents, 1.0)
+        gains = [[each.gain(level)] for each in halves(rng, documents, 1.0)]
         for risk in shipped:
-            shipped[risk] += verdict(judges, level, rng, risk).ship
+            shipped[risk] += gate.decision_on([gains], level, rng, risk).ship
     # Chance exceeds this once in 1000: 3.1 binomial standard deviations above.
     for risk, number in shipped.items():
         assert number <= RUNS * risk + 3.1 * (RUNS * risk * (1 - risk)) ** 0.5 + 1
