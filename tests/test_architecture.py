@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -20,10 +21,16 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in FILES}
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a file's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported(path: Path) -> set[str]:
     """Our modules that a file imports anywhere, also inside functions and for types alone."""
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -53,11 +60,15 @@ def rung(module: str) -> int:
     return next(LADDER[name] for name in names if name in LADDER)
 
 
-# A package's own __init__ only re-exports, lazily: it stands above all its files.
-@pytest.mark.parametrize("module", sorted(MODULES.keys() - set(PACKAGES)))
-def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below(module: str) -> None:
-    upwards = {other for other in imported(MODULES[module]) if rung(other) < rung(module)}
-    assert not upwards
+def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below() -> None:
+    # A package's own __init__ only re-exports, lazily: it stands above all its files.
+    upwards = [
+        (module, other)
+        for module in sorted(MODULES.keys() - set(PACKAGES))
+        for other in imported(MODULES[module])
+        if rung(other) < rung(module)
+    ]
+    assert upwards == []
 
 
 def test_nothing_on_the_ladder_is_missing_from_the_tree() -> None:
@@ -72,21 +83,17 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         pytest.fail(f"in a circle: {' -> '.join(error.args[1])}")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_file_says_its_job_in_its_first_line(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").startswith(('"""', 'r"""'))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_file_is_a_bag_of_odds_and_ends(path: Path) -> None:
-    assert path.stem not in {"utils", "helpers", "common", "base", "misc"}
+def test_every_file_says_its_job_in_its_first_line_and_is_no_bag_of_odds_and_ends() -> None:
+    silent = [p for p in FILES if not p.read_text(encoding="utf-8").startswith(('"""', 'r"""'))]
+    assert silent == []
+    assert not {path.stem for path in FILES} & {"utils", "helpers", "common", "base", "misc"}
 
 
 def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line() -> None:
     bases = {
         node.name: {ast.unparse(base) for base in node.bases}
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
     }
     rooted = {"JudgesError", "OSError"}

@@ -1,56 +1,12 @@
 """Ctrl-C ends a command that is being loaded, or that tunes, with 130 and one line."""
 
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from jsonl import write_jsonl
-from openai_server import OpenAIServer, Serving, hang_from
-from processes import TIMEOUT, run_python, until
+from openai_server import OpenAIServer, hang_from
+from processes import end_of, run_python, start_command, until
 
 from dspy_judges.startup import loading_time
-
-ROWS = [{"id": str(i), "document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(40)]
-
-
-@pytest.fixture
-def slow() -> Iterator[OpenAIServer]:
-    with Serving(OpenAIServer(latency=0.1)) as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_jsonl("in.jsonl", ROWS)
-    return tmp_path
-
-
-def start(server: OpenAIServer | None, *arguments: str) -> subprocess.Popen[str]:
-    base = {} if server is None else {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-none"}
-    return subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        env={**os.environ, **base},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def interrupt(running: subprocess.Popen[str]) -> tuple[int, str]:
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=TIMEOUT)
-    return running.returncode, err
-
-
-def wait_for(server: OpenAIServer, requests: int, running: subprocess.Popen[str]) -> None:
-    """Wait until a running command has sent so many requests."""
-    until(lambda: len(server.log) >= requests or running.poll() is not None)
-    assert running.poll() is None, running.communicate()
 
 
 def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> None:
@@ -69,12 +25,14 @@ def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> N
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_tuning_says_how_to_go_on(slow: OpenAIServer) -> None:
-    slow.models = ("gpt-4.1-mini",)
-    flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini"]
-    slow.fault = hang_from(8)
-    running = start(slow, "optimize", *flags, "--api-base", slow.url, "--out", "run")
-    wait_for(slow, 2, running)
-    code, err = interrupt(running)
+@pytest.mark.usefixtures("here")
+def test_tuning_says_how_to_go_on(openai_server: OpenAIServer) -> None:
+    openai_server.models, openai_server.latency = ("gpt-4.1-mini",), 0.1
+    openai_server.fault = hang_from(8)
+    flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--out", "run"]
+    running = start_command("tune", *flags)
+    until(lambda: len(openai_server.log) >= 2 or running.poll() is not None)
+    running.send_signal(signal.SIGINT)
+    code, err = end_of(running)
     assert code == 130
     assert err.splitlines()[-1].endswith("interrupted: the same command again goes on from here")

@@ -16,11 +16,6 @@ COMMANDS = {
         3,
         None,
     ),
-    "score": (
-        ["score", "relevance", "--data", "labels.jsonl", "--out", "out.jsonl"],
-        0,
-        "out.jsonl",
-    ),
     "tune": (
         ["tune", "--dimension", "relevance", "--data", "labels.jsonl", "--out", "run"],
         0,

@@ -276,7 +276,7 @@ def redirecting(to: str) -> ThreadingHTTPServer:
         def log_message(self, *said: object) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     return server
 
 

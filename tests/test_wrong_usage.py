@@ -149,12 +149,6 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         1,
         "no model 'gpt-5': say embedded or PROVIDER/NAME",
     ),
-    "an unwritable folder": (
-        tune,
-        ["--dimension", "relevance", "--out", "/proc/no/run"],
-        1,
-        "/proc/no: No such file or directory",
-    ),
 }
 
 

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 from openai_replies import error
-from openai_server import Serving, hang_from, some_faults
-from processes import end_of, start_command, until
+from openai_server import Serving, some_faults
 from question_cases import ASKED, PAIR, PAIRED, ROW, WEIGHED
 from rating_files import weather_rows
 
@@ -264,10 +263,10 @@ def test_every_fault_ends_in_a_score_or_a_reason_and_neighbours_are_scored(
     replies = [f"Ask us by day {i}." for i in range(3)]
     rows = [{"query": "When?", "reply": reply} for reply in replies]
     sound = judged(WEIGHED, lm, rows)
-    before = len(decision_server.log)
+    decision_server.log.clear()
     decision_server.fault = lambda number, body: fault if replies[1] in str(body) else None
     said = judged(WEIGHED, lm, rows)
-    n_sent = len(decision_server.log) - before - 2
+    n_sent = len(decision_server.log) - 2
     assert [said[0], said[2]] == [sound[0], sound[2]]
     if fault in SOUND_IN[lm]:
         assert (said[1], n_sent) == (sound[1], 1)
@@ -314,9 +313,8 @@ def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(
 # Limits.
 
 
-@both_forms
 @pytest.mark.usefixtures("short_timeout")
-@Case("limit", [{"max_calls": 30}, {"max_cost": 0.0012}], ids=["calls", "dollars"])
+@Case(("lm", "limit"), [(FORMS[0], {"max_calls": 30}), (FORMS[1], {"max_cost": 0.0012})])
 def test_limits_hold_by_the_servers_own_bill_over_faults(
     limit: dict[str, Any], lm: str, decision_server: DecisionServer, tmp_path: Path
 ) -> None:
@@ -342,28 +340,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_jsonl("rows.jsonl", [{"id": i, **row} for i, row in enumerate(ROWS * 5)])
     write_jsonl("labels.jsonl", weather_rows(20, 4))
     return tmp_path
-
-
-@both_forms
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
-    lm: str, folder: Path, decision_server: DecisionServer
-) -> None:
-    rows = [{"document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(30)]
-    write_jsonl("rows.jsonl", rows)
-    flags = ["score", "relevance", "--data", "rows.jsonl", "--lm", lm, "--quiet"]
-    flags += ["--concurrency", "4", "--out"]
-    decision_server.fault = hang_from(15)
-    running = start_command(*flags, "out.jsonl")
-    until(lambda: len(decision_server.log) > 15 or running.poll() is not None)
-    running.kill()
-    end_of(running)
-    decision_server.fault = lambda number, body: None
-    assert main([*flags, "out.jsonl"]) == 0
-    assert len(decision_server.n_answered) == 30
-    # What the server saw twice is what was in flight at the kill.
-    assert len(decision_server.log) <= 30 + 4
-    assert main([*flags, "whole.jsonl"]) == 0
-    assert Path("out.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
 
 
 # The command line.

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.catalog import RELEVANCE
-from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
+from judges.dimension import Comparison, Dimension, DimensionError
 from judges.judge import Judge
 from judges.loading import load, read_subject
 
@@ -70,12 +69,6 @@ def test_a_scale_runs_from_lowest_to_highest_or_is_listed(
 ) -> None:
     subject = read_subject(write(f"name: a\ndefinition: d\ninputs: [x]\n{scale}\n"))
     assert list(subject.scale) == ratings
-
-
-def test_catalogue_names_pass_through() -> None:
-    assert read_subject("relevance") is RELEVANCE
-    with pytest.raises(UnknownDimensionError, match="relevance"):
-        read_subject("relevanc")
 
 
 BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"

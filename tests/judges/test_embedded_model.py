@@ -81,12 +81,6 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
     assert mean[0] > mean[1]
 
 
-def test_tokens_spell_the_reply():
-    for prompt in (untuned_prompt(dimension(range(1, 6)), "brief"), dimension(range(3)).prompt()):
-        reply = ask(prompt, {"document": DOCUMENT, "summary": GOOD})
-        assert "".join(token.text for token in reply.tokens) == reply.text
-
-
 def test_swapping_the_sides_swaps_the_preference():
     prompt = find("tldr_concise").prompt()
     there, back = (

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
 from prompts import prompted
+from question_cases import ROW, WEIGHED
 from scripted_model import Scripted
 
 import judges
@@ -56,19 +57,22 @@ def test_any_instruction_and_demo_come_back(instruction: str, document: str, rat
 
 
 def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) -> None:
-    path = SAVED.save(tmp_path / "judge.json")
+    weighed = WEIGHED.with_plan(SAVED.plan)
+    cases = [(SAVED, TEXTS), (weighed, ROW)]
+    paths = [str(judge.save(tmp_path / f"{n}.json")) for n, (judge, _) in enumerate(cases)]
     script = (
         "import sys, judges\n"
-        f"judge = judges.load({str(path)!r})\n"
-        f"said = judge(**{TEXTS!r})\n"
+        f"for path, texts in {list(zip(paths, (TEXTS, ROW), strict=True))!r}:\n"
+        "    said = judges.load(path)(**texts)\n"
+        "    print(repr((said.score, said.answers)))\n"
         "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets', 'pydantic'}\n"
         "heavy |= {'yaml', 'data'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-        "print(repr(said.score))\n"
     )
     done = run_python("-c", script)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == SAVED(**TEXTS).score
+    said = [judge(**texts) for judge, texts in cases]
+    assert done.stdout.splitlines() == [repr((one.score, one.answers)) for one in said]
 
 
 def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:

@@ -14,7 +14,6 @@ from scripted_model import Scripted, rating_of
 import judges
 from judges.base_judge import FailedJudgementWarning
 from judges.catalog import FLUENCY, TLDR_CONCISE
-from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import Judgement, Preference
 from judges.judging import MissingColumnError
@@ -183,15 +182,6 @@ def test_a_catalogue_name_beats_a_folder_of_that_name(
     Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE).save("relevance/judge.json")
     assert judges.load("relevance").name == "relevance"
     assert judges.load("./relevance").name == "fluency"
-
-
-def test_what_is_no_judge_says_so(tmp_path: Path) -> None:
-    with pytest.raises(judges.UnknownDimensionError, match="near it: relevance"):
-        judges.load("relevence")
-    with pytest.raises(FrozenJudgeError, match="No such file"):
-        judges.load(tmp_path / "none.json")
-    with pytest.raises(FrozenJudgeError, match=r"judge\.json: No such file"):
-        judges.load(tmp_path)
 
 
 def test_a_second_call_opens_no_thread_no_file_and_no_connection() -> None:

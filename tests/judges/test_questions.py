@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import run_python
 from question_cases import (
     ASKED,
     BRIEFER,
@@ -323,21 +322,6 @@ def test_a_judge_with_questions_comes_back_from_its_file(judge: Judge, tmp_path:
     assert again == judge
     assert again.template() == judge.template()
     assert again.dumps() == path.read_text(encoding="utf-8")
-
-
-def test_a_file_with_questions_is_loaded_and_asked_without_dspy(tmp_path: Path) -> None:
-    judge = WEIGHED.with_plan(WEIGHTED)
-    path = judge.save(tmp_path / "judge.json")
-    script = (
-        "import sys, judges\n"
-        f"said = judges.load({str(path)!r})(**{ROW!r})\n"
-        "assert 'dspy' not in sys.modules\n"
-        "print(repr((said.score, said.answers)))\n"
-    )
-    done = run_python("-c", script)
-    assert done.returncode == 0, done.stderr
-    said = judge(**ROW)
-    assert done.stdout.strip() == repr((said.score, said.answers))
 
 
 def field(name: str = "kind", description: str = "is it kind", choices: Any = ("yes", "no")) -> Any:

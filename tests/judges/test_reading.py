@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Sequence
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import given
@@ -119,11 +120,12 @@ def test_a_reply_that_does_not_choose_is_refused(reply: str) -> None:
         read(reply, [PREFERRED], names=["concise"])
 
 
-WORDS = st.from_regex(r"[A-Z][a-z]{2,10}(ity|ance|ness|th)", fullmatch=True)
+STEMS = st.text(ascii_lowercase, min_size=3, max_size=11)
+WORDS = st.builds(str.__add__, STEMS, st.sampled_from(["ity", "ance", "ness", "th"]))
 
 
 @given(
-    label=st.lists(WORDS, min_size=1, max_size=4).map(" ".join),
+    label=st.lists(WORDS.map(str.capitalize), min_size=1, max_size=4).map(" ".join),
     rating=st.sampled_from(RATING.choices),
     form=st.sampled_from(
         ["{0}: {1}. The summary covers it.", "**{0}**: {1}/5", "- {0} - {1}", "## {0}\n\n{1}"]
@@ -153,14 +155,14 @@ PIECES = [
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_hostile_reply_is_read_or_refused_in_seconds(piece: str) -> None:
-    # Anything quadratic takes minutes at 400 kB.
+    # Anything quadratic takes more than a minute at 100 kB.
     start = time.process_time()
-    for size in (19_000, 400_000):
+    for size in (19_000, 100_000):
         reply = piece * (size // len(piece)) + "?"
         for outputs in (BOTH, (COMPARISON, PREFERRED)):
             with contextlib.suppress(NoScoreError):
                 read(reply, outputs)
-    assert time.process_time() - start < 4
+    assert time.process_time() - start < 2
 
 
 def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends() -> None:

@@ -42,13 +42,13 @@ def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(
         *pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)
     ).labels_only.value
     held = []
-    for _ in range(500):
+    for _ in range(300):
         result = mean_score(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds)
         assert result.interval is not None
         held.append(truth in result.interval)
-    # At 95 % itself 500 hits have a standard deviation of one point; of few labels of which nearly
+    # At 95 % itself 300 hits have a standard deviation of 1.3 points; of few labels of which nearly
     # all pass no interval covers just that.
-    assert 0.93 - 0.01 <= np.mean(held) <= most + 0.01
+    assert 0.93 - 0.013 <= np.mean(held) <= most + 0.013
 
 
 def test_sixteen_labels_that_all_pass_prove_little() -> None:
@@ -71,8 +71,7 @@ def test_sixteen_labels_that_all_pass_prove_little() -> None:
     assert needed > 60
 
 
-@pytest.mark.parametrize("n", [20, 60, 120])
-@pytest.mark.parametrize("share", [0.8, 0.9, 0.95])
+@pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9), (120, 0.95)])
 def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n: int, share: float) -> None:
     rng, held = np.random.default_rng(n), []
     for _ in range(400):

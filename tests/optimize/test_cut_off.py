@@ -2,8 +2,6 @@
 
 import errno
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +10,6 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
-from processes import TIMEOUT
 
 import data
 from judges.tables.atomic_write import InUseError, in_use
@@ -129,19 +126,6 @@ def test_trials_in_a_strangers_folder_go_through_no_link(tmp_path: Path) -> None
     assert (victim.read_text(), path.read_text().count("search")) == ("kept", 1)
 
 
-def test_changed_labels_are_not_gone_on_with(
-    here: Path, whole: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(whole, here / "run")
-    (here / "run" / "report.html").unlink()
-    before = (here / "run" / "judge.json").read_bytes()
-    rows = (here / "few.jsonl").read_text().splitlines()
-    (here / "few.jsonl").write_text("\n".join([rows[1], rows[0], *rows[2:]]) + "\n")
-    assert command([*FEW, "--out", "run"]) == 1
-    assert "of other settings (its labels were others)" in capsys.readouterr().err
-    assert (here / "run" / "judge.json").read_bytes() == before
-
-
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -169,27 +153,21 @@ def test_who_holds_a_file_is_told_and_the_dead_hold_none(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def run_both(both: list[list[str]], module: str) -> tuple[list[int], list[str]]:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        for arguments in both
-    ]
-    said = [process.communicate(timeout=TIMEOUT)[1] for process in processes]
-    assert not any("Traceback" in one for one in said)
-    return [process.returncode for process in processes], said
-
-
-def test_two_processes_in_one_run_folder_end_well_or_say_who_holds_it(
-    here: Path, whole: Path
+def test_a_second_process_in_a_run_folder_is_told_who_holds_it(
+    here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    codes, said = run_both([[*FEW, "--out", "run"]] * 2, "optimize")
-    assert sorted(codes) == [0, 1]
-    last = said[codes.index(1)].splitlines()[-1]
-    assert "is in use by another run" in last or "holds a run that has ended" in last
+    from optimize.tuning import pipeline
+
+    tune, codes = pipeline.run, []
+
+    def while_another_starts(*words: Any) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(pipeline, "run", tune)
+            codes.append(command([*FEW, "--out", "run"]))
+        return tune(*words)
+
+    monkeypatch.setattr(pipeline, "run", while_another_starts)
+    assert command([*FEW, "--out", "run"]) == 0
+    assert codes == [1]
+    assert "is in use by another run" in capsys.readouterr().err
     assert_same_judge(here / "run", whole)

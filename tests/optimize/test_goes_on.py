@@ -142,8 +142,12 @@ def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server: Ope
 def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(
     server: OpenAIServer,
 ) -> None:
-    _, other = killed(server, "optimize", *TUNE, "--max-cost", "0.1", shares=(0.2, 0.6))
-    price = find_price(LM)
+    words, server.latency = [*TUNE, "--max-cost", "0.1", "--out", "killed"], 0.01
+    for number in (100, 300):
+        kill(server, number, "optimize", *words)
+    server.latency = 0.0
+    ended("optimize", *words)
+    price, other = find_price(LM), summary("killed")
     assert price is not None
     served = server.dollars(price)
     assert served <= other["cost_usd"] * 1.001 <= 0.1

@@ -42,21 +42,21 @@ def outputs(rng: np.random.Generator, documents: int, systems: int = 8) -> Rows:
 @pytest.mark.parametrize("documents", [18, 40])
 @pytest.mark.parametrize("level", ["dataset", "summary"])
 def test_95_percent_intervals_cover_95_percent_of_simulations(level: Level, documents: int) -> None:
-    # Of 400 simulations at 95 % the hits have a standard deviation of 1.1 points; the claim is
+    # Of 250 simulations at 95 % the hits have a standard deviation of 1.4 points; the claim is
     # 93-97 % and benchmarks/coverage.py checks it over 1,000. Two deviations are added here.
     rng, hits = np.random.default_rng(7), np.zeros(2)
     a, b, human, document = outputs(np.random.default_rng(1), 10_000)
     truth = rho(level, a, human, document)
     gap = contrast_judges(a, b, human, document, level=level).value
-    for _ in range(400):
+    for _ in range(250):
         a, b, human, document = outputs(rng, documents)
         alone = correlation(level, a, human, document).interval
         difference = contrast_judges(a, b, human, document, level=level).interval
         assert alone is not None
         assert difference is not None
         hits += [truth in alone, gap in difference]
-    for share in hits / 400:
-        assert 0.93 - 0.022 <= share <= 0.97 + 0.022
+    for share in hits / 250:
+        assert 0.93 - 0.028 <= share <= 0.97 + 0.028
 
 
 def test_the_interval_of_a_mean_is_students() -> None:

@@ -4,7 +4,7 @@ import json
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -18,6 +18,8 @@ from processes import TIMEOUT, start_command, until
 
 from dspy_judges.__main__ import main
 from judges.labels.readers import read_labels
+from optimize.label_page.server import Server
+from optimize.label_page.session import Click, Session
 
 ROWS = [
     {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}.", "summary": f"Sum {i}."}
@@ -52,8 +54,8 @@ class Running:
                 return
         raise AssertionError(self.process.communicate())
 
-    def state(self, who: str = "Anna", word: str = "state") -> Any:
-        with urlopen(f"{self.address}{word}?annotator={who}") as answer:
+    def state(self, who: str = "Anna") -> Any:
+        with urlopen(f"{self.address}state?annotator={who}") as answer:
             return json.load(answer)
 
     def label(self, value: Any, who: str = "Anna", **more: Any) -> Any:
@@ -86,6 +88,30 @@ def start() -> Iterator[Any]:
         each.process.communicate()
 
 
+Serve = Callable[..., int]
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Runs the command in this process; `work` on its session, then Ctrl-C, replaces serving."""
+
+    def run(work: Callable[[Session], None], *words: str) -> int:
+        def serve_forever(server: Server) -> None:
+            work(server.session)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Server, "serve_forever", serve_forever)
+        return main(["label", *words])
+
+    return run
+
+
+def label(session: Session, value: Any, **more: Any) -> Any:
+    """Label what is shown to Anna."""
+    item = session.state("Anna")["item"]["item"]
+    return session.label(Click(annotator="Anna", item=item, value=value, **more))
+
+
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
     """The exit code and the one line of a command that opens no page."""
     try:
@@ -113,22 +139,9 @@ def test_it_serves_until_ctrl_c_and_says_what_comes_next(start: Any) -> None:
     assert not list(Path().glob(".*.lock"))
 
 
-def test_a_killed_command_goes_on_where_it_was(start: Any) -> None:
-    running = start("outputs.jsonl", "--dimension", "helpful")
-    shown = [running.label(value)["item"]["item"] for value in ("pass", "fail", "pass")]
-    running.end(signal.SIGKILL)
-    path = Path("outputs.helpful.jsonl")
-    path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
-    again = start("outputs.jsonl", "--dimension", "helpful")
-    state = again.state()
-    assert (state["done"], state["item"]["item"]) == (3, shown[-1])
-    again.label("fail")
-    assert again.end()[0] == 0
-    assert "a last line that was cut off is removed" in again.err
-    assert [row["rating"] for row in read_jsonl(path)] == ["pass", "fail", "pass", "fail"]
-
-
-def test_labels_that_were_acknowledged_survive_a_kill_while_more_are_posted(start: Any) -> None:
+def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on(
+    start: Any,
+) -> None:
     running, saved = start("outputs.jsonl", "--dimension", "helpful"), Counter[str]()
 
     def clicks(who: str) -> None:
@@ -145,21 +158,31 @@ def test_labels_that_were_acknowledged_survive_a_kill_while_more_are_posted(star
     running.process.kill()
     for thread in threads:
         thread.join()
+    path = Path("outputs.helpful.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
     again = start("outputs.jsonl", "--dimension", "helpful")
     for name in names:
         assert again.state(name)["done"] - saved[name] in (0, 1)  # one may be saved, unanswered
+    n_lines = len(path.read_bytes().splitlines())
+    again.label("fail", "Eve")
+    assert again.end()[0] == 0
+    assert "a last line that was cut off is removed" in again.err
+    assert [row["annotator"] for row in read_jsonl(path)][n_lines:] == ["Eve"]
 
 
 def test_a_link_that_the_user_names_is_one_file_under_one_lock(
-    start: Any, capsys: pytest.CaptureFixture[str]
+    serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("link.jsonl").symlink_to("real.jsonl")
     words = ("outputs.jsonl", "--dimension", "helpful", "--out")
-    running = start(*words, "link.jsonl")
-    running.label("pass")
-    code, line = refused(capsys, *words, "real.jsonl")
-    assert (code, "real.jsonl is in use by another run" in line) == (1, True)
-    assert running.end()[0] == 0
+
+    def work(session: Session) -> None:
+        label(session, "pass")
+        capsys.readouterr()
+        code, line = refused(capsys, *words, "real.jsonl")
+        assert (code, "real.jsonl is in use by another run" in line) == (1, True)
+
+    assert serve(work, *words, "link.jsonl") == 0
     assert (len(read_jsonl("real.jsonl")), Path("link.jsonl").is_symlink()) == (1, True)
 
 
@@ -170,13 +193,17 @@ def test_a_link_that_the_user_did_not_name_is_refused(capsys: pytest.CaptureFixt
     assert not Path("login").exists()
 
 
-def test_where_another_program_changed_the_file_no_count_is_printed(start: Any) -> None:
-    running = start("outputs.jsonl", "--dimension", "helpful")
-    running.label("pass")
-    Path("outputs.helpful.jsonl").write_bytes(b"")
-    code, out = running.end()
-    assert (code, "label in" in out) == (1, False)
-    assert "another program changed it" in running.err
+def test_where_another_program_changed_the_file_no_count_is_printed(
+    serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(session: Session) -> None:
+        label(session, "pass")
+        session.path.write_bytes(b"")
+
+    assert serve(work, "outputs.jsonl", "--dimension", "helpful") == 1
+    out, err = capsys.readouterr()
+    assert "label in" not in out
+    assert "another program changed it" in err
 
 
 @pytest.mark.parametrize(
@@ -190,41 +217,45 @@ def test_where_another_program_changed_the_file_no_count_is_printed(start: Any) 
     ],
 )
 def test_every_task_has_its_answers_and_keys(
-    start: Any, words: tuple[str, ...], values: list[Any], keys: str
+    serve: Serve, words: tuple[str, ...], values: list[Any], keys: str
 ) -> None:
     definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
     Path("mine.yaml").write_text(definition)
-    running = start("pairs.jsonl" if "--pairwise" in words else "outputs.jsonl", *words)
-    state = running.state()
-    answers = state["task"]["answers"]
-    assert [answer["value"] for answer in answers] == values
-    assert "".join(answer["key"] for answer in answers) == keys
-    assert [text["name"] for text in state["item"]["texts"]] == ["document"]
-    assert running.label(values[0])["done"] == 1
+
+    def work(session: Session) -> None:
+        state = session.state("Anna")
+        answers = state["task"]["answers"]
+        assert [answer["value"] for answer in answers] == values
+        assert "".join(answer["key"] for answer in answers) == keys
+        assert [text["name"] for text in state["item"]["texts"]] == ["document"]
+        assert label(session, values[0])["done"] == 1
+
+    assert serve(work, "pairs.jsonl" if "--pairwise" in words else "outputs.jsonl", *words) == 0
 
 
-def test_how_documents_were_drawn_is_copied(start: Any) -> None:
+def test_how_documents_were_drawn_is_copied(serve: Serve) -> None:
     drawn = {"sampling_weight": 2.5, "sampling_from": 90}
     write_jsonl("drawn.jsonl", [row | drawn for row in ROWS])
-    running = start("drawn.jsonl", "--dimension", "helpful")
-    running.label("pass")
-    running.end()
+    assert (
+        serve(lambda session: label(session, "pass"), "drawn.jsonl", "--dimension", "helpful") == 0
+    )
     (row,) = read_jsonl("drawn.helpful.jsonl")
     assert drawn.items() <= row.items()
 
 
-def test_a_judge_is_asked_first_and_seen_in_the_review_alone(start: Any) -> None:
-    running = start("outputs.jsonl", "--dimension", "relevance", "--judge", "relevance")
-    state = running.state()
-    assert state["has_judge"]
-    assert "score" not in json.dumps(state["item"])
-    for _ in ROWS:
-        state = running.label(1, comment="no")
-    shown = running.state(word="review")["items"]
-    assert len(shown) == state["disagreements"] > 0
-    assert {item["after"] for item in shown} == {"judge"}
-    assert all(abs(item["judge"]["score"] - 1) >= 1 for item in shown)
-    assert running.end()[0] == 0
+def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> None:
+    def work(session: Session) -> None:
+        state = session.state("Anna")
+        assert state["has_judge"]
+        assert "score" not in json.dumps(state["item"])
+        for _ in ROWS:
+            state = label(session, 1, comment="no")
+        shown = session.review("Anna")["items"]
+        assert len(shown) == state["disagreements"] > 0
+        assert {item["after"] for item in shown} == {"judge"}
+        assert all(abs(item["judge"]["score"] - 1) >= 1 for item in shown)
+
+    assert serve(work, "outputs.jsonl", "--dimension", "relevance", "--judge", "relevance") == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from dspy_judges.errors import UsageError
 from judges.cli.main import parser as judges_parser
 from judges.loading import load
 from judges.scoring import SamplingPlan
-from optimize.__main__ import command, parser
+from optimize.__main__ import command
 from optimize.tuning.settings import read_settings
 
 DIMENSION = """
@@ -185,7 +185,3 @@ def test_columns_are_mapped_by_pairs_and_by_a_file(here: Path) -> None:
     (here / "map.yaml").write_text("- a\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"--map map\.yaml: write one `name: column` a line"):
         read_settings({"dimension": "relevance", "map": ["map.yaml"]})
-
-
-def test_help_fits_one_page() -> None:
-    assert len(parser().format_help().splitlines()) <= 70

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai_server import OpenAIServer
 
 import data
 from judges.judge import Judge
@@ -146,20 +145,3 @@ def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(
     assert summary["level"] == "dataset"
     assert set(summary["accuracy"]) == {"seed_judge", "tuned_judge"}
     assert summary["seed_judge"]["test_unseen_systems"] is None
-
-
-def test_an_endpoint_is_asked_and_no_key_is_written_down(
-    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    openai_server.key = "sk-local-test-key-0123456789"
-    arguments = ["--lm", "openai/judge-1", "--max-calls", "800", "--out", "run"]
-    assert command(["--dimension", "relevance", *arguments]) == 0
-    out, err = capsys.readouterr()
-    assert "sk-local" not in out + err
-    for path in filter(Path.is_file, (here / "run").rglob("*")):
-        assert b"sk-local" not in path.read_bytes(), path
-    assert len(openai_server.log) <= 800
-    assert max(openai_server.n_answered.values()) == 1
-    summary = read(here / "run" / "summary.json")
-    assert summary["lm_calls"] + summary["proposer_calls"] <= 800
-    assert summary["cost_usd"] is None

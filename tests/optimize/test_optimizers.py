@@ -78,7 +78,7 @@ def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
 
 
 @every
-@pytest.mark.parametrize("calls", [0, 1, 60, 300, 1500])
+@pytest.mark.parametrize("calls", [0, 60, 1500])
 def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> None:
     watch, model = Watch(), Model(write_instruction)
     found = run(name, model, by=watch, calls=calls)
@@ -111,8 +111,8 @@ def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> No
     (first, _), again = whole(name), run(name)
     assert first.result == again.result
     assert first.trials == again.trials
-    other = run(name, options=SearchOptions(seed=2, max_demos=1000))
-    assert name == "labels" or other.trials != first.trials
+    if name in WRITTEN:
+        assert run(name, options=SearchOptions(seed=2, max_demos=1000)).trials != first.trials
 
 
 @every
@@ -173,8 +173,8 @@ def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
 @writers
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
 def test_proposals_that_cannot_be_read_end_well(name: str, reply: str) -> None:
-    found = run(name, Model(lambda *_: reply), calls=1500)
-    assert found.budget.total_cost <= 1500
+    found = run(name, Model(lambda *_: reply), calls=600)
+    assert found.budget.total_cost <= 600
     assert found.result.decision.why
 
 

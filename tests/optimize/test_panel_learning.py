@@ -105,7 +105,7 @@ def test_rho_alone_is_summary_level_rho_and_a_panel_adds_what_dropping_its_membe
 
 def test_the_gain_is_on_average_what_the_panel_gains_on_other_documents():
     errors = []
-    for seed in range(10):
+    for seed in range(7):
         world = World(100 + seed, documents=12)
         fit = world.fit({"a": world.judge(1.0), "b": world.judge(1.5)})
         fresh = World(1000 + seed, documents=200)
@@ -122,9 +122,7 @@ def test_the_gain_is_on_average_what_the_panel_gains_on_other_documents():
 def test_the_order_of_members_does_not_matter() -> None:
     world = World(6)
     scores = {name: world.judge(noise) for name, noise in (("a", 0.8), ("b", 1.2), ("c", 3.0))}
-    fit = world.fit(scores)
-    for order in ("bca", "cba"):
-        assert world.fit({name: scores[name] for name in order}) == fit
+    assert world.fit({name: scores[name] for name in "cab"}) == world.fit(scores)
 
 
 def test_a_member_on_another_scale_changes_nothing_and_scores_have_peoples_mean_and_spread():

@@ -133,13 +133,13 @@ def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts: tuple[fl
     rng, bounds = np.random.default_rng(1), (0.0, float(len(cuts)))
     truth = np.searchsorted(cuts, np.random.default_rng(2).normal(size=1_000_000)).mean()
     hits = []
-    for _ in range(500):
+    for _ in range(300):
         label, score, weight = drawn(rng, cuts, 600, 120)
         both = [mean_score(label, score, weight=w, bounds=bounds) for w in (weight, None)]
         hits.append([truth in each.interval for each in both if each.interval])
     weighted, unweighted = np.mean(hits, axis=0)
-    # 500 hits at 95 % have a standard deviation of one point.
-    assert 0.93 - 0.01 <= weighted <= 0.97 + 0.01
+    # 300 hits at 95 % have a standard deviation of 1.3 points.
+    assert 0.93 - 0.013 <= weighted <= 0.97 + 0.013
     assert unweighted < 0.88
 
 
