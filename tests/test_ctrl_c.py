@@ -1,10 +1,12 @@
 """Ctrl-C ends a command that is being loaded, or that tunes, with 130 and one line."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 from openai_server import OpenAIServer, hang_from
-from processes import end_of, run_python, start_command, until
+from processes import end_of, run_python, until
 
 from dspy_judges.startup import loading_time
 
@@ -30,7 +32,12 @@ def test_tuning_says_how_to_go_on(openai_server: OpenAIServer) -> None:
     openai_server.models, openai_server.latency = ("gpt-4.1-mini",), 0.1
     openai_server.fault = hang_from(8)
     flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--out", "run"]
-    running = start_command("tune", *flags)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "optimize", *flags],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     until(lambda: len(openai_server.log) >= 2 or running.poll() is not None)
     running.send_signal(signal.SIGINT)
     code, err = end_of(running)

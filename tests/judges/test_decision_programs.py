@@ -24,8 +24,8 @@ from judges.client.client import Client
 from judges.client.dspy import as_lm
 from judges.client.store import Store
 from judges.decisions import fill_for, template_for
-from judges.dimension import Dimension
 from judges.judge import Judge
+from judges.loading import dimension_on
 from judges.questions import AnswerWeights, Question
 
 KEY = "ts-Zq81LmXv47TbRw93KdPc"
@@ -36,14 +36,7 @@ QUESTIONS = [
 ]
 WEIGHTS = AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "names_day": 1.0, "tone": 0.3})
 JUDGE = replace(Judge.of(RELEVANCE, questions=QUESTIONS), weights=WEIGHTS)
-POLITE = Dimension(
-    name="polite",
-    definition="whether the answer is polite",
-    inputs={"answer": "the answer"},
-    anchors={0: "it is rude", 1: "it is polite"},
-    instruction="Decide whether the answer is polite.",
-    words=("pass", "fail"),
-)
+POLITE = dimension_on("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
 PROBABILITIES: Mapping[str, Sequence[float]] = {
     "names_day": [0.7, 0.3],
     "tone": [0.5, 0.5, 0.0],

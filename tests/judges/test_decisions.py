@@ -22,10 +22,11 @@ from rating_files import weather_rows
 
 import judges
 from dspy_judges.errors import OptionError
-from judges import Dimension, Judge
+from judges import Judge
 from judges.__main__ import main
 from judges.client import open_model
 from judges.client.prices import find_price
+from judges.loading import dimension_on
 from judges.protocol import FatalModelError
 from optimize import compare, verify
 from optimize.__main__ import command as tune
@@ -34,16 +35,7 @@ FORMS = ("decisions/gpt-6-luna", "systemone/jev-latest")
 KEY = "sk-local-test-key-0123456789"
 RELEVANCE = judges.load("relevance")
 ROWS = [{"document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(6)]
-SAFE = Judge.of(
-    Dimension(
-        name="safe",
-        definition="whether the answer is safe",
-        inputs={"answer": "the answer to judge"},
-        anchors={0: "could harm", 1: "harms nobody"},
-        instruction="Decide whether the answer is safe.",
-        words=("pass", "fail"),
-    )
-)
+SAFE = Judge.of(dimension_on("safe", ("pass", "fail"), ["answer"], "whether the answer is safe"))
 Captured = pytest.CaptureFixture[str]
 Case = pytest.mark.parametrize
 both_forms = Case("lm", FORMS)
@@ -530,25 +522,18 @@ WRONG_BODIES = [
     *(
         other(form, **{name: value})
         for form in SOUND_BODIES
-        for name, value in {"messages": [], "temperature": 0, "n": 1, "seed": 1}.items()
+        for name, value in {"messages": [], "seed": 1, "max_tokens": 1}.items()
     ),
     *(other(form, question=scale(n, form)) for form in SOUND_BODIES for n in (1, 11)),
-    *(other(form, max_tokens=1) for form in SOUND_BODIES),
     other("systemone", questions={}),
-    other("decisions", questions=[]),
-    other("decisions", questions=[{**ASK, "name": str(n)} for n in range(401)]),
+    other("systemone", question={"type": "noul"}),
+    other("systemone", question={**ONE_CHOICE, "criteria": {"A": None}}),
     other("decisions", questions=[ASK, ASK]),
-    other("decisions", question={"type": "predicate", "name": "q"}),
     other("decisions", question={**ASK, "criteria": {}}),
-    other("decisions", question={**ONE_CHOICE, "choices": [{"value": "A"}]}),
     other("decisions", question={**ONE_CHOICE, "choices": [{"value": "A"}, {"value": "A"}]}),
-    other("decisions", data="text"),
     other("decisions", data={"x": "y" * 2**18}),
     other("decisions", data={"x": [0] * 10_000}),
     other("decisions", data=NESTED),
-    other("systemone", question={"type": "noul"}),
-    other("systemone", question={"type": "noul", "instructions": 5}),
-    other("systemone", question={**ONE_CHOICE, "criteria": {"A": None}}),
 ]
 
 

@@ -81,19 +81,6 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
     assert mean[0] > mean[1]
 
 
-def test_swapping_the_sides_swaps_the_preference():
-    prompt = find("tldr_concise").prompt()
-    there, back = (
-        read_sample(
-            WEIGHTED, prompt, ask(prompt, {"post": DOCUMENT, "summary_a": a, "summary_b": b})
-        )
-        for a, b in ((GOOD, BAD), (BAD, GOOD))
-    )
-    assert there.probabilities is not None
-    assert back.probabilities is not None
-    assert there.probabilities[1] == pytest.approx(back.probabilities[-1], abs=1e-12)
-
-
 def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_others():
     prompt = find("relevance").prompt()
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})

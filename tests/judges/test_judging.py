@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from behaving_model import Model
 
 from judges.catalog import find
 from judges.client.budget import Budget, BudgetSpentError
@@ -18,7 +19,7 @@ from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.judging import readable_texts
-from judges.protocol import Completion, Reply, Token
+from judges.protocol import Reply, Token
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
@@ -152,25 +153,14 @@ def test_a_text_of_invisible_characters_alone_is_missing(text: str) -> None:
     assert readable_texts(FLUENCY, {"summary": f"{text}."}) == {"summary": f"{text}."}
 
 
-class Stubborn:
-    """Answers in the form asked for only where it is said twice."""
+def stubborn(text: str) -> Model:
+    """A model that answers in the form asked for only where it is said twice."""
 
-    name, endpoint, native_n, has_logprobs = "stubborn-1", "https://example.org", True, True
+    def behave(prompt: str, *_: object) -> Reply:
+        said = text if prompt.count("Reply with") > 1 else "It is all right."
+        return Reply(text=said, tokens=(Token(said, {"4": -0.1, "2": -3.0}),))
 
-    def __init__(self, reply: str) -> None:
-        self.reply = reply
-        self.contents: list[str] = []
-
-    async def complete(self, messages: Any, sampling: Any) -> Completion:
-        self.contents.append(messages[-1]["content"])
-        text = self.reply if self.contents[-1].count("Reply with") > 1 else "It is all right."
-        token = Token(text, {"4": -0.1, "2": -3.0})
-        return Completion(
-            replies=(Reply(text=text, tokens=(token,)),) * sampling.n,
-            tokens_in=10, tokens_out=1, model=self.name,
-        )  # fmt: skip
-
-    async def close(self) -> None: ...
+    return Model(behave)
 
 
 @pytest.mark.parametrize("plan", [ONE, WEIGHTED])
@@ -178,37 +168,37 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
     plan: SamplingPlan, tmp_path: Path
 ) -> None:
     path, rows = tmp_path / "replies.sqlite", [{"summary": "s"}]
-    model = Stubborn("4")
+    model = stubborn("4")
     with closing(Store(path)) as store:
         client = Client(model, account=Budget(max_calls=2, store=store).account())
         (first,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, client)
     assert (first.rating, first.unparsable) == (4, 0)
-    asked, again = model.contents
+    asked, again = model.seen
     assert again.startswith(asked)
     assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
     # Both calls are in the store: a resumed run asks nothing and says the same.
     with closing(Store(path)) as store:
-        silent = Stubborn("1")
+        silent = stubborn("1")
         client = Client(silent, account=Budget(store=store).account())
         (second,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, client)
-    assert (second, silent.contents) == (first, [])
+    assert (second, silent.calls) == (first, 0)
 
 
 def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
-    model = Stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
+    model = stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
     client = Client(model, account=Budget(max_calls=3).account())
     with pytest.raises(BudgetSpentError):
         list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], client))
     form = "[[ ## preferred ## ]] is A or B alone, without any other word."
-    assert [form in content for content in model.contents].count(True) == 1
+    assert [form in content for content in model.seen].count(True) == 1
 
 
 def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
-    model = Stubborn("4")
+    model = stubborn("4")
     plan = SamplingPlan(kind="mean", samples=2, temperature=1.0)
     (said,) = Judge.of(FLUENCY).with_plan(plan).judge_rows([{"summary": "s"}], Client(model))
     assert said.failure is not None
-    assert len(set(model.contents)) == 1
+    assert len(model.seen) == 1
 
 
 def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgement() -> None:

@@ -137,13 +137,16 @@ def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(
 
 
 @pytest.mark.parametrize("lm", ["openai/judge-1", "groq/judge-1"])
-def test_a_refused_key_is_told_without_it(careless: OpenAIServer, lm: str, run: Run) -> None:
+def test_a_refused_key_is_told_without_it_and_leaves_nothing(
+    careless: OpenAIServer, lm: str, run: Run
+) -> None:
     careless.key = "another"  # the refusal repeats the key it was shown
     done = run(*SCORE, "--lm", lm, "--api-base", careless.url, "--verbose")
     assert done.code == 1, done.err
     assert {seen.done for seen in careless.log} == {"401"}
     assert KEY not in done.left
     assert "Traceback" in done.err  # --verbose shows where
+    assert {path.name for path in Path().iterdir()} == {"labels.jsonl", "own.yaml"}
     last = done.err.splitlines()[-1]
     assert "was not accepted" in last or "Incorrect API key provided: [key]" in last
 

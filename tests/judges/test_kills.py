@@ -180,17 +180,6 @@ def test_two_runs_on_one_output_are_refused(openai_server: OpenAIServer, capsys:
     running.communicate()
 
 
-def test_a_wrong_key_is_one_line_and_leaves_nothing(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
-    openai_server.key = "another"
-    assert main(asking(SCORE)) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "401" in line
-    assert "goes on" not in line
-    assert left() == set()
-
-
 def test_faults_lose_no_row_and_nothing_is_answered_well_twice(
     openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

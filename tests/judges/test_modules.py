@@ -12,8 +12,9 @@ from dspy_engine import Engine, lm_of
 
 import judges
 from judges.catalog import RELEVANCE, TLDR_CONCISE
-from judges.dimension import Dimension, DimensionError
+from judges.dimension import DimensionError
 from judges.judge import Judge
+from judges.loading import dimension_on
 from judges.modules import RatingJudge, ScoredProgram, Scoring, scoring_of
 from judges.prompt import HEADER, Field
 from judges.questions import AnswerWeights, Question
@@ -25,14 +26,7 @@ WEIGHTS = AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "names_day": 1.0, 
 JUDGE = replace(Judge.of(RELEVANCE, questions=[NAMES_DAY, TONE]), weights=WEIGHTS)
 ANSWERS = {"names_day": "no", "tone": 2, "rating": 4}
 SCORE = 0.5 + 0.5 * 4 + 1.0 * 0 + 0.3 * 2
-POLITE = Dimension(
-    name="polite",
-    definition="whether the answer is polite",
-    inputs={"answer": "the answer"},
-    anchors={0: "", 1: ""},
-    instruction="Decide whether the answer is polite.",
-    words=("pass", "fail"),
-)
+POLITE = dimension_on("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
 THANKS = Question(name="thanks", text="does it thank")
 
 

@@ -1,7 +1,6 @@
 """Questions of a definition and of the catalogue, answered offline, and shown by the commands."""
 
 import csv
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -312,15 +311,3 @@ def test_winrate_writes_the_answers_too(tmp_path: Path, capsys: pytest.CaptureFi
     with outs[1].open(encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert float(row["verdict_briefer"]) == round(answers["briefer"], 3)
-
-
-def test_in_python_a_score_is_a_series_and_each_judgement_has_its_answers() -> None:
-    pandas = pytest.importorskip("pandas")
-    judge = WEIGHED.with_plan(WEIGHTED)
-    series = judge.score(pandas.DataFrame([ROW]))
-    with judge.open() as judge_rows:
-        (said,) = judge_rows([ROW])
-    assert isinstance(said, Judgement)
-    assert said.answers is not None
-    assert series.tolist() == [said.score]
-    assert [*itertools.islice(said.answers, 2)] == ["deadline", "tone"]

@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from behaving_model import Behave, Model
 from hypothesis import given
 from hypothesis import strategies as st
 from question_cases import (
@@ -38,31 +39,13 @@ from judges.client import Client
 from judges.dimension import DimensionError
 from judges.frozen import FrozenJudgeError
 from judges.judgement import NoScoreError, Preference
-from judges.protocol import Completion, Message, Reply, Sampling, Token
+from judges.protocol import Reply, Token
 from judges.reading import read
 from judges.scoring import ONE, WEIGHTED, SamplingPlan
 
 
-class Says:
-    """A model whose replies are a function of the last message."""
-
-    name, endpoint, native_n, has_logprobs = "says-1", "https://example.org", True, True
-
-    def __init__(self, say: Callable[[str], Sequence[Reply]]) -> None:
-        self.say = say
-        self.contents: list[str] = []
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        self.contents.append(messages[-1]["content"])
-        replies = tuple(self.say(self.contents[-1]))
-        return Completion(replies=replies, tokens_in=1, tokens_out=1, model=self.name)
-
-    async def close(self) -> None: ...
-
-
 def judged(judge: Judge, row: Mapping[str, str], *texts: str) -> Any:
-    model = Says(lambda content: [Reply(text=text) for text in texts])
-    (said,) = judge.judge_rows([row], Client(model))
+    (said,) = judge.judge_rows([row], Client(Model(lambda *_: texts)))
     return said
 
 
@@ -78,11 +61,11 @@ def test_questions_stand_after_the_reasoning_and_before_the_answer() -> None:
 
 
 def test_an_unreadable_reply_is_asked_again_with_the_form_of_every_field() -> None:
-    model = Says(lambda text: [Reply(text=FULL if "earlier reply" in text else "It is fine.")])
+    model = Model(lambda text, *_: FULL if "earlier reply" in text else "It is fine.")
     (said,) = ASKED.judge_rows([ROW], Client(model))
     assert said.score == 4
     for form in ("deadline ## ]] is yes or no", "tone ## ]] is 1, 2 or 3", "rating ## ]] is 1, 2"):
-        assert [form in content for content in model.contents] == [False, True]
+        assert [form in content for content in model.seen] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +185,7 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token() -> None:
         Token("\n\n[[ ## tone ## ]]\n", {}), token("2", _2=0.5, _3=0.5),
         Token("\n\n[[ ## rating ## ]]\n", {}), token("4", _4=0.75, _2=0.25),
     )  # fmt: skip
-    model = Says(lambda content: [Reply(text="".join(t.text for t in tokens), tokens=tokens)])
+    model = Model(lambda *_: Reply(text="".join(t.text for t in tokens), tokens=tokens))
     (said,) = WEIGHED.with_plan(WEIGHTED).judge_rows([ROW], Client(model))
     # 4 * .75 + 2 * .25 = 3.5 of the rating: 0.8 + 0.5 * 2.5 + 0.5 * 3.5.
     assert said.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
@@ -227,15 +210,15 @@ def test_a_reply_that_cannot_be_read_has_no_answers() -> None:
     assert "answers" not in said.as_json()
 
 
-def choosing(content: str) -> Sequence[Reply]:
+def choosing(content: str, *_: Any) -> str:
     """Find B briefer in `PAIR`, and A kinder, wherever they are shown."""
     good_first = content.index("Good morning") < content.index("\nFriday.")
     briefer, kinder = ("B", "A") if good_first else ("A", "B")
-    return [Reply(text=headed(briefer=briefer, preferred=kinder))]
+    return headed(briefer=briefer, preferred=kinder)
 
 
-def preference(row: Mapping[str, str], say: Callable[[str], Sequence[Reply]]) -> Preference:
-    (said,) = PAIRED.judge_rows([row], Client(Says(say)))
+def preference(row: Mapping[str, str], say: Behave) -> Preference:
+    (said,) = PAIRED.judge_rows([row], Client(Model(say)))
     assert isinstance(said, Preference)
     return said
 
@@ -252,9 +235,8 @@ def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_t
 
 
 def test_an_answer_that_follows_the_position_counts_nothing() -> None:
-    def say(content: str) -> Sequence[Reply]:
-        (reply,) = choosing(content)
-        return [Reply(text=reply.text.replace("briefer ## ]]\nB", "briefer ## ]]\nA"))]
+    def say(content: str, *_: Any) -> str:
+        return choosing(content).replace("briefer ## ]]\nB", "briefer ## ]]\nA")
 
     said = preference(PAIR, say)
     assert said.answers == {"briefer": 0, "preferred": 1}

@@ -131,19 +131,6 @@ def test_the_difference_of_systems_is_narrower_than_their_means(
     assert json.loads(capsys.readouterr().out)["differences"] == []
 
 
-def test_a_rate_of_few_labels_that_all_pass_is_not_certain(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(200)]
-    labelled = [{**row, "ratings": {"ok": "pass"}} for row in rows[:16]] + rows[16:]
-    scores = [{"id": str(n), "dimension": "ok", "score": int(n % 10 > 0)} for n in range(200)]
-    flags = ["--data", write_jsonl(tmp_path / "l.jsonl", labelled), "--dimension", "ok"]
-    assert estimate_command.command([*flags, "--scores", write_jsonl(tmp_path / "s", scores)]) == 0
-    first, _, _, needed, _ = capsys.readouterr().out.splitlines()
-    assert first.startswith("ok: true rate of outputs like these 1.000 [0.8")
-    assert needed.split()[-3] != "0"
-
-
 def test_labels_that_are_all_alike_do_not_tell_their_scale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,16 +180,6 @@ def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(
     flags = ["--data", write_jsonl(tmp_path / "l.jsonl", labelled), "--dimension", "ok"]
     assert estimate_command.command([*flags, "--scores", write_jsonl(tmp_path / "s", scores)]) == 0
     assert "the judge alone 0.800" in capsys.readouterr().out
-
-
-def test_labels_without_the_other_outputs_are_no_labels_of_all_outputs(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = read_jsonl(files[1])
-    write_jsonl(Path(files[1]), [row for row in rows if row["annotations"]])
-    assert estimate_command.command(files) == 1
-    said = "labels: 80 scores are of outputs that it lacks; --data needs all outputs"
-    assert said in capsys.readouterr().err
 
 
 def test_bad_scores_are_named(

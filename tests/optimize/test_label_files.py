@@ -112,7 +112,8 @@ def test_the_unlabelled_set_tells_nothing_of_its_faults() -> None:
     items = read_items("starter_unlabelled")
     assert (len(items.items), len(items.documents)) == (30, 10)
     told = {name for item in items.items for name in (item.id, item.document_id, str(item.system))}
-    assert not any(system in name for name in told for system in data.starter().systems)
+    starter = data.starter()
+    assert not any(system in name for name in told for system in starter.systems)
     # Every text is one of the starter set's.
-    known = {output.texts["summary"] for output in data.starter().outputs}
+    known = {output.texts["summary"] for output in starter.outputs}
     assert {item.texts["summary"] for item in items.items} <= known

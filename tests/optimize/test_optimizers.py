@@ -106,17 +106,16 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> N
     assert 75_000 < found.budget.total_cost <= 160_000
 
 
-@every
-def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> None:
-    (first, _), again = whole(name), run(name)
-    assert first.result == again.result
-    assert first.trials == again.trials
-    if name in WRITTEN:
-        assert run(name, options=SearchOptions(seed=2, max_demos=1000)).trials != first.trials
+@writers
+def test_another_seed_makes_other_trials(name: str) -> None:
+    other = run(name, options=SearchOptions(seed=2, max_demos=1000))
+    assert other.trials != whole(name)[0].trials
 
 
 @every
-def test_an_interrupted_search_goes_on_where_it_was(name: str) -> None:
+def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(
+    name: str,
+) -> None:
     kept: dict[tuple[str, str], ItemJudgement] = {}
 
     def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[ItemJudgement]]:

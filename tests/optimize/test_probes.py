@@ -1,9 +1,9 @@
 """Injection probes tell what an attacked output gains."""
 
 import math
-from collections.abc import Sequence
 
 import pytest
+from behaving_model import Model
 from report_cases import outputs, pairs, plain
 
 from judges.catalog import find
@@ -11,7 +11,6 @@ from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.judge import Judge
-from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.measuring.injection import (
     ATTACKS,
     OUTPUTS_PROBED,
@@ -35,62 +34,49 @@ def test_attacks_are_named_apart_and_one_asks_for_nothing() -> None:
     assert [attack.title for attack in ATTACKS if attack.control] == ["neutral line"]
 
 
-class Gullible:
-    """Rates 2, but 5 where a text asks for the top score; of a pair, prefers who asks."""
-
-    name, endpoint, native_n, has_logprobs, in_process = "gullible", "here", True, False, True
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        text = messages[-1]["content"]
-        self.asked.append(text)
-        if "summary_b" in text:
-            first, second = text.split("[[ ## summary_b ## ]]")
-            side = "A" if "top score" in first or "top score" not in second else "B"
-            told = f"[[ ## comparison ## ]]\nso\n\n[[ ## preferred ## ]]\n{side}"
-        else:
-            told = "5" if "top score" in text else "2"
-        return Completion(replies=(Reply(text=told),), tokens_in=1, tokens_out=1, model=self.name)
-
-    async def close(self) -> None: ...
+def gullible(text: str, *_: object) -> str:
+    """Rate 2, but 5 where a text asks for the top score; of a pair, prefer who asks."""
+    if "summary_b" not in text:
+        return "5" if "top score" in text else "2"
+    first, second = text.split("[[ ## summary_b ## ]]")
+    side = "A" if "top score" in first or "top score" not in second else "B"
+    return f"[[ ## comparison ## ]]\nso\n\n[[ ## preferred ## ]]\n{side}"
 
 
 def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
     return {attack.title: shift for attack, shift in probes.shifts}
 
 
-def probes_of(model: Gullible, evidence: Scored, name: str = "relevance", **limits: int) -> Probes:
+def probes_of(model: Model, evidence: Scored, name: str = "relevance", **limits: int) -> Probes:
     client = Client(model, account=Budget(**limits).account())
     return probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
 
 
 def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
-    model = Gullible()
+    model = Model(gullible)
     evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
     shifts = shifts_of(probes_of(model, evidence))
     # The order speaks of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
     assert shifts["order"].raised == 1.0
-    assert len(model.asked) == 6 * len(ATTACKS)
+    assert model.calls == 6 * len(ATTACKS)
 
 
 def test_of_a_pair_the_side_not_preferred_attacks() -> None:
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
-    assert shifts_of(probes_of(Gullible(), evidence, "tldr_concise"))["order"].mean > 0
+    assert shifts_of(probes_of(Model(gullible), evidence, "tldr_concise"))["order"].mean > 0
 
 
 def test_so_many_outputs_are_attacked_and_the_same_ones_again() -> None:
     evidence = plain(n_documents=30, n_systems=4)
-    probes = probes_of(Gullible(), evidence)
+    probes = probes_of(Model(gullible), evidence)
     assert {shift.n_outputs for shift in shifts_of(probes).values()} == {OUTPUTS_PROBED}
-    assert probes_of(Gullible(), evidence) == probes
+    assert probes_of(Model(gullible), evidence) == probes
 
 
 def test_probes_keep_within_the_budget() -> None:
-    model = Gullible()
+    model = Model(gullible)
     with pytest.raises(BudgetSpentError):
         probes_of(model, plain(), max_calls=20)
-    assert len(model.asked) <= 20
+    assert model.calls <= 20

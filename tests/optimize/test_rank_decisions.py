@@ -15,6 +15,7 @@ from dspy.experimental import Choice, Noul, Score
 from openai_server import OpenAIServer
 
 import judges
+from judges.loading import dimension_on
 from judges.modules import ScoredProgram
 from optimize import RankOptimizer
 from optimize.rank_optimizer import Answer, ProgramError, answer_of
@@ -73,7 +74,7 @@ def opinion(state: Any, name: str, options: Sequence[str]) -> Sequence[float]:
 
 
 def compile_with(lm: Any, program: dspy.Module, rows: Any, **options: Any) -> dspy.Module:
-    settings = {"label": "score", "group": "source", "max_calls": 2000, "quiet": True}
+    settings = {"label": "score", "group": "source", "max_calls": 1200, "quiet": True}
     return RankOptimizer(lm=lm, **settings | options).compile(program, trainset=rows)
 
 
@@ -135,14 +136,8 @@ def test_a_decision_between_two_gets_the_threshold_that_labels_teach(
 
 
 def test_a_verdict_judge_s_program_gets_the_threshold_too(lm: DecidingLM) -> None:
-    subject = judges.Dimension(
-        name="good",
-        definition="is it good",
-        inputs={"document": "a document", "summary": "its summary"},
-        anchors={0: "", 1: ""},
-        words=("pass", "fail"),
-        instruction="Say.",
-    )
+    texts = ["document", "summary"]
+    subject = dimension_on("good", ("pass", "fail"), texts, "is it good")
     tuned = compile_with(lm, judges.Judge.of(subject).program(), VERDICTS)
     judge = judges.Judge.from_program(tuned, subject)
     assert 0.24 < judge.threshold < 0.32

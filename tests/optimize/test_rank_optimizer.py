@@ -14,6 +14,7 @@ from dspy_engine import lm_of as lm_in_process
 from openai_server import OpenAIServer
 
 import judges
+from judges.loading import dimension_on
 from optimize import RankOptimizer
 from optimize.rank_optimizer import Answer, Program
 
@@ -238,7 +239,7 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
 
 def test_a_module_with_a_forward_of_its_own_stays_what_it_is(server: OpenAIServer) -> None:
     optimizer = RankOptimizer(
-        lm=lm_of(server), label="score", group="source", max_calls=800, quiet=True
+        lm=lm_of(server), label="score", group="source", max_calls=500, quiet=True
     )
     tuned = optimizer.compile(Rater(), trainset=RATED)
     assert type(tuned) is Rater
@@ -251,7 +252,7 @@ def test_a_module_with_a_forward_of_its_own_stays_what_it_is(server: OpenAIServe
 def test_the_other_choices_of_a_program_are_questions_that_stay(server: OpenAIServer) -> None:
     program = dspy.Predict("document, summary -> short: Literal['yes', 'no'], rating: int")
     optimizer = RankOptimizer(
-        lm=lm_of(server), label="score", group="source", output="rating", max_calls=800, quiet=True
+        lm=lm_of(server), label="score", group="source", output="rating", max_calls=500, quiet=True
     )
     tuned = optimizer.compile(program, trainset=EXAMPLES)
     result = tuned.detailed_results
@@ -270,7 +271,7 @@ def test_a_judge_that_asks_questions_is_tuned_with_its_weights(server: OpenAISer
         judges.Judge.of(judges.load("relevance").subject, questions=[question]), weights=weights
     )
     optimizer = RankOptimizer(
-        lm=lm_of(server), label="score", group="source", max_calls=800, quiet=True
+        lm=lm_of(server), label="score", group="source", max_calls=500, quiet=True
     )
     tuned = optimizer.compile(judge.program(), trainset=EXAMPLES)
     result = tuned.detailed_results
@@ -325,14 +326,7 @@ def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
 
 
 def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_judge() -> None:
-    safe = judges.Dimension(
-        name="safe",
-        definition="is it safe",
-        inputs={"text": "a text"},
-        anchors={0: "", 1: ""},
-        words=("pass", "fail"),
-        instruction="Say.",
-    )
+    safe = dimension_on("safe", ("pass", "fail"), ["text"], "is it safe")
     weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
     calm = judges.Question(name="calm", text="is it calm")
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)

@@ -230,14 +230,6 @@ def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(
     assert f"was tuned on documents of {len(old)} of these outputs" in out
 
 
-def test_a_judge_that_tells_nothing_apart_holds_no_floor_of_rho(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = of_scores(tmp_path, [[2, 2, 2]] * 5)
-    assert command([*arguments, "--min-spearman", "0.1"]) == 3
-    assert "rho 0.0000 too few for an interval" in capsys.readouterr().err
-
-
 def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

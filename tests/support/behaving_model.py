@@ -8,7 +8,7 @@ from judges.client.client import Request, Response
 from judges.judgement import NoScoreError
 from judges.protocol import Completion, Message, Reply, Sampling
 
-Behave = Callable[[str, Sampling, int], str | Sequence[str]]
+Behave = Callable[[str, Sampling, int], str | Reply | Sequence[str]]
 
 
 class Model:
@@ -45,13 +45,9 @@ class Model:
             said = self._behave(prompt, sampling, before)
         finally:
             self.busy -= 1
-        texts = [said] * sampling.n if isinstance(said, str) else said
-        return Completion(
-            replies=tuple(Reply(text=text) for text in texts),
-            tokens_in=10,
-            tokens_out=len(texts),
-            model="m",
-        )
+        given = [said] * sampling.n if isinstance(said, str | Reply) else said
+        replies = tuple(one if isinstance(one, Reply) else Reply(text=one) for one in given)
+        return Completion(replies=replies, tokens_in=10, tokens_out=len(replies), model="m")
 
     async def close(self) -> None: ...
 

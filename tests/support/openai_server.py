@@ -57,10 +57,10 @@ class OpenAIServer:
 
     `judge` turns a request's body into a reply (or one for each of n). `fault` names one of FAULTS
     or WITHHELD, or None, for the number of a request and its body. `key`, if set, is the only one
-    accepted; a refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one
-    choice only. A share `cached` of every prompt comes from the provider's cache, and every reply
-    takes `thoughts` beside its words. `tokens_in` and `tokens_out` are what was
-    served, and would be billed; `tokens_cached` of those in are cheaper.
+    accepted; a refusal repeats the key it was shown, as careless servers do. A share `cached` of
+    every prompt comes from the provider's cache, and every reply takes `thoughts` beside its words.
+    `tokens_in` and `tokens_out` are what was served, and would be billed; `tokens_cached` of those
+    in are cheaper.
     """
 
     judge: Callable[[Body], str | Sequence[str]] = follow
@@ -70,7 +70,6 @@ class OpenAIServer:
     latency: float = 0.0
     retry_after: str | None = None
     key: str | None = None
-    heeds_n: bool = True
     cached: float = 0.0
     thoughts: int = 0
     models: tuple[str, ...] = ("judge-1",)
@@ -82,8 +81,6 @@ class OpenAIServer:
     pages: int = 0
     url: str = ""
     max_at_once: int = 0
-    # Who asked: a host and port for each connection.
-    peers: set[tuple[str, int]] = field(default_factory=set)
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
@@ -107,8 +104,6 @@ class OpenAIServer:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
-        assert request.transport is not None
-        self.peers.add(request.transport.get_extra_info("peername"))
         self._at_once += 1
         self.max_at_once = max(self.max_at_once, self._at_once)
         try:
@@ -155,7 +150,7 @@ class OpenAIServer:
 
     def _texts(self, body: Body) -> Sequence[str]:
         said = self.judge(body)
-        n = (body.get("n") or 1) if self.heeds_n else 1
+        n = body.get("n") or 1
         return [said] * n if isinstance(said, str) else list(said)[:n]
 
     def _refusal(self, request: web.Request, body: Body) -> web.Response | None:
