@@ -145,6 +145,11 @@ def _is_readable(cell: object) -> bool:
     return isinstance(cell, str) or join_texts(cell) is not None
 
 
+def is_comment(column: str) -> bool:
+    """Whether a column goes by a name that people use for comments on labels."""
+    return any(map(_COMMENT.fullmatch, tokens(column)))
+
+
 class Columns:
     """A table's columns and the user's names for some of them.
 
@@ -294,10 +299,8 @@ class Columns:
         return tuple(filter(self._holds_comments, free))
 
     def _holds_comments(self, column: str) -> bool:
-        words = tokens(column)
-        is_persons = _MODELS.isdisjoint(words) or not self.labelled
-        is_comment = any(map(_COMMENT.fullmatch, words))
-        return is_comment and is_persons and self.kind(column) in ("text", "label")
+        is_persons = _MODELS.isdisjoint(tokens(column)) or not self.labelled
+        return is_comment(column) and is_persons and self.kind(column) in ("text", "label")
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.

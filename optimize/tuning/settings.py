@@ -61,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data: Text | None = None
     map: Mapping[Text, Text | Sequence[Text]] = {}
     values: Mapping[str, float | str | None] = {}
+    annotations: Text | None = None
     scale: Text | None = None
     lm: Text = "embedded"
     proposer_lm: Text | None = None
@@ -171,7 +172,8 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
         from optimize.inputs.labelled import only_dimension  # which a help text does without
 
-        how: Any = {"map": plain["map"], "values": plain["values"], "texts": ()}
+        how: Any = {name: plain.get(name) for name in ("map", "values", "annotations")}
+        how["texts"] = ()
         plain["dimension"] = only_dimension(read_labels(plain["data"], **how))
     # As `check` leaves it in a mapping file; what is given beside it goes before.
     if scale := plain["map"].pop("scale", None):
