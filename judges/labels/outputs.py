@@ -32,7 +32,7 @@ def read_outputs(
         # Beside labels, a column that nobody called a rating is none.
         named = {name: (columns.own_name(name),) for name in options.dimensions or ()}
         flat = {n: h for n, h in layout.flat.items() if n in columns.mapping or named.get(n) == h}
-        layout = replace(layout, flat=flat, guesses=())
+        layout = replace(layout, flat=flat, guesses=(), candidates=())
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(columns, problems, roles=roles, rated=layout.all(), judged=options.texts)
     comments = _read_comments(columns, layout, options)

@@ -188,16 +188,16 @@ class _Reader:
         export, options, rows = self._export, self._options, self._table.rows
         outputs = [] if "" in export.labels else [*map(self._output, rows)]
         parts = (self._output(part) for row in rows for part in _objects(row, PARTS))
-        by_id = {str(row.cells["id"]): row for row in (*parts, *outputs)}
+        by_id = {str(row.cells.get("id")): row for row in (*parts, *outputs)}
         labels = _with_comments([label for row in rows for label in self._labels_in(row, by_id)])
         note = f"an export of {export.tool}"
-        if labels or self._left_out:
+        if has_labels := bool(labels or self._left_out):
             counts = joined_names([f"{n:,} {source}" for source, n in self._left_out.items()])
             note += f": {count(len(labels), 'label')} by people (left out: {counts})"
         named = {name for name in options.map if not is_known_text(name)} - _NOT_RATED
         is_needed = is_beside or not (named or options.annotations or not export.advice)
         if not labels and options.labelled and is_needed:
-            fault = f"is {note}" if export.labels else f"is {note}, which does not say who rated"
+            fault = f"is {note}" if has_labels else f"is {note}, which does not say who rated"
             raise UnreadableError("no-rating", fault, export.advice)
         if not (outputs or is_beside or options.texts == ()):
             raise UnreadableError("no-text", f"is {note}, without texts", export.advice)
@@ -206,7 +206,7 @@ class _Reader:
         empty = {"dimension": labels[0].cells["dimension"]} if labels else {}
         for row in outputs:
             is_full = not export.labels or not any(map(is_blank, row.cells.values()))
-            if row.cells["id"] not in labelled and is_full:
+            if row.cells.get("id") not in labelled and is_full:
                 labels.append(row._replace(cells={**row.cells, **empty}))
         labels.sort(key=lambda row: row.line)
         return replace(
@@ -240,7 +240,9 @@ class _Reader:
             }
         cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
         kept = {column: row.cells.get(column) for column in self._kept}
-        return row._replace(cells={**cells, **kept, "id": str(self._find(row, "id"))})
+        if (name := self._find(row, "id")) is not None:
+            kept["id"] = str(name)
+        return row._replace(cells={**cells, **kept})
 
     def _labels_in(self, row: TableRow, outputs: Mapping[str, TableRow]) -> Iterator[TableRow]:
         """Yield the labels in a row that a person gave, as rows of a long table."""
