@@ -387,7 +387,9 @@ def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
     """Add the problem that there is no such column for `name`, with those that there are."""
-    fault = f"there is no such column{reason}; there are {columns.names}"
+    is_other = columns.has(column) and not columns.values(column).count(None)
+    fault = "this column is not read as a text" if is_other else "there is no such column"
+    fault += f"{reason}; there are {columns.names}"
     problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 
