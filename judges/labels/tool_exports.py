@@ -33,8 +33,7 @@ class LabelExport:
         labels: Where a row has its labels, and who gave them if they do not say so: a path through
             objects and lists, "" for the row itself, or a pattern of columns of lists whose group
             is the dimension. Empty for rows of outputs alone.
-        people: The sources whose labels are people's.
-        machines: The sources whose labels are not, or are not submitted yet.
+        sources: Who gives labels, and whether these are people's, and submitted.
         texts: A column of the texts by name; "*" if all columns may be texts, "" for one input and
             one output.
         unread: A pattern of columns that are never texts.
@@ -45,8 +44,7 @@ class LabelExport:
     columns: tuple[str, ...]
     advice: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    people: tuple[str, ...] = ()
-    machines: tuple[str, ...] = ()
+    sources: Mapping[str, bool] = field(default_factory=dict)
     texts: str = ""
     unread: str = ""
     places: Mapping[str, Places] = field(default_factory=dict)
@@ -58,43 +56,40 @@ _LANGFUSE = LabelExport(
     ("htmlPath", "scores"),
     f"export each trace by api.trace.get(ID), or the scores: {_BESIDE}",
     {"scores": ""},
-    people=("ANNOTATION",),
-    machines=("EVAL", "API"),
+    sources={"ANNOTATION": True, "EVAL": False, "API": False},
 )
 _PHOENIX = LabelExport(
     "Phoenix",
     (r"context(\.span_id)?", "span_kind"),
     f"export get_spans_dataframe, and get_span_annotations_dataframe: {_BESIDE}",
     {"annotations": ""},
-    people=("HUMAN",),
-    machines=("LLM", "CODE"),
+    sources={"HUMAN": True, "LLM": False, "CODE": False},
 )
 _LANGSMITH = LabelExport(
     "LangSmith",
     ("run_id", "key", r"feedback_source(\.type)?"),
     f"export list_runs, and list_feedback: {_BESIDE}",
     {"": ""},
-    people=("app",),
-    machines=("api", "model", "auto_eval", "evaluator"),
+    sources={"app": True, "api": False, "model": False, "auto_eval": False, "evaluator": False},
 )
 # The exports that are read, in the order in which they are tried. A further one is a further entry
 # (docs/extend.md).
 LABEL_EXPORTS = [
     _LANGFUSE,
     replace(_LANGFUSE, columns=("source", "dataType", "traceId|subject"), labels={"": ""}),
-    replace(_LANGFUSE, columns=("traceId|observationCount", "input", "output"), labels={}),
+    # Tables of traces and of observations, which name no source of their scores.
+    replace(_LANGFUSE, columns=("traceId|bookmarked", "level", "environment", "input"), labels={}),
     _PHOENIX,
     replace(_PHOENIX, columns=("span_id", "annotator_kind"), labels={"": ""}),
     _LANGSMITH,
     replace(_LANGSMITH, columns=("run_type", "inputs", "outputs"), labels={}),
-    replace(_LANGSMITH, columns=(r"feedback\..+",), labels={}, texts="*"),
+    replace(_LANGSMITH, columns=(r"example_id|inputs\..+", r"feedback\..+"), labels={}, texts="*"),
     LabelExport(
         "Label Studio",
         ("data", "annotations", "predictions|inner_id"),
         "export the project as JSON when people have labelled it",
         {"annotations.result": "annotations", "predictions.result": "predictions"},
-        people=("annotations",),
-        machines=("predictions",),
+        sources={"annotations": True, "predictions": False},
         texts="data",
     ),
     LabelExport(
@@ -108,8 +103,7 @@ LABEL_EXPORTS = [
         (r".+\.responses", r".+\.responses\.status"),
         "export records.to_list(flatten=True) when people have submitted responses",
         {r"(.+)\.responses": "", r"(.+)\.suggestion": "suggestion"},
-        people=("submitted",),
-        machines=("draft", "discarded", "suggestion"),
+        sources={"submitted": True, "draft": False, "discarded": False, "suggestion": False},
         texts="*",
         unread=r".+\.(responses|suggestion)(\..+)?|status|_server_id",
     ),
@@ -126,11 +120,10 @@ LABEL_EXPORTS = [
     ),
     LabelExport(
         "MLflow",
-        ("trace_id|info", "assessments|data"),
+        ("trace_id", "assessments"),
         "export search_traces().to_json(FILE, orient='records')",
         {"assessments": ""},
-        people=("HUMAN",),
-        machines=("LLM_JUDGE", "AI_JUDGE", "CODE"),
+        sources={"HUMAN": True, "LLM_JUDGE": False, "AI_JUDGE": False, "CODE": False},
     ),
 ]
 # Where labels and outputs have what; the first place that holds something counts. Dots lead into
@@ -190,24 +183,28 @@ class _Reader:
         parts = (self._output(part) for row in rows for part in _objects(row, PARTS))
         by_id = {str(row.cells.get("id")): row for row in (*parts, *outputs)}
         labels = _with_comments([label for row in rows for label in self._labels_in(row, by_id)])
-        note = f"an export of {export.tool}"
-        if has_labels := bool(labels or self._left_out):
+        labelled = {row.cells["id"] for row in labels}
+        others = [row for row in outputs if row.cells.get("id") not in labelled]
+        if export.labels:
+            # An output without a label is one all the same, if it has all of its texts.
+            full = [row for row in others if not any(map(is_blank, row.cells.values()))]
+            self._left_out.update(
+                ["outputs without a label and a text"] * (len(others) - len(full))
+            )
+            empty = {"dimension": labels[0].cells["dimension"]} if labels else {}
+            others = [row._replace(cells={**row.cells, **empty}) for row in full]
+        note, fault = f"an export of {export.tool}", ", which does not say who rated"
+        if labels or self._left_out:
             counts = joined_names([f"{n:,} {source}" for source, n in self._left_out.items()])
             note += f": {count(len(labels), 'label')} by people (left out: {counts})"
+            fault = ""
         named = {name for name in options.map if not is_known_text(name)} - _NOT_RATED
         is_needed = is_beside or not (named or options.annotations or not export.advice)
         if not labels and options.labelled and is_needed:
-            fault = f"is {note}" if has_labels else f"is {note}, which does not say who rated"
-            raise UnreadableError("no-rating", fault, export.advice)
+            raise UnreadableError("no-rating", f"is {note}{fault}", export.advice)
         if not (outputs or is_beside or options.texts == ()):
             raise UnreadableError("no-text", f"is {note}, without texts", export.advice)
-        # An output without a label is one all the same, if it has all of its texts.
-        labelled = {row.cells["id"] for row in labels}
-        empty = {"dimension": labels[0].cells["dimension"]} if labels else {}
-        for row in outputs:
-            is_full = not export.labels or not any(map(is_blank, row.cells.values()))
-            if row.cells.get("id") not in labelled and is_full:
-                labels.append(row._replace(cells={**row.cells, **empty}))
+        labels += others
         labels.sort(key=lambda row: row.line)
         return replace(
             self._table,
@@ -224,7 +221,8 @@ class _Reader:
 
     def _rating(self, row: TableRow) -> object:
         value = self._find(row, "rating")
-        return value[0] if isinstance(value, list) and len(value) == 1 else value
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        return None if isinstance(value, dict) else value
 
     def _output(self, row: TableRow) -> TableRow:
         """A row with its id, its texts and the columns that a user names."""
@@ -268,10 +266,10 @@ class _Reader:
         """Whether a person gave a label; UnreadableError if that is not known of its source."""
         source = source or str(self._find(label, "source"))
         words = {word_of(word): number for word, number in self._options.values.items()}
-        counts = words.get(word_of(source), 1 if source in self._export.people else None)
+        counts = words.get(word_of(source), self._export.sources.get(source))
         if any(value_in(label, name) == value for name, value in _WITHDRAWN.items()):
             source, counts = "withdrawn", 0
-        elif counts is None and source not in self._export.machines:
+        elif counts is None and word_of(source) not in words:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
@@ -295,18 +293,18 @@ class _Reader:
 def _with_comments(labels: Sequence[TableRow]) -> list[TableRow]:
     """The labels, each with what its person wrote of the output in fields of their own."""
     written: dict[object, list[object]] = defaultdict(list)
-    ratings = []
+    ratings: list[TableRow] = []
     for row in labels:
         texts = written[row.cells["id"], row.cells["annotator"]]
-        value, is_text = row.cells["rating"], is_comment(str(row.cells["dimension"]))
-        if is_text and isinstance(value, str):
-            texts.append(value)
+        is_text = is_comment(str(row.cells["dimension"])) and isinstance(row.cells["rating"], str)
+        if is_text:
+            texts.append(row.cells["rating"])
         else:
-            ratings.append((row, texts))
-    for row, texts in ratings:
-        comments = [text for text in (row.cells["comment"], *texts) if text]
-        row.cells["comment"] = "\n".join(map(str, comments)) or None
-    return [row for row, _ in ratings]
+            ratings.append(row)
+    for row in ratings:
+        comments = row.cells["comment"], *written[row.cells["id"], row.cells["annotator"]]
+        row.cells["comment"] = "\n".join(str(text) for text in comments if text) or None
+    return ratings
 
 
 def _listed(row: TableRow, column: str, dimension: str) -> Iterator[TableRow]:

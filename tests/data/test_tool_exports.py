@@ -245,7 +245,11 @@ BRAINTRUST = [
     | {"scores": {"Factuality": MACHINES, "quality": n + 1}}
     for n in N
 ]
-FLAT = [{**texts(n), "id": f"t{n}", "observationCount": 1, "quality": [MACHINES]} for n in N]
+FLAT = [
+    {**texts(n), "id": f"t{n}", "bookmarked": False, "level": "DEFAULT", "environment": "default"}
+    | {"quality": [MACHINES]}
+    for n in N
+]
 RESULTS = [
     {"inputs.q": f"{LONG} {n}?", "outputs.a": f"{LONG} {n}.", "feedback.quality": 9} for n in N
 ]
