@@ -188,14 +188,13 @@ class _Reader:
         if export.labels:
             # An output without a label is one all the same, if it has all of its texts.
             full = [row for row in others if not any(map(is_blank, row.cells.values()))]
-            self._left_out.update(
-                ["outputs without a label and a text"] * (len(others) - len(full))
-            )
+            self._left_out["outputs without a label and a text"] = len(others) - len(full)
             empty = {"dimension": labels[0].cells["dimension"]} if labels else {}
             others = [row._replace(cells={**row.cells, **empty}) for row in full]
         note, fault = f"an export of {export.tool}", ", which does not say who rated"
-        if labels or self._left_out:
-            counts = joined_names([f"{n:,} {source}" for source, n in self._left_out.items()])
+        if labels or self._left_out.total():
+            left_out = (+self._left_out).items()
+            counts = joined_names([f"{n:,} {source}" for source, n in left_out])
             note += f": {count(len(labels), 'label')} by people (left out: {counts})"
             fault = ""
         named = {name for name in options.map if not is_known_text(name)} - _NOT_RATED
@@ -224,18 +223,19 @@ class _Reader:
         value = value[0] if isinstance(value, list) and len(value) == 1 else value
         return None if isinstance(value, dict) else value
 
+    def _plain(self, row: TableRow, column: str) -> object:
+        """A cell, or its rating: Label Studio's tables have lists of one object."""
+        ratings = [self._rating(TableRow(0, {"value": o.cells})) for o in _objects(row, column)]
+        return row.cells[column] if len(ratings) != 1 or ratings[0] is None else ratings[0]
+
     def _output(self, row: TableRow) -> TableRow:
         """A row with its id, its texts and the columns that a user names."""
         texts, unread = self._export.texts, re.compile(self._export.unread)
         cells: Row = {name: self._find(row, name) for name in ("input", "output")}
         if texts == "*":
-            # Label Studio's tables have ratings as lists of one object.
-            values = {c: (_list(v) or [v])[0] for c, v in row.cells.items()}
-            cells = {c: self._rating(TableRow(0, {"value": v})) for c, v in values.items()}
+            cells = {column: self._plain(row, column) for column in row.cells}
         elif texts:
-            cells = {
-                name: text for each in _objects(row, texts) for name, text in each.cells.items()
-            }
+            cells = {n: text for each in _objects(row, texts) for n, text in each.cells.items()}
         cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
         kept = {column: row.cells.get(column) for column in self._kept}
         if (name := self._find(row, "id")) is not None:
@@ -253,14 +253,15 @@ class _Reader:
                 continue
             what = {name: self._find(label, name) for name in ("comment", "annotator")}
             what |= {"rating": self._rating(label), "dimension": dimension}
-            item = str(self._find(label, "of") or self._find(row, "id"))
-            if outputs and item not in outputs:
+            own = None if "" in self._export.labels else self._find(row, "id")
+            item = self._find(label, "of") or own
+            if not (str(item) in outputs if outputs else item):
                 self._left_out["of outputs that are not in the file"] += 1
             elif what["rating"] is None and what["comment"] is None:
                 self._left_out["without a rating"] += 1
             else:
-                texts = outputs[item].cells if outputs else {}
-                yield row._replace(cells={**texts, **what, "id": item})
+                texts = outputs[str(item)].cells if outputs else {}
+                yield row._replace(cells={**texts, **what, "id": str(item)})
 
     def _is_persons(self, label: TableRow, source: str) -> bool:
         """Whether a person gave a label; UnreadableError if that is not known of its source."""
@@ -274,7 +275,7 @@ class _Reader:
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
             raise UnreadableError("whose-label", fault, advice, source, label.line)
-        self._left_out.update([] if counts == 1 else [source])
+        self._left_out[source] += counts != 1
         return counts == 1
 
     def _entries(self, row: TableRow) -> Iterator[tuple[str, TableRow]]:

@@ -226,6 +226,17 @@ def test_scores_of_observations_are_on_their_own_texts() -> None:
     assert by_id["t1"].ratings == {"quality": (2.0,)}
 
 
+def test_scores_of_sessions_are_counted_and_conversations_stay_whole(tmp_path: Path) -> None:
+    session = langfuse_score(0, "ANNOTATION", 4, traceId=None, sessionId="s")
+    scores = saved(tmp_path, "scores.json", [*many(langfuse_scores), session])
+    labelled = data.read_labels(rows(langfuse_trace), annotations=scores)
+    assert "1 of outputs that are not in the file" in " ".join(labelled.notes)
+    turns = [{"role": who, "content": f"{who} says"} for who in ("user", "assistant")]
+    records = [argilla_record(n) | {"question": [*turns, turns[0]]} for n in N]
+    texts_read = data.read_labels(records, dimensions=["quality"]).outputs[0].texts
+    assert texts_read["question"].count("User: user says") == 2
+
+
 def test_a_source_of_no_known_meaning_is_asked_about() -> None:
     scores = [langfuse_score(n, "imported", n + 1) for n in N]
     traces = [langfuse_trace(n, scores=[scores[n]]) for n in N]
