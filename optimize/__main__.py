@@ -57,6 +57,7 @@ def parser() -> Parser:
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
     add("pairwise", "NAME", "the same, for a comparison of two outputs")
     add_label_flags(group)
+    add("annotations", "FILE", "their ratings, if in a file of their own: id, label")
     add("scale", "LOW-HIGH", "that of the labels; any: only their order counts")
     group = parser.add_argument_group("models (proposer=VALUE: of the proposer)")
     add("lm", "MODEL", "the judge: embedded (the default), openai/NAME, any of DSPy's")

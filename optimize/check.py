@@ -234,7 +234,7 @@ def _limits(labelled: Labelled, options: ReadOptions) -> dict[str, str]:
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
     """The next command for these labels, or what is needed before there is one."""
     is_shipped = flags.file in SHIPPED_NAMES
-    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or is_shipped or options.annotations:
+    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or is_shipped:
         return []
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
@@ -265,6 +265,7 @@ def _tune_lines(
     scale = _scale_for(labelled, dimension, options) if dimension else options.scales.get("*")
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
     how: dict[str, Any] = {"map": options.map, "values": options.values, "texts": inputs}
+    how["annotations"] = options.annotations
     try:
         outputs = read_labels(flags.file, dimensions=[name], **how)
         split(outputs, seed=0)
@@ -275,6 +276,7 @@ def _tune_lines(
     if len({subset.label(output, name) for output in subset.outputs}) == 1:
         return []
     words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
+    words += ["--annotations", flags.annotations] if flags.annotations else []
     maps = [str(flags.write_map)] if flags.write_map else flags.map
     words += [word for value in maps for word in ("--map", value)]
     words += [w for value in flags.values if not flags.write_map for w in ("--values", value)]

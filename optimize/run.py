@@ -80,6 +80,7 @@ def tune(
     quiet: bool = False,
     map: Mapping[str, str | Sequence[str]] | None = None,
     values: Mapping[str, float | str | None] | None = None,
+    annotations: str | os.PathLike[str] | None = None,
     scale: str | tuple[float, float] | None = None,
     lm: str | None = None,
     proposer_lm: str | None = None,

@@ -18,15 +18,16 @@ MAX_ANNOTATORS = 100
 
 def value_in(row: TableRow, column: str) -> object:
     """Return a row's cell; a dotted name that is no column reaches into a nested cell."""
-    if column in row.cells or DOT not in column:
-        return row.cells.get(column)
-    value: object = row.cells
-    for key in column.split(DOT):
-        nested = as_object(value)
-        if nested is None:
-            return None
-        value = nested.get(key)
-    return value
+    return _value_at(row.cells, column)
+
+
+def _value_at(cells: Mapping[str, object], path: str) -> object:
+    # A key may hold dots itself.
+    if path in cells or DOT not in path:
+        return cells.get(path)
+    column, _, rest = path.partition(DOT)
+    nested = as_object(cells.get(column))
+    return None if nested is None else _value_at(nested, rest)
 
 
 def is_name(value: object) -> bool:

@@ -145,6 +145,11 @@ def _is_readable(cell: object) -> bool:
     return isinstance(cell, str) or join_texts(cell) is not None
 
 
+def is_comment(column: str) -> bool:
+    """Whether a column goes by a name that people use for comments on labels."""
+    return any(map(_COMMENT.fullmatch, tokens(column)))
+
+
 class Columns:
     """A table's columns and the user's names for some of them.
 
@@ -294,10 +299,8 @@ class Columns:
         return tuple(filter(self._holds_comments, free))
 
     def _holds_comments(self, column: str) -> bool:
-        words = tokens(column)
-        is_persons = _MODELS.isdisjoint(words) or not self.labelled
-        is_comment = any(map(_COMMENT.fullmatch, words))
-        return is_comment and is_persons and self.kind(column) in ("text", "label")
+        is_persons = _MODELS.isdisjoint(tokens(column)) or not self.labelled
+        return is_comment(column) and is_persons and self.kind(column) in ("text", "label")
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
@@ -384,7 +387,9 @@ def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
     """Add the problem that there is no such column for `name`, with those that there are."""
-    fault = f"there is no such column{reason}; there are {columns.names}"
+    is_other = columns.has(column) and not columns.values(column).count(None)
+    fault = "this column is not read as a text" if is_other else "there is no such column"
+    fault += f"{reason}; there are {columns.names}"
     problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 

@@ -42,7 +42,8 @@ def read_turns(value: object) -> list[Turn]:
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = ast.literal_eval(value)
     if isinstance(value, Mapping):
-        value = _first(value, _LISTS)
+        # A message alone is a conversation of one turn.
+        value = [value] if "role" in value else _first(value, _LISTS)
     messages = list(value) if isinstance(value, list | tuple) else []
     turns = [_turns_of(message) for message in messages]
     return [turn for of_message in turns for turn in of_message] if all(turns) else []

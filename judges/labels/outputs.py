@@ -25,7 +25,14 @@ def read_outputs(
     """Read a wide or long table; the ratings of `annotations`, another file, replace its own."""
     check_mapping(columns, problems)
     layout = find_ratings(columns, options.dimensions)
-    notes = check_ratings(columns, layout, options.dimensions, problems)
+    notes: list[str] = []
+    if annotations is None:
+        notes = check_ratings(columns, layout, options.dimensions, problems)
+    else:
+        # Beside labels, a column that nobody called a rating is none.
+        named = {name: (columns.own_name(name),) for name in options.dimensions or ()}
+        flat = {n: h for n, h in layout.flat.items() if n in columns.mapping or named.get(n) == h}
+        layout = replace(layout, flat=flat, guesses=(), candidates=())
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(columns, problems, roles=roles, rated=layout.all(), judged=options.texts)
     comments = _read_comments(columns, layout, options)

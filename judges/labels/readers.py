@@ -17,6 +17,7 @@ from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import RatingReader, ReadOptions, ReadRatings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
+from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, Values, word_of
 from judges.labels.weights import weigh
@@ -126,9 +127,9 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: Held = "") -> Re
     if table is not None:
         if problems.file in SHIPPED_NAMES:
             table = replace(table, name=problems.file)
-        columns = _columns_of(table, options)
         named = holds or ("outputs" if options.dimensions or options.annotations else "")
         try:
+            columns = _columns_of(as_plain_table(table, options), options)
             if named == "pairs" or (not named and holds_pairs(columns)):
                 labelled = _read_pairs(columns, problems, options)
             else:
@@ -194,7 +195,11 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
     path = options.annotations
     if path is None or (table := read_table(path, problems)) is None:
         return None
-    columns = latest_labels(Columns(table))
+    try:
+        columns = latest_labels(Columns(as_plain_table(table, options, is_beside=True)))
+    except UnreadableError as error:
+        problems.add_error(error)
+        return None
     if columns.find("id") is None:
         advice = "give a file with the columns id and label, or id, dimension, annotator, rating"
         problems.add("no-column", "has no column of ids", advice)

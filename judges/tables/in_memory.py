@@ -41,7 +41,8 @@ def rows_in_memory(source: Any) -> list[Row]:
         batches = source.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
     elif _kind(source) == _FRAME:
-        frame = source if source.index.name is None else source.reset_index()
+        is_named = source.index.name is not None and source.index.name not in source.columns
+        frame = source.reset_index() if is_named else source
         if not frame.columns.is_unique:
             double = frame.columns[frame.columns.duplicated()][0]
             raise RowsError(f"{name_of(source)}: two columns are called {double!r}; rename one")

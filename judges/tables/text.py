@@ -17,6 +17,7 @@ from judges.tables.problems import Problems, UnreadableError
 # A cell that a spreadsheet would read as a formula.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
 _OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
+_PAGES = ("data", "events")
 
 Row = dict[str, object]
 
@@ -106,6 +107,9 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             yield from json_lines(path, problems)
             return
         raise _json_fault(error, getattr(error, "lineno", None)) from error
+    if isinstance(rows, dict):
+        # Web APIs answer with a page of rows.
+        rows = next((rows[name] for name in _PAGES if isinstance(rows.get(name), list)), rows)
     if not isinstance(rows, list):
         raise UnreadableError("no-object", "is not an array of objects", _OBJECTS)
     problems.unit = "row"

@@ -75,12 +75,13 @@ def subject_of(
     scale: str | None = None,
     map: Mapping[str, MapEntry],
     values: Mapping[str, object],
+    annotations: AnyPath | None = None,
 ) -> tuple[Subject, Labelled] | None:
     """Return a subject made of labels, and the labels; None where there are none by its name.
 
     `spec` is the labels' name or NAME=DEFINITION, and ratings need the definition. `source` is a
     file, rows or a labelled set, `scale` is people's (by default the usual one that fits), and
-    `map` and `values` say how a file is read.
+    `map`, `values` and `annotations` say how a file is read.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
     if source is None or (equals and not definition.strip(".…")):
@@ -92,7 +93,7 @@ def subject_of(
     if name_key(name) != name_key(written_name) and not pairwise:
         columns = {name: written_name, **columns}
     try:
-        labelled = _read_any(source, name, columns, words, pairwise=pairwise)
+        labelled = _read_any(source, name, columns, words, annotations, pairwise=pairwise)
     except LabelError as error:
         unknown = _find(written_name)
         is_absent = not equals and {each.kind for each in error.problems} <= NO_SUCH_LABELS
@@ -131,6 +132,7 @@ def _read_any(
     name: str,
     columns: Mapping[str, ColumnNames],
     words: Values,
+    annotations: AnyPath | None,
     *,
     pairwise: bool,
 ) -> Labelled:
@@ -140,7 +142,8 @@ def _read_any(
     file = _file_or_rows(source)
     if pairwise:
         return read_pairs(file, map=columns, values=words)
-    return read_labels(file, dimensions=[name], map=columns, values=words)
+    beside = None if annotations is None else os.fspath(annotations)
+    return read_labels(file, dimensions=[name], map=columns, values=words, annotations=beside)
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:

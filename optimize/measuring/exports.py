@@ -63,14 +63,18 @@ TOOLS = [
     Tool("MLflow", ("trace_id", "assessments"), "assessments"),
     Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
     Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
+    Tool("LangSmith", ("run", "evaluation_results"), "evaluation_results.results"),
     # Ragas has its metrics beside the samples' own columns, of which one may be a number, too.
     Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
 ]
 # Where rows have what they are known by, and scores what they are; dots lead into objects.
-IDS = ("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id")
-INPUTS = ("input", "inputs", "vars", "request", "user_input")
-OUTPUT = ("output", "outputs", "response", "actualOutput")
-METRIC = ("assertion.metric", "assertion.type", "assessment_name", "name")
+IDS = (
+    *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
+    *("example.inputs.id", "example.id"),
+)
+INPUTS = ("input", "inputs", "vars", "request", "user_input", "example.inputs")
+OUTPUT = ("output", "outputs", "response", "actualOutput", "run.outputs")
+METRIC = ("assertion.metric", "assertion.type", "assessment_name", "key", "name")
 VALUE, VERDICT = ("score", "value", "feedback.value"), ("success", "pass")
 REASON = ("reason", "explanation", "rationale")
 FAILURE = ("error", "feedback.error.error_message", "metadata.graderError")
@@ -226,7 +230,8 @@ def _ids(row: Row, labelled: Labelled) -> set[str]:
 
 def _texts(row: Row, places: Sequence[str]) -> set[str]:
     """All texts in some columns, and in those that they lead (`inputs.question`)."""
-    return {*_inside([v for c, v in row.items() if c.partition(".")[0] in places])}
+    leaves = [value for c, value in row.items() if c.partition(".")[0] in places]
+    return {*_inside([*leaves, *(value_in(TableRow(0, row), place) for place in places)])}
 
 
 def _inside(value: object) -> Iterator[str]:

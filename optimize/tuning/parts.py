@@ -90,7 +90,7 @@ def prepare(
         JudgesError: Something that the user can mend; the message says what.
     """
     source: Any = settings.data if rows is None else rows
-    how: dict[str, Any] = {"mapping": settings.map, "values": settings.values}
+    how: dict[str, Any] = {"values": settings.values, "annotations": settings.annotations}
     new_subject = None
     if subject is None and find_subject(settings.subject) is None:
         new_subject = subject_of(
@@ -99,10 +99,12 @@ def prepare(
             pairwise=settings.pairwise is not None,
             scale=settings.scale,
             map=settings.map,
-            values=settings.values,
+            **how,
         )
     if new_subject is not None:
         (subject, source), how = new_subject, {}
+    else:
+        how["mapping"] = settings.map
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
     labelled = load_labels(source, subject.name, subject, scale=settings.scale, **how)

@@ -61,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data: Text | None = None
     map: Mapping[Text, Text | Sequence[Text]] = {}
     values: Mapping[str, float | str | None] = {}
+    annotations: Text | None = None
     scale: Text | None = None
     lm: Text = "embedded"
     proposer_lm: Text | None = None
@@ -165,7 +166,8 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
     if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
         from optimize.inputs.labelled import only_dimension  # which a help text does without
 
-        how: Any = {"map": plain["map"], "values": plain["values"], "texts": ()}
+        how: Any = {name: plain.get(name) for name in ("map", "values", "annotations")}
+        how["texts"] = ()
         plain["dimension"] = only_dimension(read_labels(plain["data"], **how))
     plain = {name: _plain_value(name, value) for name, value in plain.items()}
     try:

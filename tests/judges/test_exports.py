@@ -117,6 +117,14 @@ LANGSMITH = [
     }
     for n, score in zip(THREE, (1, 0.5, 1), strict=True)
 ]
+LANGSMITH_RESULTS = [
+    {
+        "run": {"outputs": {"answer": row["outputs.answer"]}},
+        "example": {"id": row["example_id"], "inputs": {"question": row["inputs.question"]}},
+        "evaluation_results": {"results": [{"key": "tone", "score": row["feedback.tone"]}]},
+    }
+    for row in LANGSMITH
+]
 RAGAS = [
     {
         "user_input": f"Question {n}?",
@@ -152,6 +160,7 @@ def read(name: str, content: Any, labelled: LabelledSet | None = None, **options
         ("m.json", mlflow_rows("helpful", VALUES), [1, 0, math.nan]),
         ("m.csv", MLFLOW_TABLE, [1, 2, 3]),
         ("l.csv", LANGSMITH, [1, 0.5, math.nan]),
+        ("l.json", LANGSMITH_RESULTS, [1, 0.5, 1]),
         ("r.csv", [{"id": name, **row} for name, row in zip("abc", RAGAS, strict=True)], [0.25, 1]),
     ],
 )
