@@ -94,7 +94,7 @@ class Progress:
     """A progress line on stderr, as a context manager, so that the last figures stay.
 
     With a `budget` it shows dollars. `refresh` is called before each line and may change the name,
-    the total and the counts.
+    the total and the counts. With `only_live` it is shown in a terminal or a notebook alone.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Progress:
         unit: str = "rows",
         budget: "Budget | None" = None,
         refresh: "Callable[[Progress], None]" = lambda progress: None,
+        only_live: bool = False,
     ) -> None:
         from tqdm import tqdm  # which a help text does not need
 
@@ -114,15 +115,16 @@ class Progress:
         self._budget, self._refresh = budget, refresh
         # Without a handler, warnings would be printed into the line.
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
+        is_live = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
         self._bar = tqdm(
             desc=visible(name),
             total=total,
             file=stream,
-            disable=_quiet,
+            disable=_quiet or (only_live and not is_live),
             ncols=shutil.get_terminal_size().columns - 1,
             unit=unit,
             # Seconds between two lines, which only a terminal overwrites.
-            mininterval=0.25 if stream.isatty() else 30.0,
+            mininterval=0.25 if is_live else 30.0,
             miniters=1,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
