@@ -11,7 +11,7 @@ from html import escape
 from importlib import import_module
 from itertools import chain, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from judges.client import (
     EMBEDDED,
@@ -108,9 +108,12 @@ class BaseJudge(ABC):
         return is_tuned and bool((provenance.get("data") or {}).get("constructed"))
 
     def _repr_html_(self) -> str:
-        """Its line in a notebook, and the messages that it sends to unfold."""
-        parts: Any = self.parts
-        text = "\n\n".join(each["content"] for part in parts for each in part.template())
+        """Its line in a notebook, and the instruction and questions of each part to unfold."""
+        prompts = [part.prompt for part in cast(Any, self.parts)]
+        asked = (
+            [p.instruction, *(f"{f.name}: {f.description}" for f in p.choices)] for p in prompts
+        )
+        text = "\n\n".join(chain.from_iterable(asked))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{escape(text)}</pre></details>"
 
     def check_origins(self) -> None:

@@ -13,7 +13,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from typing import Any, Unpack, cast
 
@@ -62,21 +62,14 @@ class OpenJudge:
         value = row.get(self._keys.get(name, default))
         if not isinstance(value, Mapping):
             return value
-        # A chat request, or the response to one.
-        messages = value.get("messages") or [each["message"] for each in value.get("choices", ())]
-        if messages and name not in value:
-            content = messages[-1].get("content")
-            is_parts = isinstance(content, list)
-            return as_text([part.get("text") for part in content] if is_parts else content)
         only = next(iter(value.values())) if len(value) == 1 else None
-        return value.get(name, only)
+        return value[name] if name in value else _last_message(value) or only
 
 
 def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """A scorer for `mlflow.genai.evaluate`; a failed judgement is a Feedback with an error.
 
-    Texts may be in outputs, inputs or expectations. Of a chat request or response the content of
-    the last message is read.
+    Texts may be in outputs, inputs or expectations. Of a chat the last message is read.
     """
     genai = _tool("mlflow.genai", "mlflow")
     entities = _tool("mlflow.entities", "mlflow")
@@ -117,10 +110,11 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
             if judgement.failure is not None:
                 why = {"reason": "grader_failed", "explanation": judgement.failure}
                 return scoring.Score.unscored(answer=output, **why)
-            metadata = {**(judgement.answers or {}), "score": judgement.score}
+            value, metadata = cast(Any, judgement.score), judgement.answers
+            if is_verdict:
+                metadata = {**(metadata or {}), "score": value}
+                value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
             notes = {"explanation": judgement.rationale, "metadata": metadata}
-            verdict = scoring.CORRECT if judgement.score >= 0.5 else scoring.INCORRECT
-            value = verdict if is_verdict else judgement.score
             return scoring.Score(value=value, answer=output, **notes)
 
         return score
@@ -172,9 +166,8 @@ def dspy_metric(
 
     Texts may be in the prediction or, else, in the example. A failed judgement raises NoScoreError,
     which DSPy logs, counts among `max_errors` and scores with its own `failure_score`. Where an
-    optimizer selects demonstrations (it passes a `trace`), the metric is whether the score is
-    `threshold` or more on the judge's own scale; a pass-or-fail judge brings its own. GEPA gets
-    feedback: what is judged, the score, the answers to the judge's questions, and its reason.
+    optimizer selects demonstrations (it passes a `trace`), the metric is whether the score passes
+    `threshold`, as in `deepeval_metric`. GEPA gets the answers and the reason as feedback.
     """
     import dspy
 
@@ -289,6 +282,15 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
         lines.append(f"{field.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])
+
+
+def _last_message(value: Mapping[str, Any]) -> object:
+    """The text of the last message of a chat request, or of the response to one; None without."""
+    with suppress(AttributeError, LookupError, TypeError):
+        choices = [value] if "messages" in value else value["choices"]
+        content = (choices[-1].get("message") or choices[-1]["messages"][-1])["content"]
+        return as_text([p.get("text") for p in content] if isinstance(content, list) else content)
+    return None
 
 
 def _tool(module: str, extra: str) -> Any:

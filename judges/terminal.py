@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from judges.client import Budget
 
 DONE, FAILED = 0, 1
+PATIENCE = 2.0
 QUIET = "print no progress and no notes"
 INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -94,7 +95,8 @@ class Progress:
     """A progress line on stderr, as a context manager, so that the last figures stay.
 
     With a `budget` it shows dollars. `refresh` is called before each line and may change the name,
-    the total and the counts. With `only_live` it is shown in a terminal or a notebook alone.
+    the total and the counts. With `only_live` only a terminal or a notebook shows it, and only
+    after PATIENCE seconds.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Progress:
             # Seconds between two lines, which only a terminal overwrites.
             mininterval=0.25 if is_live else 30.0,
             miniters=1,
+            delay=PATIENCE if only_live else 0.0,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 

@@ -100,8 +100,8 @@ def read_export(
 
     They are on its metric of the name `metric`, else of the dimension's, else on its only one. A
     row is found by an id of the labels, or by exactly the same input and output; where labels say
-    pass or fail, a tool's verdict goes before its score. Several scores of one labelled output, of
-    an evaluation that was repeated, become their mean. Raises RecordingError.
+    pass or fail, a tool's verdict goes before its score. Scores of a repeated evaluation are
+    averaged. Raises RecordingError.
     """
     export = _recognise(path)
     if export is None:
