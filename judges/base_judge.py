@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
+from importlib import import_module
 from itertools import chain, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from judges.client import (
     EMBEDDED,
@@ -31,7 +33,7 @@ from judges.judging import MissingColumnError, failed_judgement, find_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from judges.client import Client
+    from judges.client import Client, Model
     from judges.frozen import AnyFile
 
 # Who named a judge's model: nobody, the file that it was read from, or its user.
@@ -105,6 +107,15 @@ class BaseJudge(ABC):
         is_tuned = provenance.get("shipped") != "seed"
         return is_tuned and bool((provenance.get("data") or {}).get("constructed"))
 
+    def _repr_html_(self) -> str:
+        """Its line in a notebook, and the instruction and questions of each part to unfold."""
+        prompts = [part.prompt for part in cast(Any, self.parts)]
+        asked = (
+            [p.instruction, *(f"{f.name}: {f.description}" for f in p.choices)] for p in prompts
+        )
+        text = "\n\n".join(chain.from_iterable(asked))
+        return f"<details><summary>{escape(f'{self}')}</summary><pre>{escape(text)}</pre></details>"
+
     def check_origins(self) -> None:
         """Raise FatalModelError where a file, maybe a stranger's, makes a dangerous choice alone.
 
@@ -155,6 +166,16 @@ class BaseJudge(ABC):
             (judgement,) = self.judge_rows([texts], client)
         return judgement
 
+    def configured_model(self) -> "Model | None":
+        """The model of `dspy.configure`, which is asked unless the judge names one."""
+        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
+        if is_named or self.provenance is not None or "dspy" not in sys.modules:
+            return None
+        from judges.client.dspy import configured_lm
+
+        lm = configured_lm()
+        return None if lm is None else open_lm(lm)[0]
+
     @contextmanager
     def open_client(
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
@@ -166,13 +187,8 @@ class BaseJudge(ABC):
         """
         self.check_origins()
         session_options: Any = {"lm": self.lm, "api_base": self.api_base}
-        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
-        if not is_named and self.provenance is None and "dspy" in sys.modules:
-            from judges.client.dspy import configured_lm
-
-            if (lm := configured_lm()) is not None:
-                model, _ = open_lm(lm)
-                session_options = {"lm": model.name, "models": {model.name: model}}
+        if (model := self.configured_model()) is not None:
+            session_options = {"lm": model.name, "models": {model.name: model}}
         if keep_going and not options and "models" not in session_options:
             yield shared_client(self.lm, self.api_base)
             return
@@ -225,11 +241,12 @@ class BaseJudge(ABC):
             yield from judge_rows(rows)
 
     def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
-        """Score every row of a DataFrame.
+        """Score every row of a DataFrame; a terminal or a notebook shows progress.
 
         Args:
             frame: A row for each output or pair. Columns are found by the names of `judge.texts`;
-                conversations are read as `dspy-judges score` reads them.
+                conversations are read as `dspy-judges score` reads them. It may be a DataFrame of
+                polars, which gets a Series of polars, with nulls and without `attrs`.
             **options: The model and its limits (`lm`, `max_cost`, ...; see `ModelOptions`), `seed`,
                 and `map`, from a text's name to its column.
 
@@ -251,10 +268,16 @@ class BaseJudge(ABC):
 
         values, mapping = read_options(options)
         if not isinstance(frame, pd.DataFrame):
+            library = type(frame).__module__.partition(".")[0]
+            if library == "polars" and hasattr(frame, "to_pandas"):
+                return import_module(library).from_pandas(self.score(frame.to_pandas(), **options))
             raise TypeError(
-                f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
+                f"score() takes a DataFrame of pandas or polars, not {library}'s "
+                f"{type(frame).__name__}; convert it by to_pandas(), collect() or df(), or give "
+                "rows to judge_all()"
             )
         from judges.labels.conversations import as_texts
+        from judges.terminal import Progress
 
         names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
         rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
@@ -262,10 +285,12 @@ class BaseJudge(ABC):
         if double := [name for name in columns.values() if names.count(name) > 1]:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         scores, reasons = [], Counter[str]()
-        for judgement in self.judge_all(rows, **values, map=columns):
-            scores.append(judgement.score)
-            if judgement.failure is not None:
-                reasons[judgement.failure] += 1
+        with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
+            for judgement in self.judge_all(rows, **values, map=columns):
+                scores.append(judgement.score)
+                progress.step(failed=judgement.failure is not None)
+                if judgement.failure is not None:
+                    reasons[judgement.failure] += 1
         series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
         if reasons:

@@ -1,7 +1,8 @@
-"""A judge as another tool's own scorer or metric: MLflow, Inspect, DeepEval, DSPy.
+"""A judge as another tool's own scorer or metric: MLflow, Inspect, DeepEval, DSPy, promptfoo.
 
-Scores are on the judge's own scale. A failed judgement is missing in each tool's own way, and never
-0. The options are those of `Judge.score` (`lm`, `max_cost`, ...); a scorer has one budget for life.
+Scores are on the judge's own scale; DSPy and promptfoo get the place on that scale, from 0 to 1. A
+failed judgement is missing in each tool's own way, and never 0 without a word. The options are
+those of `Judge.score` (`lm`, `max_cost`, ...); a scorer has one budget for life.
 
 The judge's last text is the tool's output. Any other text is the entry of its name; if there is
 only one other, it may be the tool's input. `map` names the key of a text where this does not fit,
@@ -9,22 +10,27 @@ as in {"document": "article"}. Pairwise judges are refused, since tools give one
 """
 
 import asyncio
+import json
 import math
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from typing import Any, Unpack, cast
 
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
-from judges.judgement import Judgement
+from judges.judge import Judge
+from judges.judgement import Judgement, NoScoreError
+from judges.judging import as_text
 from judges.panel import AnyJudge
+from judges.questions import nearest
+from judges.tables.in_memory import Rows, rows_in_memory
 
 
 class OpenJudge:
     """A judge that is opened once and judges rows of a tool from any thread.
 
-    `output` and `input` are the keys that the tool has for these.
+    `output` and `input` are the keys that the tool has for these. `lm` is the model that is asked.
     """
 
     def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
@@ -32,6 +38,7 @@ class OpenJudge:
         if judge.kind == "pairwise":
             raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
         self.judge = judge
+        self.lm = values.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
         *others, output_text = judge.texts
         # The key of a text whose name is not in the tool's row.
         self._default = {others[0]: input} if len(others) == 1 else {}
@@ -56,19 +63,19 @@ class OpenJudge:
         if not isinstance(value, Mapping):
             return value
         only = next(iter(value.values())) if len(value) == 1 else None
-        return value.get(name, only)
+        return value[name] if name in value else _last_message(value) or only
 
 
 def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """A scorer for `mlflow.genai.evaluate`; a failed judgement is a Feedback with an error.
 
-    Texts may be in outputs, inputs or expectations.
+    Texts may be in outputs, inputs or expectations. Of a chat the last message is read.
     """
     genai = _tool("mlflow.genai", "mlflow")
     entities = _tool("mlflow.entities", "mlflow")
     ask = OpenJudge(judge, options, output="outputs", input="inputs")
     source = entities.AssessmentSource(
-        source_type=entities.AssessmentSourceType.LLM_JUDGE, source_id=f"{judge.name} by {judge.lm}"
+        source_type=entities.AssessmentSourceType.LLM_JUDGE, source_id=f"{judge.name} by {ask.lm}"
     )
 
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None) -> Any:
@@ -85,12 +92,14 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """A scorer for Inspect tasks; a failed judgement is `Score.unscored`, which no metric counts.
 
-    Texts may be in the sample's metadata, its input, the output or the target.
+    Texts may be in the sample's metadata, its input, the output or the target. A pass-or-fail
+    judge gives C or I, with its score in the metadata.
     """
     from anyio import to_thread
 
     scoring = _tool("inspect_ai.scorer", "inspect")
     ask = OpenJudge(judge, options, output="output", input="input")
+    is_verdict = judge.kind == "verdict"
 
     def make() -> Any:
         async def score(state: Any, target: Any) -> Any:
@@ -101,29 +110,36 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
             if judgement.failure is not None:
                 why = {"reason": "grader_failed", "explanation": judgement.failure}
                 return scoring.Score.unscored(answer=output, **why)
-            notes = {"explanation": judgement.rationale, "metadata": judgement.answers}
-            return scoring.Score(value=judgement.score, answer=output, **notes)
+            value, metadata = cast(Any, judgement.score), judgement.answers
+            if is_verdict:
+                metadata = {**(metadata or {}), "score": value}
+                value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
+            notes = {"explanation": judgement.rationale, "metadata": metadata}
+            return scoring.Score(value=value, answer=output, **notes)
 
         return score
 
-    metrics = [scoring.mean(), scoring.stderr()]
+    metrics = [scoring.accuracy() if is_verdict else scoring.mean(), scoring.stderr()]
     return scoring.scorer(metrics=metrics, name=judge.name)(make)()
 
 
-def deepeval_metric(judge: AnyJudge, *, threshold: float, **options: Unpack[Options]) -> Any:
+def deepeval_metric(
+    judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
+) -> Any:
     """A metric for DeepEval; a failed judgement has no score and an `error`, and fails its case.
 
     Texts may be in the test case's metadata, its input, outputs or context. `threshold` is on the
-    judge's own scale.
+    judge's own scale; a pass-or-fail judge brings its own.
     """
+    least = _threshold(judge, threshold)
     metrics = _tool("deepeval.metrics", "deepeval")
     names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
     ask = OpenJudge(judge, options, output=names[1], input=names[0])
 
     class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined,misc]
         def __init__(self) -> None:
-            self.threshold = threshold
-            self.evaluation_model = judge.lm
+            self.threshold = least
+            self.evaluation_model = ask.lm
 
         def measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
             row = {name: getattr(test_case, name, None) for name in names}
@@ -144,32 +160,137 @@ def deepeval_metric(judge: AnyJudge, *, threshold: float, **options: Unpack[Opti
 
 
 def dspy_metric(
-    judge: AnyJudge, *, threshold: float = -math.inf, **options: Unpack[Options]
+    judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Callable[..., Any]:
-    """A metric for `dspy.Evaluate` and optimizers; a failed judgement is NaN.
+    """A metric for `dspy.Evaluate` and optimizers: the score's place on its scale, from 0 to 1.
 
-    Texts may be in the prediction or, else, in the example. Where an optimizer selects
-    demonstrations (it passes a `trace`), the metric is whether the score is `threshold` or more,
-    which a failed judgement never is. GEPA gets the judge's reasons and answers as feedback.
+    Texts may be in the prediction or, else, in the example. A failed judgement raises NoScoreError,
+    which DSPy logs, counts among `max_errors` and scores with its own `failure_score`. Where an
+    optimizer selects demonstrations (it passes a `trace`), the metric is whether the score passes
+    `threshold`, as in `deepeval_metric`. GEPA gets the answers and the reason as feedback.
     """
     import dspy
 
     ask = OpenJudge(judge, options, output="prediction")
+    least = -math.inf if threshold is None and judge.kind == "rating" else threshold
+    least = _threshold(judge, least)
 
     def metric(
         example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
         prediction = _entries(pred)
         judgement = ask({**_entries(example), **prediction, "prediction": prediction})
-        score = judgement.score
-        if pred_name is not None:
-            feedback = judgement.failure or judgement.rationale or f"score {score:.2f}"
-            for name, number in (judgement.answers or {}).items():
-                feedback += f"; {name} {number:g}"
-            return dspy.Prediction(score=score, feedback=feedback)
-        return score if trace is None else score >= threshold
+        score = _place(judge, judgement.score)
+        if pred_name is not None:  # GEPA replaces a score that differs from the example's
+            return dspy.Prediction(score=score, feedback=_explanation(judge, judgement))
+        if judgement.failure is not None:
+            raise NoScoreError(f"{judge.name}: {judgement.failure}")
+        return score if trace is None else judgement.score >= least
 
     return metric
+
+
+def promptfoo_assertion(
+    judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
+) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
+    """A `get_assert` for promptfoo, whose score is the score's place on its scale, from 0 to 1.
+
+    Texts may be the test's vars, the output, or the prompt. `threshold` is as in `deepeval_metric`.
+    A failed judgement fails its test, and is a `graderError`, which `verify` counts as missing.
+    """
+    least = _threshold(judge, threshold)
+    ask = OpenJudge(judge, options, output="output", input="prompt")
+
+    def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, Any]:
+        judgement = ask({**context, **context["vars"], "output": output})
+        failed = judgement.failure is not None
+        return {
+            "pass": judgement.score >= least,
+            "score": 0.0 if failed else _place(judge, judgement.score),
+            "reason": _explanation(judge, judgement),
+            "metadata": {"graderError": failed},
+        }
+
+    return get_assert
+
+
+def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) -> Judgement:
+    """Judge one output in a test, as `judge(**texts)` does.
+
+    Args:
+        judge: A judge that is not pairwise.
+        at_least: The smallest score that passes; a pass-or-fail judge brings its own.
+        **texts: Each text that the judge reads, by its name.
+
+    Raises:
+        AssertionError: The score is smaller or missing; with the score, the answers and the reason.
+    """
+    least, judgement = _threshold(judge, at_least), cast(Judgement, judge(**texts))
+    if not judgement.score >= least:
+        raise AssertionError(f"{_explanation(judge, judgement)}\nneeded: {least:g} or more")
+    return judgement
+
+
+def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
+    """Yield OpenTelemetry's `gen_ai.evaluation.result` event of each row, as a line of OTLP JSON.
+
+    Args:
+        judge: The judge that scored the rows.
+        rows: Rows as `dspy-judges score` writes them to JSON Lines. A column `response_id` has the
+            ids of the responses.
+    """
+    words = getattr(judge.subject, "words", None)
+    for row in rows_in_memory(rows):
+        entry: Any = cast(Any, row["judgements"])[judge.name]
+        score = entry["score"]
+        texts = {
+            "gen_ai.evaluation.name": judge.name,
+            "gen_ai.evaluation.score.label": words and score is not None and words[score < 0.5],
+            "gen_ai.evaluation.explanation": entry["failure"] or entry["rationale"],
+            "gen_ai.response.id": row.get("response_id"),
+            "error.type": score is None and "no_score",
+        }
+        attributes = [{"key": key, "value": {"stringValue": v}} for key, v in texts.items() if v]
+        if score is not None:
+            value = {"doubleValue": score}
+            attributes.append({"key": "gen_ai.evaluation.score.value", "value": value})
+        record = {"eventName": "gen_ai.evaluation.result", "attributes": attributes}
+        yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+
+
+def _threshold(judge: AnyJudge, threshold: float | None) -> float:
+    """The smallest score that passes; a verdict's own is .5."""
+    if threshold is None and judge.kind != "verdict":
+        raise OptionError(f"{judge.name}: name the score that passes, as threshold or at_least")
+    return 0.5 if threshold is None else threshold
+
+
+def _place(judge: AnyJudge, score: float) -> float:
+    """The score's place on the judge's scale, from 0 to 1; a panel's line may lead beyond."""
+    low, *_, high = judge.subject.scale
+    return min(max((score - low) / (high - low), 0.0), 1.0)
+
+
+def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
+    """What was judged, the score, the answers to the judge's questions, and its reason."""
+    if judgement.failure is not None:
+        return f"{judge.name}: no score: {judgement.failure}"
+    low, *_, high = judge.subject.scale
+    lines = [f"{judge.name}: {judgement.score:.2f} of {low} to {high} ({judge.subject.definition})"]
+    for field in judge.prompt.questions if isinstance(judge, Judge) else ():
+        answer = nearest((judgement.answers or {})[field.name], field.choices or ())
+        lines.append(f"{field.description}: {answer}")
+    notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
+    return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])
+
+
+def _last_message(value: Mapping[str, Any]) -> object:
+    """The text of the last message of a chat request, or of the response to one; None without."""
+    with suppress(AttributeError, LookupError, TypeError):
+        choices = [value] if "messages" in value else value["choices"]
+        content = (choices[-1].get("message") or choices[-1]["messages"][-1])["content"]
+        return as_text([p.get("text") for p in content] if isinstance(content, list) else content)
+    return None
 
 
 def _tool(module: str, extra: str) -> Any:

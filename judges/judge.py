@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.client import EMBEDDED, Message, is_decision
+from judges.client import EMBEDDED, Message, is_decision, open_lm
 from judges.decisions import fill_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
@@ -95,12 +95,14 @@ class Judge(BaseJudge):
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
         """The judge with the instruction, demos and questions of a DSPy module (see `program`).
 
-        It also has the module's weights and threshold, if the module asks questions.
+        It also has the module's weights and threshold, if the module asks questions, and the model
+        that the module asks: its predictor's, else DSPy's, else that of the judge that made it.
 
         Raises:
-            OptionError: The module has more predictors than one, or none.
+            OptionError: The module has more predictors than one, or none; or it asks no model.
             DimensionError: Its fields are not those of the subject.
         """
+        from judges.client.dspy import configured_lm
         from judges.modules import Scoring, prompt_of, scoring_of
 
         predictors = program.predictors()
@@ -108,9 +110,17 @@ class Judge(BaseJudge):
             raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
         prompt = prompt_of(predictors[0].signature, predictors[0].demos)
         scoring = scoring_of(program) or Scoring(prompt.choices)
-        return cls(
+        judge = cls(
             subject=subject, prompt=prompt, weights=scoring.weights, threshold=scoring.threshold
         )
+        if (lm := predictors[0].lm or configured_lm()) is not None:
+            model, base = open_lm(lm)
+            return replace(judge, lm=model.name, api_base=base, lm_from="user")
+        for _, module in program.named_sub_modules():
+            if source := getattr(module, "source", None):
+                origin = {"api_base": source.api_base, "lm_from": source.lm_from}
+                return replace(judge, lm=source.lm, **origin)
+        raise OptionError("the program has no model: program.set_lm(...) or dspy.configure(lm=...)")
 
     @property
     def parts(self) -> tuple["Judge", ...]:

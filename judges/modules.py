@@ -16,8 +16,8 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.decisions import decision_state, question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, words_of
-from judges.protocol import Message
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restated, words_of
+from judges.protocol import FRESH_ASKS, Message
 from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
 
@@ -155,18 +155,26 @@ class PairwiseJudge(JudgeModule):
 
 
 class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
-    """Renders prompts and reads replies as a judge does, without a fallback to another format.
+    """Renders prompts and reads replies as a judge does, and asks again as a judge does.
 
-    `names` are the names of the dimension, which count as labels of the answer.
+    `names` are the names of the dimension, which count as labels of the answer. After `n_unread`
+    replies that could not be read, the messages say so as often.
     """
 
-    def __init__(self, names: Collection[str] = ()) -> None:
-        super().__init__(use_json_adapter_fallback=False)
-        self.names = names
+    def __init__(self, names: Collection[str] = (), n_unread: int = 0) -> None:
+        super().__init__(use_json_adapter_fallback=n_unread < FRESH_ASKS)
+        self.names, self.n_unread = names, n_unread
+
+    def _make_json_adapter_fallback(self) -> "JudgeAdapter":
+        """The adapter that DSPy asks with after a reply that could not be read."""
+        return JudgeAdapter(self.names, self.n_unread + 1)
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[Message]:
         prompt = prompt_of(signature, demos)
-        return prompt.messages(_texts(prompt, inputs))
+        messages = prompt.messages(_texts(prompt, inputs))
+        for _ in range(self.n_unread):
+            messages = restated(prompt, messages)
+        return messages
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         try:

@@ -9,6 +9,7 @@ from dspy_judges.errors import JudgesError
 
 # The endpoint of `openai/NAME` unless the user names another.
 OPENAI = "https://api.openai.com/v1"
+FRESH_ASKS = 2  # new requests after replies that cannot be read
 # Step between the seeds of one request's samples; it exceeds any retry count, so that seeds never
 # collide.
 SAMPLE_SEED_STEP = 10_007

@@ -88,6 +88,11 @@ def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
     return float(rating_of(choice, choices))
 
 
+def nearest(number: float, choices: tuple[Value, ...]) -> Value:
+    """The answer whose number is nearest."""
+    return min(choices, key=lambda choice: abs(number_of(choice, choices) - number))
+
+
 def answer_range(field: Field) -> tuple[float, float]:
     """The smallest and the largest number of an answer to this field."""
     choices = field.choices or ()
@@ -172,8 +177,7 @@ class AnswerWeights:
         side = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
         name = max(moves, key=lambda name: side * moves[name])
         options = next(each.choices or () for each in choices if each.name == name)
-        nearest = min(options, key=lambda option: abs(number_of(option, options) - answers[name]))
-        return f"{name} = {nearest}"
+        return f"{name} = {nearest(answers[name], options)}"
 
     def _moves(self, answers: Mapping[str, float], base: Mapping[str, float]) -> dict[str, float]:
         """By how much each answer moves the score from that of the answers in `base`."""

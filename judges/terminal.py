@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from judges.client import Budget
 
 DONE, FAILED = 0, 1
+PATIENCE = 2.0
 QUIET = "print no progress and no notes"
 INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -94,7 +95,8 @@ class Progress:
     """A progress line on stderr, as a context manager, so that the last figures stay.
 
     With a `budget` it shows dollars. `refresh` is called before each line and may change the name,
-    the total and the counts.
+    the total and the counts. With `only_live` only a terminal or a notebook shows it, and only
+    after PATIENCE seconds.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Progress:
         unit: str = "rows",
         budget: "Budget | None" = None,
         refresh: "Callable[[Progress], None]" = lambda progress: None,
+        only_live: bool = False,
     ) -> None:
         from tqdm import tqdm  # which a help text does not need
 
@@ -114,16 +117,18 @@ class Progress:
         self._budget, self._refresh = budget, refresh
         # Without a handler, warnings would be printed into the line.
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
+        is_live = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
         self._bar = tqdm(
             desc=visible(name),
             total=total,
             file=stream,
-            disable=_quiet,
+            disable=_quiet or (only_live and not is_live),
             ncols=shutil.get_terminal_size().columns - 1,
             unit=unit,
             # Seconds between two lines, which only a terminal overwrites.
-            mininterval=0.25 if stream.isatty() else 30.0,
+            mininterval=0.25 if is_live else 30.0,
             miniters=1,
+            delay=PATIENCE if only_live else 0.0,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 

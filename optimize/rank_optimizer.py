@@ -5,6 +5,7 @@ the demonstrations of its predictor, and reads the predictor's answers from DSPy
 """
 
 import contextvars
+import inspect
 import json
 import math
 import re
@@ -46,7 +47,7 @@ from judges.prompt import LETTERS, Field, Prompt, encodable
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import RISK, SettingsError
 from optimize.inputs.labelled import check_level
 from optimize.items import Item, Items, choose_level, text_key
 from optimize.measuring.tuning_result import TuningResult
@@ -118,6 +119,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     demonstrations, because no example answers the questions.
 
     Args:
+        metric: None; any other is refused, since the metric is how people's ratings are ranked.
         lm: The model's name, a dspy.LM or a dspy.experimental.TypeSafe. By default the predictor's
             own, else the one that DSPy is configured with, else the embedded model.
         proposer_lm: The model that writes instructions; by default `lm`, unless that is a decision
@@ -147,6 +149,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def __init__(
         self,
         *,
+        metric: None = None,
         lm: str | dspy.BaseLM | Any | None = None,
         proposer_lm: str | dspy.BaseLM | None = None,
         label: str | None = None,
@@ -165,6 +168,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         quiet: bool = False,
     ) -> None:
         super().__init__()
+        if metric is not None:
+            raise SettingsError("people's ratings (label=...) are its metric: leave metric out")
         self.lm, self.proposer_lm = lm, proposer_lm
         self.label, self.group, self.output = label, group, output
         self.level: Level | Literal["auto"] = level
@@ -198,10 +203,19 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             ValueError: An example lacks a field, or the examples are too few or too alike.
             JudgesError: As `tune()`.
         """
+        try:
+            return self._compile(student, [*trainset, *(valset or ())])
+        except JudgesError as error:
+            # Arguments in place of flags.
+            text = str(error).replace("--concurrency", "num_threads")
+            error.args = (re.sub("--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text),)
+            raise
+
+    def _compile(self, student: dspy.Module, examples: Sequence[Any]) -> dspy.Module:
         start = time.monotonic()
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
-        labels = self._labels(program, [*trainset, *(valset or ())], print_line)
+        labels = self._labels(program, examples, print_line)
         check_level(self.level, labels.train, pairs=program.answer.is_choice)
         level = choose_level(labels.train) if self.level == "auto" else self.level
         clients, settings = self._models(program)
@@ -280,7 +294,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         # A program keeps its fields, so that its saved state can be loaded into another.
         settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
-        if len(program.answers) > 1:
+        # No example answers a question, or has inputs that the program makes itself.
+        if len(program.answers) > 1 or {*program.text_names} != {*program.signature.input_fields}:
             settings["max_demos"] = 0
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         source = getattr(program.module, "source", None)
@@ -375,7 +390,8 @@ class Program:
         name = type(module).__name__
         if not isinstance(module, dspy.Module):
             raise ProgramError(f"RankOptimizer cannot tune a {name}: {WAY_OUT}")
-        predictors = module.named_predictors()
+        named = module.named_predictors()
+        predictors = [p for p in named if p[1] is module or not getattr(p[1], "_compiled", False)]
         if len(predictors) != 1:
             names = ", ".join(path for path, _ in predictors)
             raise ProgramError(
@@ -390,7 +406,12 @@ class Program:
             output = scoring.choices[-1].name
         self.answer = answer_of(name, self.signature, output)
         self.weights = scoring and scoring.weights
-        self.text_names = tuple(self.signature.input_fields)
+        # A forward that names its parameters may have other inputs than the predictor.
+        own = self.signature.input_fields
+        _, *parameters = inspect.signature(type(module).forward).parameters.values()
+        needed = [p.name for p in parameters if p.default is p.empty or p.name in own]
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self.text_names = tuple(own if takes_any or {*needed} == {*own} else needed)
         outputs = self.signature.output_fields.items()
         typed = [_answer(name, info) for name, info in outputs]
         asked = [each for each in typed if each and each.values and each.name != self.answer.name]
@@ -452,7 +473,8 @@ class Program:
         choices = [each.field(fields[each.name], items) for each in self.answers.values()]
         self.choices = tuple(choices)
         meaning, scale = choices[-1].description, self.answer.scale(items)
-        inputs = [fields[name] for name in self.text_names]
+        own = {name: Field(name=name, description=name, role="input") for name in self.text_names}
+        inputs = [fields.get(name, field) for name, field in own.items()]
         reasons = [fields[self.reason]] if self.reason else []
         subject = Dimension(
             name=slug(self.answer.name),
@@ -502,9 +524,11 @@ class Program:
             # The usage and the trace of the search stay out of the user's own.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
                 module(**self._inputs[_key(item.texts)])
-            if not trace:
+            predictor = _predictor(module, self.path)
+            predictions = [made for by, _, made in trace if by is predictor]
+            if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
-            prediction = trace[-1][2]
+            prediction = predictions[-1]
             reason = _text(prediction.get(self.reason)) if self.reason else None
             numbers = {name: each.score(prediction[name]) for name, each in self.answers.items()}
             judgement = Judgement(

@@ -25,6 +25,7 @@ from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, request_key
 from judges.judgement import NoScoreError, quote
 from judges.protocol import (
+    FRESH_ASKS,
     REFUSAL,
     SAMPLE_SEED_STEP,
     Completion,
@@ -45,7 +46,6 @@ T = TypeVar("T")
 TIMEOUT = 120.0
 ATTEMPTS = 6  # at one request, the first included
 THROTTLES_IN_A_ROW = 24  # 429s for one request while no other is answered either
-FRESH_ASKS = 2  # new requests after replies that cannot be read
 # max_tokens is multiplied once by the first where a reply is cut short, and by the second for a
 # model that thinks before it answers.
 LONGER_REPLY, REASONING_FACTOR = 4, 8

@@ -104,7 +104,8 @@ def read_export(
 
     They are on its metric of the name `metric`, else of the dimension's, else on its only one. A
     row is found by an id of the labels, or by exactly the same input and output; where labels say
-    pass or fail, a tool's verdict goes before its score. Raises RecordingError.
+    pass or fail, a tool's verdict goes before its score. Scores of a repeated evaluation are
+    averaged. Raises RecordingError.
     """
     export = _recognise(path)
     if export is None:
@@ -114,30 +115,45 @@ def read_export(
     ids = _labelled_ids(rows, labelled)
     if not any(ids):
         raise RecordingError(
-            f"{file}: no row alone has a labelled row's id, or its texts; see docs/other_tools.md"
+            f"{file}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
         )
     entries = [[*_entries(tool, row)] for row in rows]
     metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(entries)])
     is_verdict = isinstance(labelled, LabelledSet) and dimension in labelled.words
-    scores: dict[str, float] = {}
+    items = {item.id: item for item in labelled.items}
+    scores: dict[str, list[Score]] = defaultdict(list)
+    n_others = 0
     for number, (row, row_id) in enumerate(zip(rows, ids, strict=True)):
         place = f"{path.name}, row {number + 1}"
         of_metric = [entry for name, entry in entries[number] if name == metric] or [{}]
         if len(of_metric) > 1:
             raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
         try:
-            scores[row_id or place] = _score(tool, row, of_metric[0], is_verdict=is_verdict)
+            score = _score(tool, row, of_metric[0], is_verdict=is_verdict)
         except ValueError as error:
             raise RecordingError(f"{place}: {metric!r} is {error}; a number is wanted") from None
+        if row_id and not math.isnan(score) and _has_other_output(row, items[row_id]):
+            n_others += 1
+        else:
+            scores[row_id or place].append(score)
     by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
     n_by_id = sum(row_id in _ids(row, labelled) for row_id, row in by_id.items())
     counts = f"{len(by_id):,} of {len(labelled.items):,} labelled rows, {n_by_id:,} by id"
     say(f"note: {file}: {metric!r}; matched {counts} and {len(by_id) - n_by_id:,} by their texts")
-    mismatches = _other_outputs(by_id, labelled, scores)
-    if mismatches:
-        number_text = count(len(mismatches), "row")
-        say(f"warning: {file}: {number_text} of another output than people's left out")
-    return {name: score for name, score in scores.items() if name not in mismatches}
+    if n_others:
+        say(f"warning: {file}: {count(n_others, 'row')} of another output than people's left out")
+    most = max(map(len, scores.values()), default=0)
+    if most > 1:
+        say(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
+    return {name: _mean(repeated) for name, repeated in scores.items()}
+
+
+def _mean(repeated: Sequence[Score]) -> Score:
+    """The mean of the scores that there are, with the reason of the first."""
+    known = [score for score in repeated if not math.isnan(score)] or repeated
+    mean = Score(math.fsum(known) / len(known))
+    mean.reason = known[0].reason
+    return mean
 
 
 def _score(tool: Tool, row: Row, entry: Row, *, is_verdict: bool) -> Score:
@@ -155,17 +171,10 @@ def _score(tool: Tool, row: Row, entry: Row, *, is_verdict: bool) -> Score:
     return score
 
 
-def _other_outputs(
-    by_id: Mapping[str, Row], labelled: Labelled, scores: Mapping[str, float]
-) -> set[str]:
-    """The ids of labels whose row has a score for another output than the one that was labelled."""
-    others = set()
-    for item in labelled.items:
-        texts, output = {*_inside([*item.texts.values()])}, _texts(by_id.get(item.id, {}), OUTPUT)
-        is_other = texts and output and output.isdisjoint(texts)
-        if is_other and not math.isnan(scores[item.id]):
-            others.add(item.id)
-    return others
+def _has_other_output(row: Row, item: Item) -> bool:
+    """Whether a row is about another output than the one that was labelled."""
+    texts, output = {*_inside([*item.texts.values()])}, _texts(row, OUTPUT)
+    return bool(texts and output and output.isdisjoint(texts))
 
 
 def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
@@ -196,13 +205,13 @@ def _objects(value: object) -> list[Row]:
 
 
 def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
-    """The labelled row that each row is; None for none, for several, and for another row's."""
+    """The labelled row that each row is; None for none, and where it may be several."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
         for key in _keys(item):
             ids_of_key[key].add(item.id)
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
-    names = []
+    names: list[str | None] = []
     for row in rows:
         known = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
         keys = (*_ids(row, labelled), *product(*known))
@@ -210,8 +219,7 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
         alike = Counter(name for key in keys for name in ids_of_key.get(key, ()))
         likeliest = [name for name, n in alike.items() if n == max(alike.values())]
         names.append(likeliest[0] if len(likeliest) == 1 else None)
-    times = Counter(names)
-    return [name if times[name] == 1 else None for name in names]
+    return names
 
 
 def _keys(item: Item) -> Iterator[object]:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from openai_server import OpenAIServer
 from prompts import prompted
 
+import judges
 from judges.catalog import RELEVANCE
 from judges.dimension import RESERVED, Dimension, DimensionError
 from judges.judge import Judge
 from judges.modules import RatingJudge, prompt_of, signature_of
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise
+from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise, restated
 from judges.scoring import SamplingPlan
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
@@ -112,11 +113,33 @@ def test_prose_code_and_markup_that_is_no_token_stay_as_they_are() -> None:
     assert neutralise(text) == text
 
 
-def test_an_unparsable_reply_is_asked_once_and_raises() -> None:
-    engine = Engine(lambda _: "between 3 and 4")
+def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks() -> None:
+    judge = Judge.of(RELEVANCE)
+    again = restated(judge.prompt, judge.messages(TEXTS))[-1]["content"]
+    engine = Engine(lambda last: "4" if last == again else "between 3 and 4")
+    with dspy.context(lm=lm_of(engine)):
+        assert judge.program()(**TEXTS).rating == 4
+        assert asyncio.run(judge.program().acall(**TEXTS)).rating == 4
+    assert len(engine.requests) == 4
+    engine.answer = lambda _: "between 3 and 4"
     with dspy.context(lm=lm_of(engine)), pytest.raises(AdapterParseError):
-        Judge.of(RELEVANCE).program()(**TEXTS)
-    assert len(engine.requests) == 1
+        judge.program()(**TEXTS)
+    assert len({request.messages[-1].text for request in engine.requests[4:]}) == 3
+
+
+def test_prose_in_one_reply_of_ten_ends_no_optimizer() -> None:
+    engine = Engine(lambda _: "4")
+    engine.answer = lambda _: "between 3 and 4" if len(engine.requests) % 10 == 1 else "4"
+    examples = [
+        dspy.Example(document=f"Text {n}.", summary="A text.").with_inputs("document", "summary")
+        for n in range(60)
+    ]
+    optimizer = dspy.BootstrapFewShot(
+        metric=lambda *_: False, max_errors=1, max_bootstrapped_demos=1, max_labeled_demos=0
+    )
+    with dspy.context(lm=lm_of(engine)):
+        optimizer.compile(judges.load("relevance").program(), trainset=examples)
+    assert len(engine.requests) > 60
 
 
 def test_a_text_not_given_is_an_error_and_not_the_word_none(always_four: Engine) -> None:

@@ -206,6 +206,23 @@ def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out() -> None:
     assert {*read("i.json", inspect_log(["c", "x", "c"], [1, 2, 3]))} >= {"b"}
 
 
+def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said() -> None:
+    said: list[str] = []
+    log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
+    for sample in log["samples"][3:]:
+        n = "abc".index(sample["id"]) + 1
+        sample |= {"input": f"Question {n}?", "output": {"completion": f"Answer {n}."}, "epoch": 2}
+    log["samples"][5]["output"]["completion"] = "Another answer."
+    assert read("i.json", log, said=said) == {"a": 0.5, "b": 1, "c": 1}
+    assert said[1] == "warning: i.json (Inspect): 1 row of another output than people's left out"
+    assert (
+        said[2]
+        == "note: i.json (Inspect): up to 2 scores of one output (epochs, repeats) are averaged"
+    )
+    rows = promptfoo_rows([0.1, 0.2]) + promptfoo_rows([0.3, None])
+    assert read("p.jsonl", rows) == pytest.approx({"a": 0.2, "b": 0.2})
+
+
 def test_of_rows_with_one_context_and_answer_the_question_tells_which() -> None:
     same = {"context": "C.", "answer": "Yes."}
     outputs = (replace(one, texts={**one.texts, **same}) for one in labels().outputs)
@@ -250,7 +267,7 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one() -> None:
         ("r.csv", [{**row, "tone": "kind"} for row in RAGAS], "row 1: 'tone' is 'kind'; a number"),
         ("p.jsonl", promptfoo_rows([1e10]), "row 1: 'Tone' is 10000000000.0; a number is wanted"),
         ("d.json", deepeval_run([[geval(1), geval(0)]]), "row 1: 'Tone .GEval.' has two scores"),
-        ("x.csv", [{**RAGAS[0], "response": "else"}], "no row alone has .* docs/other_tools.md"),
+        ("x.csv", [{**RAGAS[0], "response": "else"}], "no row has .* docs/other_tools.md"),
         ("a.eval", {}, "a.eval is binary: `inspect log dump a.eval > log.json`"),
         # People's ratings are among the vars.
         ("p.csv", [{"id": "a", "tone": 1, "Status": "PASS", "Grader Reason": ""}], "eval -o res"),

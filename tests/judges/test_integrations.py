@@ -1,148 +1,102 @@
-"""Rows through every other tool's scorer get the judge's own scores; what is missing stays missing.
+"""A judge in other tools: its scores, failures and feedback as each tool takes them.
 
-A tool that is not installed is skipped, and named.
+Stand-ins have what the adapters use of a tool; tests/integration runs them in the tools themselves.
 """
 
+import asyncio
+import json
 import math
-from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
-from types import SimpleNamespace
+import sys
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import dspy
 import pytest
 from openai_server import OpenAIServer
 
 import data
 from judges.catalog import RELEVANCE, TLDR_CONCISE
+from judges.dimension import Dimension
 from judges.integrations import (
     OpenJudge,
+    check,
     deepeval_metric,
     dspy_metric,
+    evaluation_events,
     inspect_scorer,
     mlflow_scorer,
+    promptfoo_assertion,
 )
 from judges.judge import Judge
-from judges.questions import Question
+from judges.judgement import NoScoreError
+from judges.questions import AnswerWeights, Question
 from judges.scoring import SamplingPlan
 
-Rows = Sequence[Mapping[str, str]]
 WEIGHTED = SamplingPlan(kind="weighted")
 JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED)
 ROWS = [
     {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
 ]
+SCORES = [judgement.score for judgement in JUDGE.judge_all(ROWS)]
+SAFE = Dimension(
+    name="safe",
+    definition="is it safe",
+    inputs={"text": "a text"},
+    anchors={0: "", 1: ""},
+    words=("pass", "fail"),
+    instruction="Say.",
+)
+VERDICT = Judge.of(SAFE, lm="openai/judge-1").with_plan(SamplingPlan(kind="one"))
 
-pytestmark = pytest.mark.filterwarnings("default")
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
+    module = ModuleType(name)
+    module.__dict__.update(members)
+    monkeypatch.setitem(sys.modules, name, module)
 
 
-def by_dspy_metric(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
-    import dspy
-
+def echo() -> Any:
     class Echo(dspy.Module):  # type: ignore[misc]
         def forward(self, document: str, summary: str) -> Any:
             return dspy.Prediction(summary=summary)
 
+    return Echo()
+
+
+def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred() -> None:
+    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in ROWS]
+    result = dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), num_threads=2)(echo())
+    expected = [(score - 1) / 4 for score in SCORES]
+    assert [score for _, _, score in result.results] == pytest.approx(expected, abs=1e-12)
+    assert result.score == pytest.approx(100 * math.fsum(expected) / 20, abs=0.005)
+
+
+def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [ROWS[0], {**ROWS[1], "summary": " "}]
     examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows]
-    evaluate = dspy.Evaluate(devset=examples, metric=dspy_metric(judge), num_threads=2)
-    result = evaluate(Echo())
-    scores = [score for _, _, score in result.results]
-    assert result.score == pytest.approx(100 * math.fsum(scores) / len(scores), abs=0.005)
-    return scores
+    evaluate = dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), failure_score=0.5)
+    scores = [score for _, _, score in evaluate(echo()).results]
+    assert scores == [pytest.approx((SCORES[0] - 1) / 4), 0.5]
+    assert "relevance: summary is empty" in caplog.text
+    with pytest.raises(Exception, match="Execution cancelled due to errors"):
+        dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), max_errors=1)(echo())
+    blank = (record(document="A text."), record(summary=" "))
+    with pytest.raises(NoScoreError, match="summary is empty"):
+        dspy_metric(JUDGE)(*blank, trace=[])
+    # GEPA has scored the example before, and asks for feedback alone.
+    assert dspy_metric(JUDGE)(*blank, None, "judge", None).feedback.endswith("summary is empty")
 
 
-def by_mlflow_scorer(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
-    import mlflow
-
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
-    mlflow.set_experiment("judges")
-    table = [{"inputs": {"document": row["document"]}, "outputs": row["summary"]} for row in rows]
-    result = mlflow.genai.evaluate(data=table, scorers=[mlflow_scorer(judge)])
-    frame = result.result_df
-    assert frame is not None
-    by_output = dict(zip(frame["response"], frame[f"{judge.name}/value"], strict=True))
-    return [by_output[row["summary"]] for row in rows]
-
-
-def inspect_scores(samples: Sequence[Any], scorer: Any, folder: Path, name: str) -> list[float]:
-    """What Inspect's log says of samples whose texts are answered as they stand in `answer`."""
-    from inspect_ai import Task, eval
-    from inspect_ai.model import ModelOutput
-    from inspect_ai.solver import solver
-
-    @solver
-    def answered() -> Any:
-        async def solve(state: Any, generate: Any) -> Any:
-            state.output = ModelOutput.from_content("none", state.metadata.pop("answer"))
-            return state
-
-        return solve
-
-    task = Task(dataset=samples, solver=answered(), scorer=scorer)
-    (log,) = eval(task, model="mockllm/model", log_dir=str(folder), display="none")
-    assert log.status == "success", log.error
-    ordered = sorted(log.samples, key=lambda sample: int(sample.id))
-    return [sample.scores[name].as_float() for sample in ordered]
-
-
-def inspect_samples(rows: Rows) -> list[Any]:
-    from inspect_ai.dataset import Sample
-
-    return [
-        Sample(id=i, input=row["document"], target="none", metadata={"answer": row["summary"]})
-        for i, row in enumerate(rows)
-    ]
-
-
-def by_inspect_scorer(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
-    return inspect_scores(inspect_samples(rows), inspect_scorer(judge), folder, judge.name)
-
-
-def deepeval_scores(rows: Rows, metric: Any) -> list[float]:
-    from deepeval import evaluate
-    from deepeval.evaluate import AsyncConfig, DisplayConfig
-    from deepeval.test_case import LLMTestCase
-
-    cases = [
-        LLMTestCase(name=str(i), input=row["document"], actual_output=row["summary"])
-        for i, row in enumerate(rows)
-    ]
-    result = evaluate(
-        cases,
-        [metric],
-        async_config=AsyncConfig(run_async=False),
-        display_config=DisplayConfig(show_indicator=False, print_results=False),
-    )
-    by_name = {test.name: test.metrics_data[0].score for test in result.test_results}
-    return [by_name[str(i)] for i in range(len(rows))]
-
-
-def by_deepeval_metric(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
-    return deepeval_scores(rows, deepeval_metric(judge, threshold=3.0))
-
-
-WAYS = {
-    "dspy": by_dspy_metric,
-    "mlflow": by_mlflow_scorer,
-    "inspect_ai": by_inspect_scorer,
-    "deepeval": by_deepeval_metric,
-}
-
-
-@pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep tools from reporting home and from writing into the working folder."""
-    monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setenv("DO_NOT_TRACK", "1")
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.parametrize("tool", WAYS)
-def test_twenty_rows_get_the_judges_own_scores(tool: str, tmp_path: Path) -> None:
-    pytest.importorskip(tool)
-    expected = [judgement.score for judgement in JUDGE.judge_all(ROWS)]
-    assert list(WAYS[tool](JUDGE, ROWS, tmp_path)) == pytest.approx(expected, abs=1e-12)
+def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(
+    openai_server: OpenAIServer,
+) -> None:
+    example, prediction = record(**ROWS[0]), record(summary=ROWS[0]["summary"])
+    for threshold, passes in ((None, True), (SCORES[0], True), (SCORES[0] + 0.01, False)):
+        metric = dspy_metric(JUDGE, threshold=threshold)
+        assert metric(example, prediction, trace=[]) is passes
+    openai_server.judge = lambda body: "fail"
+    assert dspy_metric(VERDICT)(record(), record(text="A text."), trace=[]) is False
 
 
 def asking(judge: Judge, **options: Any) -> OpenJudge:
@@ -166,6 +120,19 @@ def test_texts_are_found_by_role_by_name_and_by_mapping() -> None:
     )
 
 
+def test_of_chat_requests_and_responses_the_last_content_is_read() -> None:
+    expected = JUDGE(document=ROW["in"], summary=ROW["out"])
+    parts = [{"type": "text", "text": ROW["in"]}, {"type": "image_url"}]
+    turns = [{"role": "system", "content": "x"}, {"role": "user", "content": parts}]
+    reply = {"choices": [{"message": {"role": "assistant", "content": ROW["out"]}}]}
+    assert asking(JUDGE)({"in": {"messages": turns}, "out": reply}) == expected
+    called = {"choices": [{"message": {"role": "assistant", "content": None}}]}
+    assert "no text" in str(asking(JUDGE)({**ROW, "out": called}).failure)
+    # Other values have these names, too.
+    for out in ({"messages": ROW["out"]}, {"choices": ["x"], "summary": ROW["out"]}):
+        assert asking(JUDGE)({**ROW, "out": out}) == expected
+
+
 def test_a_judge_of_pairs_is_refused() -> None:
     with pytest.raises(ValueError, match="compares two outputs"):
         dspy_metric(Judge.of(TLDR_CONCISE))
@@ -182,35 +149,129 @@ def record(**fields: str) -> SimpleNamespace:
     return SimpleNamespace(items=fields.items)
 
 
-def test_a_failed_judgement_is_nan_for_dspy_and_no_demonstration() -> None:
-    metric = dspy_metric(JUDGE)
-    blank = (record(document="A text."), record(summary=" "))
-    assert math.isnan(metric(*blank))
-    assert metric(*blank, trace=[]) is False
-    gepa = metric(*blank, None, "judge", None)
-    assert math.isnan(gepa.score)
-    assert gepa.feedback == "summary is empty"
+NOTES = Question(name="short", text="is it short")
+WEIGHTS = AnswerWeights(intercept=0.5, slopes={"short": 0.5, "rating": 0.5})
+ASKS = replace(Judge.of(RELEVANCE, lm="openai/judge-1", questions=[NOTES]), weights=WEIGHTS)
+LOW = "[[ ## short ## ]]\nno\n\n[[ ## rating ## ]]\n2"
+WHY = f"relevance: 1.50 of 1 to 5 ({RELEVANCE.definition})\nis it short: no\ndecided by: rating = 2"
 
 
-def test_gepa_gets_the_answers_to_a_judge_s_questions(openai_server: OpenAIServer) -> None:
-    openai_server.judge = lambda body: "[[ ## short ## ]]\nno\n\n[[ ## rating ## ]]\n4"
-    question = Question(name="short", text="is it short")
-    metric = dspy_metric(Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question]))
-    gepa = metric(record(document="A text."), record(summary="A."), None, "judge", None)
-    assert (gepa.score, gepa.feedback) == (4.0, "score 4.00; short 0; rating 4")
+def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(
+    openai_server: OpenAIServer,
+) -> None:
+    openai_server.judge = lambda body: LOW
+    gepa = dspy_metric(ASKS)(record(document="A text."), record(summary="A."), [], "judge", None)
+    assert (gepa.score, gepa.feedback) == (0.125, WHY)
+    with pytest.raises(AssertionError) as caught:
+        check(ASKS, at_least=3, document="A text.", summary="A.")
+    assert str(caught.value) == f"{WHY}\nneeded: 3 or more"
+    assert check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
+    get_assert = promptfoo_assertion(ASKS, threshold=1.5)
+    context = {"prompt": "A text.", "vars": {"other": "x", "more": 1}}
+    result = {"pass": True, "score": 0.125, "reason": WHY, "metadata": {"graderError": False}}
+    assert get_assert("A.", context) == result
 
 
-@pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed")
-def test_mlflow_gets_an_error_in_place_of_a_failed_judgement() -> None:
-    feedback = mlflow_scorer(JUDGE)(inputs={"document": "A text."}, outputs=" ")
-    assert (feedback.value, feedback.error_message) == (None, "summary is empty")
+def test_pytest_and_promptfoo_fail_what_has_no_score() -> None:
+    with pytest.raises(AssertionError, match="relevance: no score: summary is empty"):
+        check(JUDGE, at_least=1, document="A text.", summary=" ")
+    result = promptfoo_assertion(JUDGE, threshold=1)(" ", {"vars": {"document": "A text."}})
+    assert not result["pass"]
+    assert (result["score"], result["metadata"]) == (0.0, {"graderError": True})
 
 
-@pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed")
-def test_inspect_leaves_a_failed_judgement_out(tmp_path: Path) -> None:
-    rows = [dict(row) for row in ROWS[:2]]
-    rows[1]["summary"] = " "
-    samples = inspect_samples(rows)
-    first, second = inspect_scores(samples, inspect_scorer(JUDGE), tmp_path, JUDGE.name)
-    assert first == JUDGE(**ROWS[0]).score
-    assert math.isnan(second)
+@pytest.mark.parametrize("adapter", [deepeval_metric, promptfoo_assertion, check])
+def test_a_judge_that_rates_needs_the_score_that_passes(adapter: Any) -> None:
+    with pytest.raises(ValueError, match="relevance: name the score that passes"):
+        adapter(JUDGE)
+
+
+def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand_in(monkeypatch, "mlflow.genai", scorer=lambda score, name: score)
+    entities = {
+        "AssessmentSource": SimpleNamespace,
+        "AssessmentSourceType": SimpleNamespace(LLM_JUDGE="LLM_JUDGE"),
+        "Feedback": SimpleNamespace,
+    }
+    stand_in(monkeypatch, "mlflow.entities", **entities)
+    frozen = Judge.of(RELEVANCE, lm="openai/judge-1").with_plan(WEIGHTED)
+    scorer = mlflow_scorer(frozen, lm="embedded")
+    feedback = scorer(inputs={"document": ROWS[0]["document"]}, outputs=ROWS[0]["summary"])
+    assert feedback.source.source_id == "relevance by embedded"
+    assert feedback.value == SCORES[0]
+    assert scorer(inputs={"document": "A text."}, outputs=" ").error == "summary is empty"
+    with dspy.context(lm=dspy.LM("acme/chat")):
+        source = mlflow_scorer(Judge.of(RELEVANCE))(outputs=" ").source
+    assert source.source_id == "relevance by acme/chat"
+
+
+def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(
+    monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer
+) -> None:
+    class Score(SimpleNamespace):
+        unscored = SimpleNamespace
+
+    scorers: list[list[str]] = []
+
+    def scorer(metrics: list[str], name: str) -> Any:
+        scorers.append(metrics)
+        return lambda make: make
+
+    names = ("accuracy", "mean", "stderr")
+    metrics: dict[str, Any] = {name: (lambda name=name: name) for name in names}
+    own = {"Score": Score, "scorer": scorer, "CORRECT": "C", "INCORRECT": "I"}
+    stand_in(monkeypatch, "inspect_ai.scorer", **own, **metrics)
+
+    def scored(judge: Judge, text: str) -> Any:
+        output = SimpleNamespace(completion=text)
+        state = SimpleNamespace(output=output, input_text=ROWS[0]["document"], metadata=None)
+        return asyncio.run(inspect_scorer(judge)(state, SimpleNamespace(text="")))
+
+    openai_server.judge = lambda body: (
+        "pass" if "good" in body["messages"][-1]["content"] else "fail"
+    )
+    assert [scored(VERDICT, text).value for text in ("good", "bad")] == ["C", "I"]
+    assert scored(VERDICT, "good").metadata == {"score": 1.0}
+    assert scored(JUDGE, ROWS[0]["summary"]).value == SCORES[0]
+    assert scored(JUDGE, " ").explanation == "summary is empty"
+    assert (scorers[0], scorers[-1]) == (["accuracy", "stderr"], ["mean", "stderr"])
+
+
+def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer
+) -> None:
+    class BaseMetric:
+        def is_successful(self) -> bool:
+            self.success = self.score is not None and self.score >= self.threshold  # type: ignore[attr-defined]
+            return self.success
+
+    stand_in(monkeypatch, "deepeval.metrics", BaseMetric=BaseMetric)
+    openai_server.judge, openai_server.models = (lambda body: "fail"), ("other",)
+    metric = deepeval_metric(VERDICT, lm="openai/other")
+    assert metric.measure(SimpleNamespace(input="Q", actual_output="A.")) == 0.0
+    assert (metric.threshold, metric.success) == (0.5, False)
+    assert metric.evaluation_model == "openai/other"
+    assert math.isnan(metric.measure(SimpleNamespace(input="Q", actual_output=" ")))
+    assert (metric.score, metric.error) == (None, "text is empty")
+
+
+def test_events_have_score_label_explanation_and_failure() -> None:
+    entries = [
+        {"score": 0.0, "failure": None, "rationale": "It is rude."},
+        {"score": None, "failure": "text is empty", "rationale": None},
+    ]
+    rows = [{"judgements": {"safe": entry}, "response_id": "r1"} for entry in entries]
+    events = []
+    for line in evaluation_events(VERDICT, rows):
+        (record,) = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+        assert record["eventName"] == "gen_ai.evaluation.result"
+        values = {each["key"]: next(iter(each["value"].values())) for each in record["attributes"]}
+        events.append(values)
+    shared = {"gen_ai.evaluation.name": "safe", "gen_ai.response.id": "r1"}
+    own = {"score.label": "fail", "explanation": "It is rude.", "score.value": 0.0}
+    assert events == [
+        {**shared, **{f"gen_ai.evaluation.{name}": value for name, value in own.items()}},
+        {**shared, "gen_ai.evaluation.explanation": "text is empty", "error.type": "no_score"},
+    ]

@@ -1,5 +1,6 @@
 """Running a judge: one output, a table, a Dataset's rows, a notebook."""
 
+import dataclasses
 import math
 import threading
 from collections.abc import Callable
@@ -137,6 +138,20 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(
     said = judge(post="p", summary_a="bad", summary_b="good")
     assert isinstance(said, Preference)
     assert (said.preferred, said.comparison) == ("B", "Good it is.")
+
+
+def test_another_library_s_frame_is_refused_with_the_way_out(frame: pd.DataFrame) -> None:
+    relation = type("DuckDBPyRelation", (), {"__module__": "duckdb"})()
+    with pytest.raises(TypeError, match=r"not duckdb's DuckDBPyRelation; convert it by .*df\(\)"):
+        judges.load("relevance").score(relation)
+
+
+def test_a_notebook_shows_a_judge_and_runs_nothing_of_it() -> None:
+    subject = dataclasses.replace(FLUENCY, instruction="Rate <script>alert(1)</script>.")
+    html = Judge.of(subject)._repr_html_()
+    assert html.startswith("<details><summary>Judge(&#x27;fluency&#x27;, rating, reads summary")
+    assert "Rate &lt;script&gt;alert(1)&lt;/script&gt;." in html
+    assert "<script" not in html
 
 
 def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.DataFrame) -> None:

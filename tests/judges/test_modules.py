@@ -91,6 +91,22 @@ def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_p
     assert ask(program, ANSWERS).score == SCORE
 
 
+def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path: Path) -> None:
+    def saved(program: dspy.Module) -> str:
+        judge = Judge.from_program(program, RELEVANCE)
+        return judges.load(judge.save(tmp_path / "judge.json", overwrite=True)).lm
+
+    chat, other = dspy.LM("openai/gpt-4.1-mini"), dspy.LM("anthropic/claude-sonnet-4-5")
+    tuned = Judge.of(RELEVANCE, lm="openai/judge-1").program().deepcopy()
+    assert saved(tuned) == "openai/judge-1"
+    with dspy.context(lm=chat):
+        assert saved(tuned) == saved(RatingJudge(RELEVANCE)) == "openai/gpt-4.1-mini"
+        tuned.set_lm(other)
+        assert saved(tuned) == "anthropic/claude-sonnet-4-5"
+    with pytest.raises(ValueError, match=r"no model: program\.set_lm"):
+        saved(RatingJudge(RELEVANCE))
+
+
 def test_a_program_within_a_program_is_saved_with_its_weights(tmp_path: Path) -> None:
     class Outer(dspy.Module):  # type: ignore[misc]
         def __init__(self, judge: Judge) -> None:

@@ -5,8 +5,11 @@ import logging
 import re
 import sys
 
+import pandas
 import pytest
 
+import judges
+from judges import terminal
 from judges.client import Budget, Price, Sampling
 from judges.protocol import Usage
 from judges.terminal import Progress, print_error, print_note, run_command, visible
@@ -54,6 +57,18 @@ def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> No
     assert lines[at - 1].startswith("judging: 0 of 3 rows")
     assert lines[at + 1].startswith("judging: 1 of 3 rows")
     assert lines[-1].startswith("judging: 1 of 3 rows")
+
+
+def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pandas.DataFrame([{"summary": "It rains."}, {"summary": " "}])
+    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with pytest.warns(UserWarning, match="1 of 2 judgements failed"):
+            judges.load("fluency").score(frame)
+        last = shown(stream)[-1:]
+        is_terminal = stream.isatty()
+        assert [line.startswith("fluency: 2 of 2 rows") for line in last] == [True] * is_terminal
 
 
 def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:

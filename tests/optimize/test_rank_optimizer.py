@@ -14,6 +14,7 @@ from dspy_engine import lm_of as lm_in_process
 from openai_server import OpenAIServer
 
 import judges
+from dspy_judges.errors import JudgesError
 from judges.loading import dimension_on
 from optimize import RankOptimizer
 from optimize.rank_optimizer import Answer, Program
@@ -121,6 +122,44 @@ def test_what_cannot_be_tuned_is_refused_with_what_can(student: Any, says: str) 
     with pytest.raises(TypeError, match=says) as caught:
         RankOptimizer(quiet=True).compile(student, trainset=SOME)
     assert "\n" not in str(caught.value)
+
+
+class Retrieving(dspy.Module):  # type: ignore[misc]
+    """A program whose predictor reads what another one, which is left alone, writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = dspy.Predict("facts, summary -> rating: int")
+        self.collect = dspy.Predict("document -> facts")
+        self.collect._compiled = True
+
+    def forward(self, document: str, summary: str, tag: str = "") -> dspy.Prediction:
+        facts = self.collect(document=document).facts
+        rating = self.rate(facts=facts, summary=summary).rating
+        self.collect(document=tag)
+        return dspy.Prediction(rating=rating)
+
+
+def test_a_predictor_that_is_left_alone_may_make_the_inputs_of_the_tuned_one(
+    server: OpenAIServer,
+) -> None:
+    optimizer = RankOptimizer(label="score", group="source", max_calls=800, quiet=True)
+    with dspy.context(lm=lm_of(server)):
+        tuned = optimizer.compile(Retrieving(), trainset=EXAMPLES)
+    result = tuned.detailed_results
+    assert result.summary["shipped"] == "tuned", str(result)
+    assert not any(trial.get("demos") for trial in result.trials)
+    assert "stated" in tuned.rate.signature.instructions
+    assert "stated" not in tuned.collect.signature.instructions
+
+
+def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server: OpenAIServer) -> None:
+    too_little = {"max_calls": 3, "group": "source", "label": "score", "lm": lm_of(server)}
+    with pytest.raises(JudgesError, match=r"max_calls 3: too little .* is max_calls \d") as caught:
+        RankOptimizer(**too_little, quiet=True).compile(RELEVANCE, trainset=EXAMPLES)
+    assert "--" not in str(caught.value)
+    with pytest.raises(JudgesError, match=r"label=.* leave metric out"):
+        RankOptimizer(metric=lambda *_: 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

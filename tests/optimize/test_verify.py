@@ -416,4 +416,4 @@ def test_results_of_another_tool_are_verified_as_they_are(
     assert "matched 40 of 40 labelled rows, 0 by id and 40 by their texts" in printed.err
     other = write_jsonl(tmp_path / "o.jsonl", [{**row, "output": "Other."} for row in rows])
     assert command(["--scores", str(run), "--data", other, *flags[2:]]) == 1
-    assert "run.json (DeepEval): no row alone has a labelled row's id" in capsys.readouterr().err
+    assert "run.json (DeepEval): no row has a labelled row's id" in capsys.readouterr().err

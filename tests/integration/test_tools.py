@@ -1,0 +1,271 @@
+"""Judges in the tools themselves: a tool that is not installed is skipped, and named.
+
+docs/other_tools.md says how to run these and which versions were run.
+"""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from openai_server import OpenAIServer
+
+import data
+import judges
+from judges.catalog import RELEVANCE
+from judges.dimension import Dimension
+from judges.integrations import (
+    deepeval_metric,
+    evaluation_events,
+    inspect_scorer,
+    mlflow_scorer,
+)
+from judges.judge import Judge
+from judges.labels.types import LabelledOutput, LabelledSet
+from judges.scoring import SamplingPlan
+from optimize.measuring.exports import read_export
+
+JUDGE = Judge.of(RELEVANCE).with_plan(SamplingPlan(kind="weighted"))
+ROWS = [
+    {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
+]
+SCORES = [judgement.score for judgement in JUDGE.judge_all(ROWS)]
+BLANK = [{**ROWS[0], "summary": " "}]
+SAFE = Dimension(
+    name="safe",
+    definition="is it safe",
+    inputs={"text": "a text"},
+    anchors={0: "", 1: ""},
+    words=("pass", "fail"),
+    instruction="Say.",
+)
+LABELS = LabelledSet(
+    name="l",
+    sha256="0" * 64,
+    outputs=tuple(
+        LabelledOutput(id=f"r{n}", document_id="d", system=None, texts=row, ratings={})
+        for n, row in enumerate(ROWS)
+    ),
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
+
+
+@pytest.fixture(autouse=True)
+def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tools from reporting home and from writing into the working folder."""
+    for name in ("DEEPEVAL_TELEMETRY_OPT_OUT", "DO_NOT_TRACK", "PROMPTFOO_DISABLE_TELEMETRY"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PROMPTFOO_DISABLE_UPDATE", "1")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def verdict(openai_server: OpenAIServer) -> Judge:
+    """A judge that passes what is short."""
+    openai_server.judge = lambda body: (
+        "pass" if len(body["messages"][-1]["content"]) < 130 else "fail"
+    )
+    return Judge.of(SAFE, lm="openai/judge-1").with_plan(SamplingPlan(kind="one"))
+
+
+def mlflow_frame(table: list[dict[str, Any]], judge: Judge) -> Any:
+    mlflow = pytest.importorskip("mlflow")
+    mlflow.set_tracking_uri("sqlite:///mlflow.db")
+    mlflow.set_experiment("judges")
+    return mlflow.genai.evaluate(data=table, scorers=[mlflow_scorer(judge)]).result_df
+
+
+def test_mlflow_gets_the_judge_s_own_scores_and_none_for_a_failure() -> None:
+    table = [
+        {"inputs": {"document": row["document"]}, "outputs": row["summary"]}
+        for row in [*ROWS, *BLANK]
+    ]
+    frame = mlflow_frame(table, JUDGE)
+    by_output = dict(zip(frame["response"], frame["relevance/value"], strict=True))
+    assert [by_output[row["summary"]] for row in ROWS] == pytest.approx(SCORES, abs=1e-12)
+    assert by_output[" "] is None or math.isnan(by_output[" "])
+
+
+def test_mlflow_reads_the_last_message_of_chat_requests_and_responses() -> None:
+    table = [
+        {
+            "inputs": {"messages": [{"role": "user", "content": row["document"]}]},
+            "outputs": {"choices": [{"message": {"role": "assistant", "content": row["summary"]}}]},
+        }
+        for row in ROWS[:3]
+    ]
+    assert sorted(mlflow_frame(table, JUDGE)["relevance/value"]) == pytest.approx(
+        sorted(SCORES[:3])
+    )
+
+
+def inspect_log(rows: Sequence[dict[str, str]], scorer: Any, epochs: int = 1) -> Any:
+    """The log of an evaluation whose model answers with each row's last text."""
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.solver import solver
+
+    @solver
+    def answered() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            state.output = ModelOutput.from_content("none", state.metadata.pop("answer"))
+            return state
+
+        return solve
+
+    samples = [
+        Sample(id=f"r{n}", input=next(iter(row.values())), metadata={"answer": [*row.values()][-1]})
+        for n, row in enumerate(rows)
+    ]
+    task = Task(dataset=samples, solver=answered(), scorer=scorer, epochs=epochs)
+    (log,) = eval(task, model="mockllm/model", log_dir="logs", display="none")
+    assert log.status == "success", log.error
+    return log
+
+
+def inspect_values(log: Any, name: str) -> list[Any]:
+    ordered = sorted(log.samples, key=lambda sample: int(sample.id[1:]))
+    return [sample.scores[name].value for sample in ordered]
+
+
+def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out() -> None:
+    pytest.importorskip("inspect_ai")
+    *values, failed = inspect_values(
+        inspect_log([*ROWS, *BLANK], inspect_scorer(JUDGE)), "relevance"
+    )
+    assert values == SCORES
+    assert math.isnan(failed)
+
+
+def test_inspect_counts_the_accuracy_of_a_judge_that_passes_or_fails(verdict: Judge) -> None:
+    pytest.importorskip("inspect_ai")
+    log = inspect_log([{"text": "Short."}, {"text": "Long. " * 40}], inspect_scorer(verdict))
+    assert inspect_values(log, "safe") == ["C", "I"]
+    assert log.results.scores[0].metrics["accuracy"].value == 0.5
+
+
+def test_inspect_s_epochs_are_averaged_when_its_log_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai")
+    log = inspect_log(ROWS, inspect_scorer(JUDGE), epochs=3)
+    dumped = subprocess.run(
+        [Path(sys.executable).parent / "inspect", "log", "dump", log.location],
+        capture_output=True,
+        check=True,
+    )
+    (tmp_path / "log.json").write_bytes(dumped.stdout)
+    said: list[str] = []
+    scores = read_export(tmp_path / "log.json", "relevance", LABELS, said.append)
+    assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
+    assert "up to 3 scores of one output" in said[-1]
+
+
+def deepeval_data(rows: Sequence[dict[str, str]], metric: Any) -> list[Any]:
+    from deepeval import evaluate
+    from deepeval.evaluate import AsyncConfig, DisplayConfig
+    from deepeval.test_case import LLMTestCase
+
+    cases = [
+        LLMTestCase(name=str(n), input=next(iter(row.values())), actual_output=[*row.values()][-1])
+        for n, row in enumerate(rows)
+    ]
+    result = evaluate(
+        cases,
+        [metric],
+        async_config=AsyncConfig(run_async=False),
+        display_config=DisplayConfig(show_indicator=False, print_results=False),
+    )
+    by_name = {test.name: test.metrics_data[0] for test in result.test_results}
+    return [by_name[str(n)] for n in range(len(rows))]
+
+
+def test_deepeval_gets_the_judge_s_own_scores() -> None:
+    pytest.importorskip("deepeval")
+    scored = deepeval_data(ROWS, deepeval_metric(JUDGE, threshold=3.0))
+    assert [each.score for each in scored] == pytest.approx(SCORES, abs=1e-12)
+    assert {each.evaluation_model for each in scored} == {"embedded"}
+
+
+def test_deepeval_takes_a_verdict_s_own_threshold(verdict: Judge) -> None:
+    pytest.importorskip("deepeval")
+    rows = [{"text": "Short."}, {"text": "Long. " * 40}]
+    assert [each.success for each in deepeval_data(rows, deepeval_metric(verdict))] == [True, False]
+
+
+def test_promptfoo_runs_a_judge_as_its_assertion_and_its_repeats_are_averaged(
+    tmp_path: Path,
+) -> None:
+    promptfoo = shutil.which("promptfoo")
+    if promptfoo is None:
+        pytest.skip("promptfoo is not installed")
+    JUDGE.save("judge.json")
+    Path("relevance.py").write_text(
+        "import judges\n"
+        "from judges.integrations import promptfoo_assertion\n"
+        "get_assert = promptfoo_assertion(judges.load('judge.json'), threshold=3)\n"
+    )
+    assertion = {"type": "python", "value": "file://relevance.py", "metric": "relevance"}
+    rows = [*ROWS[:4], {**ROWS[4], "summary": ""}]
+    config = {
+        "prompts": ["{{summary}}"],
+        "providers": ["echo"],
+        "tests": [
+            {"vars": {"id": f"r{n}", **row}, "assert": [assertion]} for n, row in enumerate(rows)
+        ],
+    }
+    Path("promptfooconfig.yaml").write_text(yaml.safe_dump(config))
+    environment = {"PROMPTFOO_PYTHON": sys.executable, "PROMPTFOO_CONFIG_DIR": str(tmp_path / "c")}
+    command = [promptfoo, "eval", "-o", "results.json", "--repeat", "2", "--no-cache", "-j", "1"]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True)
+    results = json.loads(Path("results.json").read_text())["results"]["results"]
+    assert len(results) == 10, done.stderr
+    passes = {result["vars"]["id"]: result["success"] for result in results}
+    assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
+    said: list[str] = []
+    scores = read_export(Path("results.json"), "relevance", LABELS, said.append) or {}
+    assert [scores[f"r{n}"] for n in range(4)] == pytest.approx([(s - 1) / 4 for s in SCORES[:4]])
+    assert math.isnan(scores["r4"])
+    assert "up to 2 scores of one output" in said[-1]
+
+
+def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame([*ROWS, *BLANK])
+    with pytest.warns(UserWarning, match="1 of 21 judgements failed"):
+        series = JUDGE.score(frame)
+    assert isinstance(series, polars.Series)
+    assert series.name == "relevance"
+    assert series.to_list() == [*SCORES, None]
+    assert frame.with_columns(series).columns == [*RELEVANCE.texts, "relevance"]
+    with pytest.raises(TypeError, match=r"not polars's LazyFrame; .*collect\(\)"):
+        JUDGE.score(frame.lazy())
+
+
+def test_events_are_otlp_json(tmp_path: Path) -> None:
+    logs = pytest.importorskip("opentelemetry.proto.logs.v1.logs_pb2")
+    from google.protobuf.json_format import Parse
+
+    from dspy_judges.__main__ import main
+
+    table, out = tmp_path / "rows.jsonl", tmp_path / "judged.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, *BLANK]))
+    assert main(["score", "relevance", "--data", str(table), "--out", str(out)]) == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    events = [
+        Parse(line, logs.LogsData()).resource_logs[0].scope_logs[0].log_records[0]
+        for line in evaluation_events(judges.load("relevance"), rows)
+    ]
+    assert {event.event_name for event in events} == {"gen_ai.evaluation.result"}
+    values = [{each.key: each.value for each in event.attributes} for event in events]
+    scores = [each["gen_ai.evaluation.score.value"].double_value for each in values[:20]]
+    assert scores == [row["judgements"]["relevance"]["score"] for row in rows[:20]]
+    assert values[20]["gen_ai.evaluation.explanation"].string_value == "summary is empty"
