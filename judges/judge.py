@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.client import EMBEDDED, Message, is_decision
 from judges.decisions import fill_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
+from judges.exchange import Exchange, Order, failed_judgement, plain, readable_texts
 from judges.judgement import AnyJudgement
-from judges.judging import Asking, judge_rows
+from judges.judging import judge_rows
 from judges.prompt import Prompt, Reasoning, with_questions
+from judges.protocol import EMBEDDED, Message, is_decision, token_factor
 from judges.questions import AnswerWeights, Question, QuestionError
-from judges.scoring import SamplingPlan, default_plan, plan_at
+from judges.scoring import SamplingPlan, default_plan, lm_of, plan_at
 
 if TYPE_CHECKING:
     import dspy
@@ -139,17 +140,79 @@ class Judge(BaseJudge):
         self.check_origins()
         if is_decision(client.model.name) != is_decision(self.lm):
             return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
-        asking = Asking(
+        plan, lm = self.plan_for(client.model), lm_of(client.model)
+        return judge_rows(self._exchange_with(plan, lm, seed), rows, client)
+
+    def request(self, row: Mapping[str, object], order: Order = "ab") -> dict[str, Any] | None:
+        """What to send for a row, for an engine that asks the model itself.
+
+        Args:
+            row: Each text that the judge reads (`judge.texts`), by its name.
+            order: Of a pair, the output that is shown first; a pair is asked in both orders.
+
+        Returns:
+            The `messages`, and under `sampling` the other fields of an OpenAI chat body, without
+            those that are left to the model. For a decision model, the body of its request without
+            the model's name. None for a row that cannot be judged.
+
+        Raises:
+            NoProbabilitiesError: The plan needs log-probabilities of ratings of several tokens.
+
+        Example:
+            >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
+            >>> judge.request({"summary": "The mill burnt down at night."})["sampling"]
+        """
+        texts = readable_texts(self.subject, row)
+        if isinstance(texts, str):
+            return None
+        exchange = self._exchange
+        messages = exchange.messages(texts, order)
+        if exchange.decides:
+            return exchange.decision_body(messages)
+        sampling = exchange.sampling
+        tokens = token_factor(self.lm) * sampling.max_tokens
+        return {"messages": messages, "sampling": replace(sampling, max_tokens=tokens).fields()}
+
+    def read(
+        self, row: Mapping[str, object], outputs: Iterable[Any], outputs_ba: Iterable[Any] = ()
+    ) -> dict[str, Any]:
+        """The judgement of a row from what an engine's model gave, as plain data.
+
+        Args:
+            row: As for `request`.
+            outputs: The replies to the request: texts, choices of an OpenAI answer (objects or
+                dicts), or outputs of vLLM's. Of a decision model, the `answers` of its reply, in a
+                list.
+            outputs_ba: Of a pair, the replies in the order "ba".
+
+        Returns:
+            The `score` (None where the judgement failed), the `rating`, `verdict` or `preference`,
+            the `answers` to questions, the `distribution` by rating, and the `failure`. What there
+            is not is None.
+        """
+        texts, exchange = readable_texts(self.subject, row), self._exchange
+        both = (outputs, outputs_ba)[: len(exchange.orders)]
+        if isinstance(texts, str):
+            judgement = failed_judgement(self.subject, texts)
+        else:
+            judgement = exchange.judgement([exchange.response(each) for each in both])
+        return plain(self.subject, judgement)
+
+    @cached_property
+    def _exchange(self) -> Exchange:
+        return self._exchange_with(self.resolved_plan(), self.lm)
+
+    def _exchange_with(self, plan: SamplingPlan, lm: str, seed: int = 0) -> Exchange:
+        return Exchange(
             subject=self.subject,
             prompt=self.prompt,
-            plan=self.plan_for(client.model),
+            plan=plan,
             template=self._template,
             weights=self.weights,
             threshold=self.threshold,
-            client=client,
+            lm=lm,
             seed=seed,
         )
-        return judge_rows(asking, rows)
 
     def template(self) -> list[Message]:
         """The messages it sends (JSON to a decision model), with `{{name}}` slots in the last."""
