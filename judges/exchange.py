@@ -117,7 +117,7 @@ class Exchange:
         return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
 
     def _reply(self, output: Any) -> Reply:
-        if not self.decides or isinstance(output, str):
+        if not self.decides:
             return read_output(output)
         questions = json.loads(self.template[0]["content"])["questions"]
         try:
