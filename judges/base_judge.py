@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from judges.dimension import Kind, Subject, kind_of
 from judges.exchange import failed_judgement
@@ -18,8 +18,6 @@ from judges.judging import MissingColumnError, find_columns
 from judges.protocol import EMBEDDED, FatalModelError
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     import pandas as pd
 
     from judges.client import Client, ModelOptions, Options

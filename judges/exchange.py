@@ -8,12 +8,12 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from dspy_judges.errors import OptionError
-from judges.decisions import MALFORMED, fill_for, reply_of_answers, request_body
-from judges.dimension import Comparison, Dimension, Subject, kind_of
-from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference
+from judges.decisions import MALFORMED, fill_for, reply_of_answers
+from judges.dimension import Comparison, Subject
+from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.prompt import Prompt
 from judges.protocol import Message, RefusedError, Reply, Response, is_decision
 from judges.questions import AnswerWeights
@@ -30,9 +30,7 @@ from judges.scoring import (
     score_of,
 )
 
-# Which output is shown first.
-Order = Literal["ab", "ba"]
-BOTH: tuple[Order, Order] = ("ab", "ba")
+BOTH = ("ab", "ba")  # which output is shown first
 # Categories of characters that show nothing: controls, formats (zero-width, bidi), blanks.
 INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
@@ -66,7 +64,7 @@ class Exchange:
         self.restates = self.plan.kind != "mean" and not self.decides
         self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
-    def messages(self, texts: Mapping[str, str], order: Order = "ab") -> list[Message]:
+    def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """The messages that show the texts in an order."""
         if order not in self.orders:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
@@ -75,11 +73,6 @@ class Exchange:
             a, b = self.subject.fields
             texts = {**texts, a: texts[b], b: texts[a]}
         return fill_for(self.lm, self.template, texts)
-
-    def decision_body(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """The body of the request that asks a decision model by these messages."""
-        inputs = json.loads(messages[-1]["content"])
-        return request_body(self.lm, **json.loads(messages[0]["content"]), inputs=inputs)
 
     def sample(self, reply: Reply) -> Sample:
         """Read one reply; raises NoScoreError, or NoProbabilitiesError if the plan needs some."""
@@ -117,13 +110,13 @@ class Exchange:
         return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
 
     def _reply(self, output: Any) -> Reply:
-        if not self.decides:
-            return read_output(output)
-        questions = json.loads(self.template[0]["content"])["questions"]
+        """The reply in an output; raises NoScoreError."""
         try:
-            return reply_of_answers(output, questions)
+            if not self.decides:
+                return read_output(output)
+            return reply_of_answers(output, json.loads(self.template[0]["content"])["questions"])
         except MALFORMED as error:
-            raise NoScoreError(f"no answers of a decision model: {error}") from None
+            raise NoScoreError(f"{quote(repr(output))} is no reply: {error}") from None
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
@@ -164,25 +157,6 @@ def _missing(value: object) -> bool:
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
     kind = Preference if isinstance(subject, Comparison) else Judgement
     return kind.failed(reason)
-
-
-def plain(subject: Subject, judgement: AnyJudgement) -> dict[str, Any]:
-    """A judgement as plain data; None is what there is not (see `Judge.read`)."""
-    answer, distribution = getattr(judgement, "rating", None), None
-    if isinstance(judgement, Preference):
-        answer = judgement.preferred
-    elif judgement.distribution is not None:
-        distribution = {str(rating): p for rating, p in judgement.distribution.items()}
-    if isinstance(subject, Dimension) and subject.words and answer is not None:
-        answer = subject.words[1 - answer]
-    kind = kind_of(subject)
-    return {
-        "score": None if judgement.failure is not None else judgement.score,
-        "preference" if kind == "pairwise" else kind: answer,
-        "answers": judgement.answers,
-        "distribution": distribution,
-        "failure": judgement.failure,
-    }
 
 
 def _preference(responses: Sequence[Response]) -> Preference:

@@ -13,7 +13,7 @@ from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.judgement import AnyJudgement, NoScoreError
 from judges.prompt import restated
 from judges.protocol import Reply
-from judges.scoring import NoProbabilitiesError, Sample, check_probabilities
+from judges.scoring import NoProbabilitiesError, Sample
 
 if TYPE_CHECKING:
     from judges.client import Client, Request
@@ -74,34 +74,33 @@ def judge_rows(
 ) -> Generator[AnyJudgement, None, None]:
     """One judgement for each row, in order and streaming: rows are read as needed.
 
-    A pair is asked in both orders; a choice that follows the position is a tie. Raises
-    NoProbabilitiesError where the model cannot follow the judge's plan.
+    A pair is asked in both orders; a choice that follows the position is a tie.
     """
-    check_probabilities(exchange.plan, client.model)
-    return _judge_rows(exchange, rows, client)
-
-
-def _judge_rows(
-    exchange: Exchange, rows: Iterable[Mapping[str, object]], client: "Client"
-) -> Generator[AnyJudgement, None, None]:
     from judges.client import Request  # asyncio takes longer to load than a judge
 
-    request = partial(
-        Request,
-        sampling=exchange.sampling,
-        accept=_Acceptance(exchange),
-        restate=partial(restated, exchange.prompt) if exchange.restates else None,
-    )
+    restate = partial(restated, exchange.prompt) if exchange.restates else None
+    gives_probabilities = False
     # For each row read so far: why it cannot be sent, or None.
     pending: deque[str | None] = deque()
+
+    def accept(reply: Reply) -> Sample:
+        """Read a reply; NoProbabilitiesError only while no reply has given any probabilities."""
+        nonlocal gives_probabilities
+        gives_probabilities = gives_probabilities or bool(reply.tokens)
+        try:
+            return exchange.sample(reply)
+        except NoProbabilitiesError as error:
+            if gives_probabilities:  # only this reply lacks them
+                raise NoScoreError(str(error)) from error
+            raise
 
     def requests() -> "Iterator[Request]":
         for row in rows:
             texts = readable_texts(exchange.subject, row)
             pending.append(texts if isinstance(texts, str) else None)
             if not isinstance(texts, str):
-                for order in exchange.orders:
-                    yield request(exchange.messages(texts, order))
+                for shown in (exchange.messages(texts, order) for order in exchange.orders):
+                    yield Request(shown, exchange.sampling, accept, restate)
 
     responses = client.run(requests())
     for response in responses:
@@ -110,19 +109,3 @@ def _judge_rows(
         yield exchange.judgement([response, *islice(responses, len(exchange.orders) - 1)])
     for reason in pending:  # the rows after the last that was sent
         yield failed_judgement(exchange.subject, str(reason))
-
-
-class _Acceptance:
-    """Reads replies; NoProbabilitiesError only while no reply has given any probabilities."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange, self._gives_probabilities = exchange, False
-
-    def __call__(self, reply: Reply) -> Sample:
-        self._gives_probabilities = self._gives_probabilities or bool(reply.tokens)
-        try:
-            return self._exchange.sample(reply)
-        except NoProbabilitiesError as error:
-            if self._gives_probabilities:  # only this reply lacks them
-                raise NoScoreError(str(error)) from error
-            raise

@@ -22,6 +22,7 @@ REFUSAL = "refusal"
 EMBEDDED = "embedded"
 # Forms in which decision models are asked: OpenAI's, and System One's. Names begin with them.
 DECISIONS, SYSTEM_ONE = "decisions", "systemone"
+# max_tokens is multiplied by it for a model that thinks before it answers.
 REASONING_FACTOR = 8
 # Names of models that think first: OpenAI's, and those of others.
 OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
@@ -45,11 +46,6 @@ def is_decision(lm: str) -> bool:
 def is_reasoning(lm: str) -> bool:
     """Whether a model of that name thinks before it answers, which takes tokens."""
     return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))
-
-
-def token_factor(lm: str) -> int:
-    """What max_tokens is multiplied by for a model of that name: thoughts take tokens, too."""
-    return REASONING_FACTOR if is_reasoning(lm) else 1
 
 
 class Message(TypedDict):

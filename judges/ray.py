@@ -7,8 +7,7 @@
         num_cpus=0,
     )
 
-No engine is imported here: any works that pickles a callable and calls it on batches. Keys come
-from each worker's own environment.
+Any engine works that pickles a callable. Keys come from each worker's own environment.
 """
 
 import math
@@ -69,18 +68,13 @@ class JudgeBatch:
             for field in self.judge.prompt.choices:
                 numbers = [each.get(field.name, math.nan) for each in answers]
                 new_columns[f"{name}_{field.name}"] = np.array(numbers, dtype=float)
-        if is_arrow:
-            return _with_columns(batch, new_columns)
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
-        return batch.assign(**new_columns)
+        if not is_arrow:
+            return batch.assign(**new_columns)
+        import pyarrow as pa
 
-
-def _with_columns(batch: Any, columns: Mapping[str, np.ndarray]) -> Any:
-    """A table or record batch of pyarrow's with more columns, in which NaN is null."""
-    import pyarrow as pa
-
-    for name, values in columns.items():
-        kind = pa.float64() if values.dtype == float else pa.string()
-        batch = batch.append_column(name, pa.array(values, type=kind, from_pandas=True))
-    return batch
+        for column, values in new_columns.items():
+            kind = pa.float64() if values.dtype == float else pa.string()
+            batch = batch.append_column(column, pa.array(values, type=kind, from_pandas=True))
+        return batch

@@ -1,12 +1,10 @@
 """The replies in answers of the chat-completions protocol, and in the outputs of engines."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from judges.judgement import NoScoreError, quote
 from judges.protocol import REFUSAL, Reply, Token
 
 LONGEST_WORD = 200
@@ -73,21 +71,16 @@ def token_of(answer: TokenAnswer) -> Token:
 def read_output(output: Any) -> Reply:
     """The reply in a text, in a choice of an OpenAI answer, or in an output of vLLM's.
 
-    A choice may be an object or a dict. Raises NoScoreError for anything else.
+    A choice may be an object or a dict. Raises ValueError for anything else.
     """
     if isinstance(output, str):
         return Reply(text=output)
-    if isinstance(text := getattr(output, "text", None), str):
-        positions = zip(output.token_ids, output.logprobs or (), strict=False)
-        tokens = tuple(
-            _token(top[token_id].decoded_token, top.values()) for token_id, top in positions
-        )
-        return Reply(text=text, tokens=tokens, finish_reason=output.finish_reason or "stop")
-    try:
+    if not isinstance(text := getattr(output, "text", None), str):
         return reply_of(msgspec.convert(output, Choice, from_attributes=True))
-    except msgspec.ValidationError as error:
-        raise NoScoreError(f"{quote(repr(output))} is no reply: {error}") from None
-
-
-def _token(text: str, top: Iterable[Any]) -> Token:
-    return Token(text, {each.decoded_token: each.logprob for each in top})
+    tokens = tuple(
+        Token(
+            top[chosen].decoded_token, {each.decoded_token: each.logprob for each in top.values()}
+        )
+        for chosen, top in zip(output.token_ids, output.logprobs or (), strict=False)
+    )
+    return Reply(text=text, tokens=tokens, finish_reason=output.finish_reason or "stop")

@@ -89,14 +89,8 @@ class Sample:
 
 def default_plan(model: Model) -> SamplingPlan:
     """The default plan of its endpoint, at the model's own temperature if it has one."""
-    return replace(
-        plan_at(lm_of(model)), temperature=getattr(model, "temperature", ONE.temperature)
-    )
-
-
-def lm_of(model: Model) -> str:
-    """What tells the kind of a model: the name of a decision model, the endpoint of any other."""
-    return model.name if is_decision(model.name) else model.endpoint
+    plan = plan_at(model.name if is_decision(model.name) else model.endpoint)
+    return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
 def plan_at(lm: str) -> SamplingPlan:
@@ -129,8 +123,7 @@ def sampling_of(
 
 def check_probabilities(plan: SamplingPlan, model: Model) -> None:
     """Raise NoProbabilitiesError where a plan needs what a model is known not to give."""
-    needs_them = plan.kind == "weighted" and not is_decision(model.name)
-    if needs_them and model.has_logprobs is False:
+    if plan.kind == "weighted" and model.has_logprobs is False:
         raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
 
 

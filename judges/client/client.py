@@ -25,6 +25,7 @@ from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, request_key
 from judges.judgement import NoScoreError
 from judges.protocol import (
+    REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
     FatalModelError,
@@ -38,7 +39,7 @@ from judges.protocol import (
     ThrottledError,
     TransientError,
     UnreachableError,
-    token_factor,
+    is_reasoning,
 )
 from judges.reading import check_reply
 
@@ -387,8 +388,9 @@ class Client:
         self._timeout, self._attempts = timeout, attempts
         self.monitor = monitor
         self._max_tokens, self._effort = max_tokens, reasoning_effort
-        self._token_factor = 1 if self._in_process else token_factor(model.name)
-        self._has_own_limits = bool(max_tokens or reasoning_effort or self._token_factor > 1)
+        thinks = not self._in_process and is_reasoning(model.name)
+        self._token_factor = REASONING_FACTOR if thinks else 1
+        self._has_own_limits = bool(max_tokens or reasoning_effort or thinks)
         self._rng = rng or random.SystemRandom()
         self._gate = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()

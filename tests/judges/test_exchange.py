@@ -2,8 +2,10 @@
 
 import json
 import pickle
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
@@ -11,6 +13,8 @@ from urllib.request import Request, urlopen
 import pytest
 from decision_server import DecisionServer
 from openai_server import OpenAIServer, some_faults
+from page_code import ROWS as PAGE_ROWS
+from page_code import code_under, prepare
 from processes import run_python
 from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 
@@ -195,3 +199,71 @@ assert judge.read({"summary": "A dog barks."}, ["4"])["score"] == 4
 print(sorted({"asyncio", "aiohttp", "dspy", "pandas"} & sys.modules.keys()))
 """
     assert run_python("-c", script).stdout.strip() == "[]"
+
+
+def test_the_pages_batch_files_are_answered_by_a_provider_and_read(
+    openai_server: OpenAIServer, here: Path
+) -> None:
+    import openai
+
+    expected = prepare(openai_server)
+    openai_server.fault = lambda number, body: "500" if "Room 3 " in str(body) else None
+    names: dict[str, Any] = {"rows": PAGE_ROWS}
+    writing, reading = code_under("Batch files of your own").split("replies = {}")
+    exec(writing, names)
+    with openai.OpenAI() as client:
+        file = client.files.create(file=Path("requests.jsonl"), purpose="batch")
+        batch = client.batches.create(
+            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+        )
+        batch = client.batches.retrieve(batch.id)
+        for each in (batch.output_file_id, batch.error_file_id):
+            with Path("results.jsonl").open("ab") as results:
+                results.write(client.files.content(each or "").content + b"\n")
+    exec(f"replies = {{}}{reading}", names)
+    expected[3] |= {"score": None, "failure": "no reply"}
+    judged = [{name: each[name] for name in ("score", "failure")} for each in names["judged"]]
+    assert judged == [{name: each[name] for name in ("score", "failure")} for each in expected]
+
+
+def test_the_pages_example_reads_what_vllm_gives(
+    openai_server: OpenAIServer, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = load("relevance", lm="openai/gpt-4.1-mini").with_plan(WEIGHTED)
+    expected = prepare(openai_server, judge)
+
+    class LLM:
+        def __init__(self, model: str) -> None:
+            openai_server.models = (model,)
+
+        def chat(self, messages: list[Any], parameters: SimpleNamespace) -> list[Any]:
+            fields = {**vars(parameters), "logprobs": True, "top_logprobs": parameters.logprobs}
+            url = f"{openai_server.url}/chat/completions"
+            bodies = [{"model": "Qwen/Qwen3-8B", "messages": each, **fields} for each in messages]
+            return [of_vllm(post(url, body)["choices"][0]) for body in bodies]
+
+    vllm = SimpleNamespace(LLM=LLM, SamplingParams=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "vllm", vllm)  # type: ignore[arg-type]
+    names: dict[str, Any] = {"rows": PAGE_ROWS}
+    exec(code_under("vLLM without a server"), names)
+    judged = [{name: each[name] for name in ("score", "failure")} for each in names["judged"]]
+    assert judged == [{name: each[name] for name in ("score", "failure")} for each in expected]
+
+
+def of_vllm(choice: Any) -> SimpleNamespace:
+    """A choice as vLLM has it; the id of a token is its place among the alternatives."""
+    logprobs = [
+        {
+            n: SimpleNamespace(logprob=each["logprob"], rank=n + 1, decoded_token=each["token"])
+            for n, each in enumerate(token["top_logprobs"])
+        }
+        for token in choice["logprobs"]["content"]
+    ]
+    completion = SimpleNamespace(
+        index=0,
+        text=choice["message"]["content"],
+        token_ids=[0] * len(logprobs),
+        logprobs=logprobs,
+        finish_reason=choice["finish_reason"],
+    )
+    return SimpleNamespace(request_id="0", outputs=[completion], finished=True)

@@ -16,7 +16,6 @@ from judges.scoring import (
     SamplingPlan,
     check_probabilities,
     default_plan,
-    lm_of,
     read_sample,
     sampling_of,
     score_of,
@@ -138,7 +137,7 @@ def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> No
 
 def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone() -> None:
     with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
-        sampling_of(WEIGHTED, TO_TEN, lm=lm_of(Silent(has_logprobs=None)))
+        sampling_of(WEIGHTED, TO_TEN, lm="https://example.org")
     sampling_of(WEIGHTED, TO_TEN, lm="embedded")
 
 
