@@ -10,17 +10,18 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
 
+import openai
 import pytest
 from decision_server import DecisionServer
 from openai_server import OpenAIServer, some_faults
+from page_code import LM, code_under, prepare
 from page_code import ROWS as PAGE_ROWS
-from page_code import code_under, prepare
 from processes import run_python
 from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 
 from dspy_judges.errors import OptionError
 from judges import Dimension, Judge, Judgement, Preference, SamplingPlan, load
-from judges.scoring import ONE, WEIGHTED, NoProbabilitiesError
+from judges.scoring import ONE, WEIGHTED
 
 MEAN = SamplingPlan(kind="mean", samples=3, temperature=1.0)
 ANSWERS = Dimension(
@@ -69,20 +70,19 @@ def in_an_engine(judge: Judge, row: Mapping[str, object], url: str, key: str) ->
 
 
 def expected(judge: Judge, judgement: Judgement | Preference) -> dict[str, Any]:
-    failed = judgement.failure is not None
-    entries: dict[str, Any] = {
-        "score": None if failed else judgement.score,
+    """What `read` gives, from the judgement of our client."""
+    failure, answer = judgement.failure, getattr(judgement, "preferred", None)
+    distribution = None
+    if isinstance(judgement, Judgement):
+        answer, distribution = judgement.rating, judgement.as_json()["distribution"]
+    if judge.kind == "verdict" and answer is not None:
+        answer = ("fail", "pass")[answer]
+    return {
+        "score": None if failure else judgement.score,
+        "preference" if judge.kind == "pairwise" else judge.kind: answer,
         "answers": judgement.answers,
-        "failure": judgement.failure,
-    }
-    if isinstance(judgement, Preference):
-        return entries | {"preference": judgement.preferred, "distribution": None}
-    answer: Any = judgement.rating
-    if judge.kind == "verdict" and not failed:
-        answer = ("fail", "pass")[judgement.rating or 0]
-    return entries | {
-        judge.kind: answer,
-        "distribution": judgement.as_json()["distribution"],
+        "distribution": distribution,
+        "failure": failure,
     }
 
 
@@ -154,38 +154,13 @@ def test_a_reply_may_be_a_text_a_dict_or_an_object() -> None:
     assert "needs log-probabilities" in WEIGHED.with_plan(WEIGHTED).read(ROW, [FULL])["failure"]
 
 
-def test_outputs_of_vllm_are_read_with_their_probabilities() -> None:
-    # As `vllm.outputs.CompletionOutput` and `vllm.logprobs.Logprob` have them.
-    top = {7: ("4", -0.2231), 9: (" 2", -1.6094), 3: ("The", -9.0)}
-    position = {
-        n: SimpleNamespace(decoded_token=text, logprob=p, rank=1) for n, (text, p) in top.items()
-    }
-    output = SimpleNamespace(
-        index=0, text="4", token_ids=[7], logprobs=[position], finish_reason="stop"
-    )
-    judge = load("fluency", lm="openai/served").with_plan(WEIGHTED)
-    read = judge.read({"summary": "A dog barks."}, [output])
-    assert read["score"] == pytest.approx(0.8 * 4 + 0.2 * 2, abs=1e-4)
-    output.logprobs = None
-    assert judge.with_plan(ONE).read({"summary": "A dog barks."}, [output])["rating"] == 4
-
-
-def test_a_model_that_thinks_gets_tokens_for_its_thoughts() -> None:
-    row = {"summary": "A dog barks."}
-    plain, thinking = (
-        load("fluency", lm=f"openai/{lm}").request(row) for lm in ("judge-1", "qwen3-8b")
-    )
-    assert plain is not None
-    assert thinking is not None
-    assert thinking["sampling"]["max_tokens"] == 8 * plain["sampling"]["max_tokens"]
-    assert plain["sampling"] == {"max_tokens": 512, "temperature": 0.0, "seed": 0}
-
-
-def test_a_plan_that_the_scale_cannot_follow_is_refused_at_once() -> None:
-    dimension = replace(WEIGHED.subject, anchors=dict.fromkeys(range(1, 11), ""))
-    judge = Judge.of(dimension, lm="openai/judge-1").with_plan(WEIGHTED)
-    with pytest.raises(NoProbabilitiesError, match="10 on this scale"):
-        judge.request(ROW)
+def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens() -> None:
+    row, plain = {"summary": "A dog barks."}, {"max_tokens": 512, "temperature": 0.0, "seed": 0}
+    requests = [load("fluency", lm=f"openai/{lm}").request(row) for lm in ("judge-1", "qwen3-8b")]
+    assert [each and each["sampling"] for each in requests] == [
+        plain,
+        {**plain, "max_tokens": 4096},
+    ]
 
 
 def test_a_judge_without_a_client_loads_no_event_loop() -> None:
@@ -204,12 +179,10 @@ print(sorted({"asyncio", "aiohttp", "dspy", "pandas"} & sys.modules.keys()))
 def test_the_pages_batch_files_are_answered_by_a_provider_and_read(
     openai_server: OpenAIServer, here: Path
 ) -> None:
-    import openai
-
     expected = prepare(openai_server)
     openai_server.fault = lambda number, body: "500" if "Room 3 " in str(body) else None
-    names: dict[str, Any] = {"rows": PAGE_ROWS}
     writing, reading = code_under("Batch files of your own").split("replies = {}")
+    names: dict[str, Any] = {"rows": PAGE_ROWS}
     exec(writing, names)
     with openai.OpenAI() as client:
         file = client.files.create(file=Path("requests.jsonl"), purpose="batch")
@@ -217,53 +190,50 @@ def test_the_pages_batch_files_are_answered_by_a_provider_and_read(
             input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
         )
         batch = client.batches.retrieve(batch.id)
-        for each in (batch.output_file_id, batch.error_file_id):
-            with Path("results.jsonl").open("ab") as results:
-                results.write(client.files.content(each or "").content + b"\n")
+        assert batch.output_file_id is not None
+        client.files.content(batch.output_file_id).write_to_file("results.jsonl")
     exec(f"replies = {{}}{reading}", names)
     expected[3] |= {"score": None, "failure": "no reply"}
-    judged = [{name: each[name] for name in ("score", "failure")} for each in names["judged"]]
-    assert judged == [{name: each[name] for name in ("score", "failure")} for each in expected]
+    assert [(each["score"], each["failure"]) for each in names["judged"]] == [
+        (each["score"], each["failure"]) for each in expected
+    ]
 
 
 def test_the_pages_example_reads_what_vllm_gives(
     openai_server: OpenAIServer, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = load("relevance", lm="openai/gpt-4.1-mini").with_plan(WEIGHTED)
-    expected = prepare(openai_server, judge)
+    expected = prepare(openai_server, load("relevance", lm=LM).with_plan(WEIGHTED))
+    openai_server.models = ("Qwen/Qwen3-8B",)
 
-    class LLM:
-        def __init__(self, model: str) -> None:
-            openai_server.models = (model,)
+    def chat(messages: list[Any], parameters: SimpleNamespace) -> list[Any]:
+        fields = {**vars(parameters), "logprobs": True, "top_logprobs": parameters.logprobs}
+        url = f"{openai_server.url}/chat/completions"
+        bodies = [{"model": "Qwen/Qwen3-8B", "messages": each, **fields} for each in messages]
+        return [of_vllm(post(url, body)["choices"][0]) for body in bodies]
 
-        def chat(self, messages: list[Any], parameters: SimpleNamespace) -> list[Any]:
-            fields = {**vars(parameters), "logprobs": True, "top_logprobs": parameters.logprobs}
-            url = f"{openai_server.url}/chat/completions"
-            bodies = [{"model": "Qwen/Qwen3-8B", "messages": each, **fields} for each in messages]
-            return [of_vllm(post(url, body)["choices"][0]) for body in bodies]
-
-    vllm = SimpleNamespace(LLM=LLM, SamplingParams=SimpleNamespace)
-    monkeypatch.setitem(sys.modules, "vllm", vllm)  # type: ignore[arg-type]
+    vllm: Any = SimpleNamespace(
+        LLM=lambda model: SimpleNamespace(chat=chat), SamplingParams=SimpleNamespace
+    )
+    monkeypatch.setitem(sys.modules, "vllm", vllm)
     names: dict[str, Any] = {"rows": PAGE_ROWS}
     exec(code_under("vLLM without a server"), names)
-    judged = [{name: each[name] for name in ("score", "failure")} for each in names["judged"]]
-    assert judged == [{name: each[name] for name in ("score", "failure")} for each in expected]
+    assert [(each["score"], each["failure"]) for each in names["judged"]] == [
+        (each["score"], each["failure"]) for each in expected
+    ]
 
 
 def of_vllm(choice: Any) -> SimpleNamespace:
     """A choice as vLLM has it; the id of a token is its place among the alternatives."""
+    tops = [token["top_logprobs"] for token in choice["logprobs"]["content"]]
     logprobs = [
         {
-            n: SimpleNamespace(logprob=each["logprob"], rank=n + 1, decoded_token=each["token"])
-            for n, each in enumerate(token["top_logprobs"])
+            n: SimpleNamespace(logprob=a["logprob"], decoded_token=a["token"])
+            for n, a in enumerate(top)
         }
-        for token in choice["logprobs"]["content"]
+        for top in tops
     ]
-    completion = SimpleNamespace(
-        index=0,
-        text=choice["message"]["content"],
-        token_ids=[0] * len(logprobs),
-        logprobs=logprobs,
-        finish_reason=choice["finish_reason"],
+    text, reason = choice["message"]["content"], choice["finish_reason"]
+    output = SimpleNamespace(
+        text=text, token_ids=[0] * len(tops), logprobs=logprobs, finish_reason=reason
     )
-    return SimpleNamespace(request_id="0", outputs=[completion], finished=True)
+    return SimpleNamespace(outputs=[output])
