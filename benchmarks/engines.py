@@ -59,13 +59,13 @@ async def run(engine: str, rows: int, kill: bool, folder: str) -> str:
         half = int(counts.count(0) < rows / 2)
         with suppress(psutil.Error):  # a process has ended
             tree = [psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)]
-            judging = [each for each in tree if WORKERS[engine] in " ".join(each.cmdline())]
-            peaks[half] = max([peaks[half], *(each.memory_full_info().uss >> 20 for each in judging)])
+            alive = [each for each in tree if each.status() != psutil.STATUS_ZOMBIE]
+            judging = [each for each in alive if WORKERS[engine] in " ".join(each.cmdline())]
+            peaks[half] = max(peaks[half], *(p.memory_full_info().uss >> 20 for p in judging), 0)
             if half and kill and code:
                 kill = max(judging, key=lambda each: each.cpu_times().user).kill()  # None: once
     rate, lost = rows / (time.perf_counter() - start), counts.count(0)
-    more = sum(counts) - rows + lost
-    return f"| {engine} | {rows / rate:.0f} | {rate:.0f} | {lost} | {more} | {peaks} |"
+    return f"| {engine} | {rate:.0f} | {lost} | {sum(counts) - rows + lost} | {peaks} |"
 
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -73,7 +73,7 @@ parser.add_argument("--rows", type=int, default=1_000_000)
 parser.add_argument("--engines", nargs="+", default=["score", *EXAMPLES])
 parser.add_argument("--kill", action="store_true")
 options = parser.parse_args()
-print("| engine | seconds | rows a second | not answered | answered again | MB, in each half |")
+print("| engine | rows a second | not answered | answered again | MB, in each half |")
 for name in options.engines:
     counts[:] = bytes(options.rows)
     with tempfile.TemporaryDirectory() as temporary:
