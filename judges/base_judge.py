@@ -13,27 +13,16 @@ from itertools import chain, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from judges.client import (
-    EMBEDDED,
-    BudgetSpentError,
-    FatalModelError,
-    ModelOptions,
-    Options,
-    Session,
-    endpoint_of,
-    is_plain,
-    open_lm,
-    read_options,
-    shared_client,
-)
 from judges.dimension import Kind, Subject, kind_of
+from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
-from judges.judging import MissingColumnError, failed_judgement, find_columns
+from judges.judging import MissingColumnError, find_columns
+from judges.protocol import EMBEDDED, FatalModelError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from judges.client import Client, Model
+    from judges.client import Client, Model, ModelOptions, Options
     from judges.frozen import AnyFile
 
 # Who named a judge's model: nobody, the file that it was read from, or its user.
@@ -122,6 +111,8 @@ class BaseJudge(ABC):
         Two choices are the user's own: a model whose name may be an address, a path or a program,
         and the public endpoint for a judge that was made at a private one.
         """
+        from judges.client import endpoint_of, is_plain
+
         for judge in self.parts:
             if judge.lm_from != "file":
                 continue
@@ -171,6 +162,7 @@ class BaseJudge(ABC):
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
         if is_named or self.provenance is not None or "dspy" not in sys.modules:
             return None
+        from judges.client import open_lm
         from judges.client.dspy import configured_lm
 
         lm = configured_lm()
@@ -178,13 +170,15 @@ class BaseJudge(ABC):
 
     @contextmanager
     def open_client(
-        self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
+        self, *, keep_going: bool = True, **options: "Unpack[ModelOptions]"
     ) -> Iterator["Client"]:
         """Open the client that asks its model.
 
         Without options this is the client that the whole process shares, which stays open. With
         `keep_going` false a run ends once almost all of its judgements fail.
         """
+        from judges.client import Session, shared_client
+
         self.check_origins()
         session_options: Any = {"lm": self.lm, "api_base": self.api_base}
         if (model := self.configured_model()) is not None:
@@ -196,7 +190,7 @@ class BaseJudge(ABC):
             yield session.client(session_options["lm"])
 
     @contextmanager
-    def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
+    def open(self, **options: "Unpack[Options]") -> Iterator[RowJudge]:
         """Open its model once for many calls.
 
         Args:
@@ -210,6 +204,8 @@ class BaseJudge(ABC):
             >>> with judge.open(lm="openai/gpt-4.1-mini", max_cost=2.0) as judge_rows:
             ...     first, second = judge_rows([{"summary": "..."}, {"summary": "..."}])
         """
+        from judges.client import BudgetSpentError, read_options
+
         values, mapping = read_options(options)
         columns = {name: mapping.get(name, name) for name in self.texts}
         judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
@@ -231,7 +227,7 @@ class BaseJudge(ABC):
             yield judge_rows
 
     def judge_all(
-        self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
+        self, rows: Iterable[Mapping[str, object]], **options: "Unpack[Options]"
     ) -> Iterator[AnyJudgement]:
         """Yield the judgement of each row, in order, with its rationale where it has one.
 
@@ -240,7 +236,7 @@ class BaseJudge(ABC):
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
 
-    def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
+    def score(self, frame: "pd.DataFrame", **options: "Unpack[Options]") -> "pd.Series[float]":
         """Score every row of a DataFrame; a terminal or a notebook shows progress.
 
         Args:
@@ -265,6 +261,8 @@ class BaseJudge(ABC):
             >>> frame["relevance"] = judge.score(frame, lm="openai/gpt-4.1-mini", max_cost=2.0)
         """
         import pandas as pd
+
+        from judges.client import read_options
 
         values, mapping = read_options(options)
         if not isinstance(frame, pd.DataFrame):

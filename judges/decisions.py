@@ -7,16 +7,33 @@ the answer is left out, since the model writes none.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from judges.judgement import NoScoreError
+import msgspec
+from msgspec import Meta, Struct
+
+from judges.judgement import NoScoreError, quote
 from judges.prompt import LETTERS, Field, Prompt, fill, neutralise, words_of
-from judges.protocol import FatalModelError, Message, Sampling, is_decision
+from judges.protocol import (
+    DECISIONS,
+    REFUSAL,
+    FatalModelError,
+    Message,
+    Reply,
+    Sampling,
+    is_decision,
+)
 from judges.questions import number_of
 
+# Upper bound on how far an answer's probabilities may be from a sum of 1: servers round them.
+ROUNDING = 0.05
+# Exceptions that JSON of another form raises.
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+Question = Mapping[str, Any]
 # The most levels of a `score`.
 MOST_LEVELS = 10
 # Neither a temperature nor a seed changes the answers of a decision model.
@@ -114,3 +131,123 @@ def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mappi
     if isinstance(answer, str):
         raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
     return answer
+
+
+def request_body(
+    lm: str, state: Mapping[str, Any], questions: Mapping[str, Question], inputs: object
+) -> dict[str, Any]:
+    """The body of a request in the form that the name `lm` begins with, without the model."""
+    state = {**state, "inputs": inputs}
+    if lm.partition("/")[0] != DECISIONS:
+        return {"state": state, "questions": questions}
+    data = {"type": "input_json", "data": state}
+    listed = [_openai_question(*each) for each in questions.items()]
+    return {"input": [{"role": "user", "content": [data]}], "questions": listed}
+
+
+def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
+    """OpenAI's answers by their question's name; a list, which is no answer, if it has several."""
+    named: dict[str, list[Any]] = {}
+    for answer in answers:
+        named.setdefault(answer["name"], []).append(answer)
+    return {name: each[0] if len(each) == 1 else each for name, each in named.items()}
+
+
+def _openai_question(name: str, question: Question) -> dict[str, Any]:
+    """The question in OpenAI's form."""
+    kind, text = question["type"], question["instructions"]
+    criteria = question.get("criteria") or {}
+    entry = {"type": kind, "name": name, "instructions": text}
+    if kind == "score":
+        return {**entry, "levels": [_described("label", *_level(level)) for level in criteria]}
+    if kind == "choice":
+        return {**entry, "choices": [_described("value", *each) for each in criteria.items()]}
+    # A predicate has no descriptions of its outcomes.
+    outcomes = "; ".join(f"{outcome}: {what}" for outcome, what in criteria.items())
+    text = f"{text} ({outcomes})" if outcomes else text
+    return {**entry, "type": "predicate", "instructions": text}
+
+
+def _described(key: str, option: str, description: str | None) -> dict[str, str]:
+    return {key: option} | ({"description": description} if description else {})
+
+
+def _level(criterion: str) -> tuple[str, str]:
+    """The label and the description of a level that is written "1: poor"; else all is its label."""
+    label, _, description = criterion.partition(": ")
+    return (label, description) if label.lstrip("-").isdigit() else (criterion, "")
+
+
+Probability = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Option(Struct):
+    """An option's probability in OpenAI's form; the value of a level is its place."""
+
+    value: str | int
+    probability: Probability
+    label: str = ""
+
+
+class _Answer(Struct):
+    """The answer to a question in either form."""
+
+    type: Literal["noul", "predicate", "score", "choice"]
+    noul: Probability | None = None
+    probability: Probability | None = None
+    probabilities: dict[str, Probability] | list[_Option] = {}
+
+
+def reply_of_answers(answers: Any, questions: Mapping[str, Question]) -> Reply:
+    """The reply with the checked answers of either form; a refusal where one was not answered.
+
+    Its text is the JSON object `{question: {option: probability}}`. Answers that are of neither
+    form raise one of MALFORMED.
+    """
+    by_name = _by_name(answers) if isinstance(answers, list) else answers
+    answered = {name: by_name.get(name) for name in questions}
+    if refused := [name for name, each in answered.items() if _is_refusal(each)]:
+        return Reply(text=f"no answer to {', '.join(refused)}", finish_reason=REFUSAL)
+    checked = {name: _probabilities(questions[name], each) for name, each in answered.items()}
+    return Reply(text=msgspec.json.encode(checked).decode())
+
+
+def _is_refusal(answer: object) -> bool:
+    return answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL)
+
+
+def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
+    """The probability of each option, with a sum of 1; a text says why the answer has none."""
+    try:
+        read = msgspec.convert(answer, _Answer)
+    except msgspec.ValidationError as error:
+        return quote(str(error))
+    kind = "noul" if read.type == "predicate" else read.type
+    if kind != question["type"]:
+        return f"its type is {read.type!r}, not {question['type']!r}"
+    if kind == "noul":
+        p = read.probability if read.noul is None else read.noul
+        return "it has no probability" if p is None else {"true": p, "false": 1 - p}
+    labels: dict[str, str | None] = dict.fromkeys(question["criteria"])
+    if kind == "score":
+        labels = {str(n): _level(level)[0] for n, level in enumerate(question["criteria"])}
+    return _distribution(labels, read.probabilities)
+
+
+def _distribution(
+    labels: Mapping[str, str | None], given: dict[str, float] | list[_Option]
+) -> dict[str, float] | str:
+    """The given probabilities with a sum of 1, or why they are not those of the options.
+
+    `labels` has the options, each with its label if it is a level.
+    """
+    if isinstance(given, list):
+        if any(labels.get(str(each.value)) not in (None, each.label) for each in given):
+            return "its levels are not those of the question"
+        given = {str(each.value): each.probability for each in given}
+    if given.keys() != labels.keys():
+        return f"its options are {quote(', '.join(given))}, not {', '.join(labels)}"
+    total = math.fsum(given.values())
+    if not abs(total - 1) <= ROUNDING:
+        return f"its probabilities add up to {total:.3g}"
+    return {option: given[option] / total for option in labels}

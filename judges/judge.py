@@ -1,5 +1,6 @@
 """A judge of one prompt: what it judges, what it sends, and how replies become a score."""
 
+import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.client import EMBEDDED, Message, is_decision, open_lm
-from judges.decisions import fill_for, template_for
+from judges.decisions import fill_for, request_body, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
-from judges.judgement import AnyJudgement
-from judges.judging import Asking, judge_rows
+from judges.exchange import Exchange, failed_judgement, readable_texts
+from judges.judgement import AnyJudgement, Preference
+from judges.judging import judge_rows
 from judges.prompt import Prompt, Reasoning, with_questions
+from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
-from judges.scoring import SamplingPlan, default_plan, plan_at
+from judges.scoring import SamplingPlan, check_probabilities, default_plan, plan_at
 
 if TYPE_CHECKING:
     import dspy
@@ -102,6 +104,7 @@ class Judge(BaseJudge):
             OptionError: The module has more predictors than one, or none; or it asks no model.
             DimensionError: Its fields are not those of the subject.
         """
+        from judges.client import open_lm
         from judges.client.dspy import configured_lm
         from judges.modules import Scoring, prompt_of, scoring_of
 
@@ -149,17 +152,88 @@ class Judge(BaseJudge):
         self.check_origins()
         if is_decision(client.model.name) != is_decision(self.lm):
             return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
-        asking = Asking(
+        model = client.model
+        check_probabilities(plan := self.plan_for(model), model)
+        lm = model.name if is_decision(model.name) else model.endpoint
+        return judge_rows(self._exchange(plan, lm, seed), rows, client)
+
+    def request(self, row: Mapping[str, object], order: str = "ab") -> dict[str, Any] | None:
+        """What to send for a row, for an engine that asks the model itself.
+
+        Args:
+            row: Each text that the judge reads (`judge.texts`), by its name.
+            order: The output of a pair that is shown first; a pair is asked in both orders.
+
+        Returns:
+            The `messages`, and under `sampling` the other fields of an OpenAI chat body, without
+            those that are left to the model. For a decision model, the body of its request without
+            its name. None for a row that cannot be judged.
+
+        Raises:
+            OptionError: An order that is not the judge's.
+            NoProbabilitiesError: The plan needs probabilities of ratings of several tokens.
+
+        Example:
+            >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
+            >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
+        """
+        exchange, texts = self._exchange(), readable_texts(self.subject, row)
+        if isinstance(texts, str):
+            return None
+        messages, sampling = exchange.messages(texts, order), exchange.sampling
+        if exchange.decides:
+            head, inputs = (json.loads(each["content"]) for each in messages)
+            return request_body(self.lm, **head, inputs=inputs)
+        if is_reasoning(self.lm):
+            sampling = replace(sampling, max_tokens=REASONING_FACTOR * sampling.max_tokens)
+        return {"messages": messages, "sampling": sampling.fields()}
+
+    def read(
+        self, row: Mapping[str, object], outputs: Iterable[Any], outputs_ba: Iterable[Any] = ()
+    ) -> dict[str, Any]:
+        """The judgement of a row by what the model of an engine gave, as plain data.
+
+        Args:
+            row: As for `request`.
+            outputs: The replies: texts, choices of an OpenAI answer (objects or dicts), or outputs
+                of vLLM's; of a decision model its `answers`, in a list.
+            outputs_ba: The replies to a pair in the order "ba".
+
+        Returns:
+            The `score` (None where the judgement failed), the `rating`, `verdict` or `preference`,
+            the `answers` to questions, the `distribution` by rating, and the `failure`. What there
+            is not is None.
+        """
+        exchange, texts = self._exchange(), readable_texts(self.subject, row)
+        if isinstance(texts, str):
+            judgement = failed_judgement(self.subject, texts)
+        else:
+            both = (outputs, outputs_ba)[: len(exchange.orders)]
+            judgement = exchange.judgement([exchange.response(each) for each in both])
+        score = judgement.score if judgement.failure is None else None
+        entries: dict[str, Any] = {"score": score, "distribution": None}
+        if isinstance(judgement, Preference):
+            entries["preference"] = judgement.preferred
+        else:
+            words, rating = getattr(self.subject, "words", None), judgement.rating
+            entries[self.kind] = words[1 - rating] if words and rating is not None else rating
+            if judgement.distribution is not None:
+                entries["distribution"] = {str(r): p for r, p in judgement.distribution.items()}
+        return {**entries, "answers": judgement.answers, "failure": judgement.failure}
+
+    def _exchange(
+        self, plan: SamplingPlan | None = None, lm: str | None = None, seed: int = 0
+    ) -> Exchange:
+        return Exchange(
             subject=self.subject,
             prompt=self.prompt,
-            plan=self.plan_for(client.model),
+            plan=plan or self.resolved_plan(),
             template=self._template,
             weights=self.weights,
             threshold=self.threshold,
-            client=client,
+            lm=lm or self.lm,
             seed=seed,
         )
-        return judge_rows(asking, rows)
 
     def template(self) -> list[Message]:
         """The messages it sends (JSON to a decision model), with `{{name}}` slots in the last."""

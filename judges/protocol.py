@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from dspy_judges.errors import JudgesError
 
@@ -23,6 +23,8 @@ REFUSAL = "refusal"
 EMBEDDED = "embedded"
 # Forms in which decision models are asked: OpenAI's, and System One's. Names begin with them.
 DECISIONS, SYSTEM_ONE = "decisions", "systemone"
+# max_tokens is multiplied by it for a model that thinks before it answers.
+REASONING_FACTOR = 8
 # Names of models that think first: OpenAI's, and those of others.
 OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 REASONING = re.compile(
@@ -69,6 +71,19 @@ class Sampling:
     seed: int = 0
     reasoning_effort: str | None = None
 
+    def fields(self) -> dict[str, Any]:
+        """The fields of a chat-completions body, without those that are left to the model."""
+        fields = {
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "n": self.n if self.n > 1 else None,
+            "reasoning_effort": self.reasoning_effort,
+            "logprobs": True if self.top_logprobs else None,
+            "top_logprobs": self.top_logprobs or None,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -113,6 +128,24 @@ class Completion(Usage):
 
     replies: tuple[Reply, ...]
     model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """The outcome of one request, also where it failed.
+
+    `values[i]` is what `accept` returned for `replies[i]`; further replies could not be read, for
+    the reasons in `failures`. `error` says why a request without any value failed, and is None
+    otherwise. `cached`: nothing was sent, since the store or the cache had the answer.
+    """
+
+    replies: tuple[Reply, ...]
+    values: tuple[object, ...]
+    failures: tuple[str, ...] = ()
+    error: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cached: bool = False
 
 
 class Model(Protocol):

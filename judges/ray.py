@@ -1,13 +1,13 @@
-"""A judge past one machine: a callable class for `ray.data.Dataset.map_batches`.
+"""A judge past one machine: a callable class for the batches of Ray, Spark, Polars and DuckDB.
 
     dataset.map_batches(
         JudgeBatch,
         fn_constructor_kwargs={"judge": judge, "workers": 4, "max_cost": 8.0},
-        concurrency=4,
+        compute=ray.data.ActorPoolStrategy(size=4),
+        num_cpus=0,
     )
 
-Ray is not imported here: any engine works that pickles a callable and calls it on batches. Keys
-come from each worker's own environment.
+Any engine works that pickles a callable. Keys come from each worker's own environment.
 """
 
 import math
@@ -26,7 +26,7 @@ from judges.panel import AnyJudge
 
 
 class JudgeBatch:
-    """Adds the columns NAME (NaN where a judgement failed) and NAME_failure to a batch.
+    """Adds the columns NAME (NaN, in Arrow null, where a judgement failed) and NAME_failure.
 
     A judge that asks questions also adds NAME_QUESTION for each answer, its own among them.
     Each of `workers` processes gets an equal share of `max_calls` and `max_cost`. Rows after its
@@ -46,12 +46,14 @@ class JudgeBatch:
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """The batch, a dict of columns or a DataFrame, with the columns added."""
-        name = self.judge.name
-        if name in batch:
+        """The batch, a dict of columns, a DataFrame or one of pyarrow's, with the columns added."""
+        name, is_arrow = self.judge.name, hasattr(batch, "column_names")
+        names = [str(column) for column in (batch.column_names if is_arrow else batch)]
+        if name in names:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
-        columns = self.judge.find_columns([str(column) for column in batch], self.map)
-        texts = zip(*(batch[column] for column in columns.values()), strict=True)
+        columns = self.judge.find_columns(names, self.map)
+        cells = (batch[column] for column in columns.values())
+        texts = zip(*(each.to_pylist() if is_arrow else each for each in cells), strict=True)
         rows = (dict(zip(columns, row, strict=True)) for row in texts)
         if self._judge_rows is None:
             # Opened in the worker, since an open client cannot be pickled.
@@ -68,4 +70,11 @@ class JudgeBatch:
                 new_columns[f"{name}_{field.name}"] = np.array(numbers, dtype=float)
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
-        return batch.assign(**new_columns)
+        if not is_arrow:
+            return batch.assign(**new_columns)
+        import pyarrow as pa
+
+        for column, values in new_columns.items():
+            kind = pa.float64() if values.dtype == float else pa.string()
+            batch = batch.append_column(column, pa.array(values, type=kind, from_pandas=True))
+        return batch

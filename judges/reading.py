@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, thinks_at_length
+from judges.protocol import REFUSAL, RefusedError, Reply
 
 # Characters of a reply; a longer one is not searched for an answer.
 MAX_LENGTH = 20_000
@@ -108,6 +109,17 @@ _MARKUP = re.compile(
 # The header that ends a reply, unless it is quoted within a line.
 _COMPLETED = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE)
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
+
+
+def check_reply(reply: Reply) -> None:
+    """Raise RefusedError where the model or its endpoint refuses, NoScoreError if nothing came."""
+    if reply.finish_reason == REFUSAL:
+        raise RefusedError(f"the model refused: {quote(reply.text)}")
+    if reply.finish_reason == "content_filter" and not reply.text:
+        raise RefusedError("the endpoint's content filter withheld the reply")
+    if not reply.text.strip():
+        reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
+        raise NoScoreError(f"{reason} ({reply.finish_reason})")
 
 
 class AnswerForm:

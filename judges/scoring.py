@@ -99,18 +99,16 @@ def plan_at(lm: str) -> SamplingPlan:
 
 
 def sampling_of(
-    plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, model: Model | None = None
+    plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str | None = None
 ) -> Sampling:
     """The sampling of a plan; a judge that reasons at length gets more tokens.
 
-    Raises NoProbabilitiesError where `model` gives none, or where a rating of the scale may be two
-    tokens, as "10": the probability of the token "1" is then not that of a rating.
+    Raises NoProbabilitiesError where a rating of the scale may be two tokens for the model `lm`, as
+    "10": the probability of the token "1" is then not that of a rating.
     """
-    if model and is_decision(model.name):
+    if lm and is_decision(lm):
         return DECISION_SAMPLING
-    if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
-        if model.has_logprobs is False:
-            raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
+    if lm and plan.kind == "weighted" and not is_embedded(lm):
         choices = [choice for field in prompt.choices for choice in field.choices or ()]
         if longer := [n for n in choices if isinstance(n, int) and n not in range(10)]:
             raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
@@ -121,6 +119,12 @@ def sampling_of(
         max_tokens=LONG_REPLY if thinks_at_length(prompt.outputs) else SHORT_REPLY,
         top_logprobs=ALTERNATIVES if plan.kind == "weighted" else 0,
     )
+
+
+def check_probabilities(plan: SamplingPlan, model: Model) -> None:
+    """Raise NoProbabilitiesError where a plan needs what a model is known not to give."""
+    if plan.kind == "weighted" and model.has_logprobs is False:
+        raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
 
 
 def reply_tokens(prompt: Prompt, lm: str = "") -> int:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from judges.client.client import Client as Client
     from judges.client.client import FailureMonitor as FailureMonitor
     from judges.client.client import Request as Request
-    from judges.client.client import Response as Response
     from judges.client.client import answers_in_process as answers_in_process
     from judges.client.keys import KEY_FOR_NAME as KEY_FOR_NAME
     from judges.client.keys import Redactor as Redactor
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from judges.protocol import Model as Model
     from judges.protocol import ModelError as ModelError
     from judges.protocol import Reply as Reply
+    from judges.protocol import Response as Response
     from judges.protocol import Sampling as Sampling
     from judges.protocol import is_decision as is_decision
     from judges.protocol import is_embedded as is_embedded

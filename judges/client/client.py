@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, request_key
-from judges.judgement import NoScoreError, quote
+from judges.judgement import NoScoreError
 from judges.protocol import (
     FRESH_ASKS,
-    REFUSAL,
+    REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
     FatalModelError,
@@ -35,20 +35,20 @@ from judges.protocol import (
     ModelError,
     RefusedError,
     Reply,
+    Response,
     Sampling,
     ThrottledError,
     TransientError,
     UnreachableError,
     is_reasoning,
 )
+from judges.reading import check_reply
 
 T = TypeVar("T")
 TIMEOUT = 120.0
 ATTEMPTS = 6  # at one request, the first included
 THROTTLES_IN_A_ROW = 24  # 429s for one request while no other is answered either
-# max_tokens is multiplied once by the first where a reply is cut short, and by the second for a
-# model that thinks before it answers.
-LONGER_REPLY, REASONING_FACTOR = 4, 8
+LONGER_REPLY = 4  # max_tokens is multiplied by it, once, where a reply is cut short
 FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT = 0.5, 60.0, 20.0
 # The longest Retry-After that is waited for, and the longest that is believed, in seconds.
 LONGEST_RETRY_AFTER, MOST_RETRY_AFTER = 600.0, 31_536_000.0
@@ -82,24 +82,6 @@ class Request:
     sampling: Sampling
     accept: Callable[[Reply], object]
     restate: Callable[[Sequence[Message]], Sequence[Message]] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
-    """The outcome of one request, also where it failed.
-
-    `values[i]` is what `accept` returned for `replies[i]`; further replies could not be read, for
-    the reasons in `failures`. `error` says why a request without any value failed, and is None
-    otherwise. `cached`: nothing was sent, since the store or the cache had the answer.
-    """
-
-    replies: tuple[Reply, ...]
-    values: tuple[object, ...]
-    failures: tuple[str, ...] = ()
-    error: str | None = None
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cached: bool = False
 
 
 @dataclass(slots=True)
@@ -165,16 +147,11 @@ class _Job:
     def read(self, number: int, reply: Reply) -> None:
         """Read a reply and keep it with its value, or with the reason why it has none."""
         try:
-            if reply.finish_reason == REFUSAL:
-                self.errors.append(f"the model refused: {quote(reply.text)}")
-            elif reply.finish_reason == "content_filter" and not reply.text:
-                self.errors.append("the endpoint's content filter withheld the reply")
-            elif not reply.text.strip():
-                reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
-                self.unread[number] = reply, f"{reason} ({reply.finish_reason})"
-            else:
-                self.accepted[number] = reply, self.request.accept(reply)
-                self.unread.pop(number, None)
+            check_reply(reply)
+            self.accepted[number] = reply, self.request.accept(reply)
+            self.unread.pop(number, None)
+        except RefusedError as error:
+            self.errors.append(str(error))
         except NoScoreError as error:
             _log.info("a reply cannot be read: %s", error)
             self.unread[number] = reply, str(error)

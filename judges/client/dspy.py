@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     import dspy
     from dspy import lm15
 
-    from judges.client.client import Client, Request, Response
+    from judges.client.client import Client, Request
+    from judges.protocol import Response
 
 TIMEOUT = 120.0
 # Exceptions that DSPy's engines raise for malformed responses.

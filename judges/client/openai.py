@@ -19,7 +19,6 @@ from judges.client.keys import Redactor
 from judges.client.prices import token_bound
 from judges.protocol import (
     OPENAI_REASONING,
-    REFUSAL,
     Completion,
     FatalModelError,
     Message,
@@ -28,14 +27,14 @@ from judges.protocol import (
     Reply,
     Sampling,
     ThrottledError,
-    Token,
     TransientError,
     UnreachableError,
     Usage,
 )
+from judges.replies import LONGEST_WORD, Choice, reply_of
 
 MAX_ANSWER_BYTES = 8 * 2**20  # several times what replies and their alternatives take
-LONGEST_EXCERPT, LONGEST_SEARCHED, LONGEST_WORD = 300, 10_000, 200
+LONGEST_EXCERPT, LONGEST_SEARCHED = 300, 10_000
 OTHER_FILES = 64  # that this process may open beside its connections
 
 # Parts of a request that can be left out, and how an endpoint that refuses one names it.
@@ -85,22 +84,9 @@ class Spelling:
         limit = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
         if "system message" in self.left_out:
             messages = _without_system_message(messages)
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": messages,
-            limit: sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "seed": sampling.seed,
-            "n": sampling.n if sampling.n > 1 else None,
-            "reasoning_effort": sampling.reasoning_effort,
-            "logprobs": True if sampling.top_logprobs else None,
-            "top_logprobs": sampling.top_logprobs or None,
-        }
-        return {
-            name: value
-            for name, value in body.items()
-            if value is not None and name not in self.left_out
-        }
+        fields = {limit: sampling.max_tokens} | sampling.fields()
+        kept = {name: value for name, value in fields.items() if name not in self.left_out}
+        return {"model": self.model, "messages": messages, **kept}
 
     def learn(self, body: Mapping[str, Any], answer: bytes) -> bool:
         """Learn from a 400 or 422 what to leave out; returns whether to send the request again.
@@ -180,7 +166,7 @@ class EndpointModel:
         """The replies and token counts, without keys; TransientError if there are no replies."""
         try:
             body = _ANSWER.decode(answer.decode("utf-8", "replace"))
-            replies = tuple([_reply(choice) for choice in body.choices])
+            replies = tuple([reply_of(choice) for choice in body.choices])
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
@@ -237,47 +223,8 @@ def _proxy(url: str) -> str | None:
     return None if is_local or proxy_bypass(host) else getproxies().get(urlsplit(url).scheme)
 
 
-class Alternative(Struct):
-    token: str
-    logprob: float
-
-
-class TokenAnswer(Alternative):
-    """A token as the protocol sends it."""
-
-    top_logprobs: list[Alternative] | None = None
-
-
-class _Logprobs(Struct):
-    content: list[TokenAnswer] | None = None
-
-
-class _Part(Struct):
-    """A part of a message: Mistral's reasoning models send thoughts and text as parts."""
-
-    type: str
-    text: str = ""
-
-
-class _Message(Struct):
-    content: str | list[_Part] | None = None
-    refusal: str | None = None
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.content, list):
-            return "".join(part.text for part in self.content if part.type == "text")
-        return self.content or ""
-
-
-class _Choice(Struct):
-    message: _Message | None = None  # missing where Azure's filters withhold it
-    finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
-
-
 class _Answer(Struct):
-    choices: list[_Choice]
+    choices: list[Choice]
     model: str | None = None
     usage: Any = None
 
@@ -300,24 +247,6 @@ class _Counts(Struct):
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
-
-
-def _reply(choice: _Choice) -> Reply:
-    message, logprobs = choice.message or _Message(), choice.logprobs or _Logprobs()
-    refusal = "" if message.text else message.refusal or ""
-    return Reply(
-        text=message.text or refusal,
-        tokens=tuple(map(token_of, logprobs.content or ())),
-        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:LONGEST_WORD],
-    )
-
-
-def token_of(answer: TokenAnswer) -> Token:
-    """A token with its likeliest alternatives, which include the token itself."""
-    top: dict[str, float] = {}
-    for each in (*(answer.top_logprobs or ()), answer):
-        top.setdefault(each.token, each.logprob)
-    return Token(answer.token, top)
 
 
 def read_usage(

@@ -16,9 +16,9 @@ from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client, Request, Response
 from judges.client.store import Store
 from judges.dimension import Comparison, Dimension
+from judges.exchange import readable_texts
 from judges.judge import Judge
 from judges.judgement import NoScoreError
-from judges.judging import readable_texts
 from judges.protocol import Reply, Token
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 

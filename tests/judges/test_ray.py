@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from openai_server import OpenAIServer
 
 import judges
 from dspy_judges.errors import OptionError
 from judges.catalog import RELEVANCE
+from judges.judging import MissingColumnError
 from judges.ray import JudgeBatch
 
 ROWS: list[dict[str, Any]] = [
@@ -24,7 +26,7 @@ ROWS: list[dict[str, Any]] = [
 ROWS[7] = {"document": "Nothing to judge.", "summary": None}
 
 
-def test_a_pickled_callable_gives_both_kinds_of_batch_the_local_scores() -> None:
+def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores() -> None:
     judge = judges.load("relevance")
     expected = [judgement.score for judgement in judge.judge_all(ROWS)]
     frame = pd.DataFrame(ROWS, index=range(100, 120))
@@ -34,6 +36,12 @@ def test_a_pickled_callable_gives_both_kinds_of_batch_the_local_scores() -> None
     assert list(judged.index) == list(frame.index)
     assert judged["relevance"].tolist() == pytest.approx(expected, nan_ok=True)
     assert judged["relevance_failure"][107] == "no summary"
+    for arrow in (pa.table(frame), pa.RecordBatch.from_pandas(frame, preserve_index=False)):
+        added = call(arrow)
+        assert type(added) is type(arrow)
+        assert added["relevance"].to_pylist()[6:8] == [pytest.approx(expected[6]), None]
+        assert added["relevance_failure"].to_pylist()[6:8] == [None, "no summary"]
+        assert added.schema.field("relevance_failure").type == pa.string()
     columns = {name: frame[name].to_numpy() for name in frame.columns}
     assert call(columns)["relevance"] == pytest.approx(expected, nan_ok=True)
     assert isinstance(call(columns)["relevance"], np.ndarray)
@@ -74,3 +82,5 @@ def test_a_share_that_cannot_be_is_refused(options: dict[str, Any], why: str) ->
 def test_a_column_of_the_judges_name_is_not_written_over() -> None:
     with pytest.raises(OptionError, match="has a column 'relevance' already"):
         JudgeBatch(judges.load("relevance"), workers=1)(pd.DataFrame([{**ROWS[0], "relevance": 3}]))
+    with pytest.raises(MissingColumnError, match=r"no column 'summary'.*columns: document"):
+        JudgeBatch(judges.load("relevance"), workers=1)(pa.table({"document": ["A text."]}))

@@ -14,6 +14,7 @@ from judges.protocol import FatalModelError, Reply, Sampling, Token
 from judges.scoring import (
     NoProbabilitiesError,
     SamplingPlan,
+    check_probabilities,
     default_plan,
     read_sample,
     sampling_of,
@@ -129,15 +130,15 @@ def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> No
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, [Reply(text="4")])
     with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
-        sampling_of(WEIGHTED, BARE, model=Silent(has_logprobs=False))
-    sampling_of(WEIGHTED, BARE, model=Silent(has_logprobs=None))
-    sampling_of(ONE, BARE, model=Silent(has_logprobs=False))
+        check_probabilities(WEIGHTED, Silent(has_logprobs=False))
+    check_probabilities(WEIGHTED, Silent(has_logprobs=None))
+    check_probabilities(ONE, Silent(has_logprobs=False))
 
 
 def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone() -> None:
     with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
-        sampling_of(WEIGHTED, TO_TEN, model=Silent(has_logprobs=None))
-    sampling_of(WEIGHTED, TO_TEN, model=Silent(has_logprobs=True, endpoint="embedded"))
+        sampling_of(WEIGHTED, TO_TEN, lm="https://example.org")
+    sampling_of(WEIGHTED, TO_TEN, lm="embedded")
 
 
 def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:

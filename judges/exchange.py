@@ -1,0 +1,178 @@
+"""What a judge sends for a row, and what the replies mean: no client, no network, no state.
+
+Rows that lack a text, or whose text shows nothing, are failed judgements and are not sent.
+"""
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from dspy_judges.errors import OptionError
+from judges.decisions import MALFORMED, fill_for, reply_of_answers
+from judges.dimension import Comparison, Subject
+from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
+from judges.prompt import Prompt
+from judges.protocol import Message, RefusedError, Reply, Response, is_decision
+from judges.questions import AnswerWeights
+from judges.reading import check_reply
+from judges.replies import read_output
+from judges.scoring import (
+    NoProbabilitiesError,
+    Sample,
+    SamplingPlan,
+    mean_answers,
+    read_decision,
+    read_sample,
+    sampling_of,
+    score_of,
+)
+
+BOTH = ("ab", "ba")  # which output is shown first
+# Categories of characters that show nothing: controls, formats (zero-width, bidi), blanks.
+INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+
+
+@dataclass(kw_only=True)
+class Exchange:
+    """From any row to a judge's messages, and from the replies to its judgement.
+
+    `lm` is the model's name, or the endpoint of one that is no decision model. Raises
+    NoProbabilitiesError or OptionError where such a model cannot follow the judge's plan.
+    """
+
+    subject: Subject
+    prompt: Prompt
+    plan: SamplingPlan
+    template: Sequence[Message]
+    weights: AnswerWeights | None
+    threshold: float
+    lm: str
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.decides = is_decision(self.lm)
+        if self.decides and self.plan.kind != "weighted":
+            raise OptionError(
+                f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
+                "decision model gives probabilities, and there is nothing to choose"
+            )
+        self.orders = BOTH if isinstance(self.subject, Comparison) else BOTH[:1]
+        # A mean draws all its samples from the same prompt, or it would mix two judges.
+        self.restates = self.plan.kind != "mean" and not self.decides
+        self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
+
+    def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
+        """The messages that show the texts in an order."""
+        if order not in self.orders:
+            name, orders = self.subject.name, " or ".join(map(repr, self.orders))
+            raise OptionError(f"{name}: the order {order!r} of its texts; it is {orders}")
+        if order == "ba" and isinstance(self.subject, Comparison):
+            a, b = self.subject.fields
+            texts = {**texts, a: texts[b], b: texts[a]}
+        return fill_for(self.lm, self.template, texts)
+
+    def sample(self, reply: Reply) -> Sample:
+        """Read one reply; raises NoScoreError, or NoProbabilitiesError if the plan needs some."""
+        if self.decides:
+            return read_decision(self.prompt, reply)
+        return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
+
+    def response(self, outputs: Iterable[Any]) -> Response:
+        """What the outputs of a model say, as a client would report it."""
+        samples, failures, refusals = list[Sample](), list[str](), list[str]()
+        for output in [outputs] if isinstance(outputs, str) else outputs:
+            try:
+                check_reply(reply := self._reply(output))
+                samples.append(self.sample(reply))
+            except RefusedError as refusal:
+                refusals.append(str(refusal))
+            except (NoScoreError, NoProbabilitiesError) as failure:
+                failures.append(str(failure))
+        return Response(
+            replies=(),
+            values=tuple(samples),
+            failures=(*failures, *refusals),
+            error=None if samples else (*refusals, *failures, "no reply")[0],
+        )
+
+    def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
+        """The judgement from the response in each order."""
+        judgement: AnyJudgement
+        if isinstance(self.subject, Comparison):
+            judgement = _preference(responses)
+        else:
+            (response,) = responses
+            failures = response.failures or ((response.error,) if response.error else ())
+            judgement = score_of(self.plan, cast(list[Sample], response.values), failures)
+        return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
+
+    def _reply(self, output: Any) -> Reply:
+        """The reply in an output; raises NoScoreError."""
+        try:
+            if not self.decides:
+                return read_output(output)
+            return reply_of_answers(output, json.loads(self.template[0]["content"])["questions"])
+        except MALFORMED as error:
+            raise NoScoreError(f"{quote(repr(output))} is no reply: {error}") from None
+
+
+def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
+    """The texts of a row, or the reason why it cannot be judged: one is missing or shows nothing.
+
+    One of two outputs may be blank, so that a system that says nothing loses its comparisons.
+    """
+    texts, blank = {}, []
+    for name in subject.texts:
+        value = row.get(name)
+        text = value if isinstance(value, str) else as_text(value)
+        if not isinstance(text, str):
+            return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
+        if all(unicodedata.category(character) in INVISIBLE for character in text):
+            blank.append(name)
+        texts[name] = text
+    if len(blank) == 1 and isinstance(subject, Comparison) and blank[0] in subject.fields:
+        return texts
+    return f"{blank[0]} is empty" if blank else texts
+
+
+def as_text(value: object) -> object:
+    """A list of texts, or a number, as one text; any other value as it is."""
+    from judges.labels.cells import join_texts  # which plain texts do without
+
+    if hasattr(value, "tolist"):  # a data frame's cell
+        value = value.tolist()
+    is_number = type(value) in (int, float) and not _missing(value)
+    return str(value) if is_number else join_texts(value) or value
+
+
+def _missing(value: object) -> bool:
+    """Whether it is None, or a NaN, NA or NaT of pandas."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
+    kind = Preference if isinstance(subject, Comparison) else Judgement
+    return kind.failed(reason)
+
+
+def _preference(responses: Sequence[Response]) -> Preference:
+    """The preference over both orders, which has failed where one order has no answer."""
+    answers, comparisons, failure = list[dict[str, float]](), list[str | None](), None
+    for sides, response in zip(BOTH, responses, strict=True):
+        if samples := cast(list[Sample], response.values):
+            comparisons += [sample.text for sample in samples]
+            answers.append(mean_answers(samples))
+        else:
+            reason = response.error or "; ".join(response.failures) or "no reply"
+            failure = failure or f"shown as {sides}: {reason}"
+            answers.append({})
+    ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
+    comparison = next(filter(None, comparisons), None)
+    if failure is not None or len(answers[0]) < 2:
+        return Preference.of_orders(ab, -ba, comparison=comparison, failure=failure)
+    both = {"answers_ab": answers[0], "answers_ba": answers[1]}
+    return Preference.of_orders(ab, -ba, comparison=comparison, **both)
