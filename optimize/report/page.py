@@ -93,12 +93,16 @@ class Page:
     groups: Sequence[MissGroup] = ()
     sections: Sequence[Section] = ()
 
-    def names(self, kind: str) -> list[str]:
-        """The systems, questions or annotators of the misses, to choose from."""
+    @property
+    def choices(self) -> dict[str, list[str]]:
+        """The systems, questions and annotators of the misses, to choose from."""
         each = [miss for group in self.groups for miss in group.misses]
-        if kind == "annotator":
-            return sorted({name for miss in each for name, _ in miss.people})
-        return sorted({getattr(miss, kind) for miss in each} - {""})
+        names = {
+            "system": {miss["system"] for miss in each},
+            "question": {miss["decided_by"] for miss in each},
+            "annotator": {name for miss in each for name, _ in miss["people"]},
+        }
+        return {kind: sorted(filter(None, own)) for kind, own in names.items()}
 
 
 def write(path: Path, page: Page) -> None:

@@ -26,11 +26,12 @@ from report_cases import (
 from judges.judgement import Judgement
 from judges.labels.types import LabelledSet
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
+from optimize.measuring.misses import MISS_COLUMNS, misses, place_gaps
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.lead import Lead, Tile
-from optimize.report.misses import Miss, MissGroup, miss_groups, worst_disagreements
+from optimize.report.misses import MissGroup, miss_groups
 from optimize.report.page import (
     Case,
     Page,
@@ -93,11 +94,11 @@ def page_with(text: str) -> str:
     )
     table = Table(head=(text,), rows=[(text,)], caption=f"x{text}")
     case = Case(title=text, texts=[(text, text)])
-    miss = Miss(
-        anchor="a-1", name=text, system=f"x{text}", label=text, verdict=text, people=[(text, text)],
-        reason=f"x{text}", question=f"x{text}", outputs=[(text, text)], texts=[(text, text)],
-    )  # fmt: skip
-    other = replace(miss, system="y", question="y", people=[("y", "y")])
+    miss = dict.fromkeys(MISS_COLUMNS, f"x{text}") | {
+        "anchor": "a-1", "people": [(text, text)], "outputs": [(text, text)],
+        "texts": [(text, text)],
+    }  # fmt: skip
+    other = miss | {"system": "y", "decided_by": "y", "people": [("y", "y")]}
     tile = Tile(number=text, what=text, interval=text)
     lead = Lead(verdict="v", sentences=[text], tiles=[tile], lines=[text], step="s")
     parts: dict[str, Any] = {"titled": [(text, text)], "texts": [(text, text)], "cases": [case]}
@@ -191,9 +192,9 @@ def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(
         comments=("says it all", "too long"), texts={"document": "Given.", "summary": "s" * 450},
     )  # fmt: skip
     seen = re.sub(r"\s+", " ", text_of(run_page(evidence, tmp_path)))
-    assert "d/0 old People: 4.50 . Judge: 1.00, 1 of 1 places too low ." in seen
-    assert "d/1 new People: 1.50 . Judge: 5.00, 1 of 1 places too high ." in seen
-    for said in ("Judge : It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
+    assert "d/0 old People: 4.50 . Judge: 1.00 ." in seen
+    assert "d/1 new People: 1.50 . Judge: 5.00 ." in seen
+    for said in ("Judge: It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
         assert said in seen
     # The output's beginning is in sight, and the rest can be unfolded.
     assert f"{'s' * 400} … (50 more characters)" in seen
@@ -206,30 +207,31 @@ def test_misses_of_pass_and_fail_are_all_there_by_their_own_ids() -> None:
     false_passes, false_alarms = miss_groups(judged)
     assert false_passes.title == "False passes: 120 outputs"
     assert [len(group.misses) for group in (false_passes, false_alarms)] == [n, n]
-    assert false_passes.misses[0].name == "d0/0"
-    assert (false_alarms.misses[0].label, false_alarms.misses[0].verdict) == ("pass", "fail (0.00)")
+    assert false_passes.misses[0]["id"] == "d0/0"
+    assert (false_alarms.misses[0]["label"], false_alarms.misses[0]["verdict"]) == ("pass", "fail")
 
 
 def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating() -> None:
     # Of five places the judge swaps the first two, which is one place of four.
     swapped = outputs([2, 1, 3, 4, 5], [[1], [2], [3], [4], [5]], ["d"] * 5)
     high, low = miss_groups(swapped)
-    assert [miss.name for miss in (*high.misses, *low.misses)] == ["d/0", "d/1"]
+    assert [miss["id"] for miss in (*high.misses, *low.misses)] == ["d/0", "d/1"]
     near = outputs([2, 1, *range(3, 9)], [[r] for r in range(1, 9)], ["d"] * 8, scale=())
     assert not any(group.misses for group in miss_groups(near))
 
 
-def test_the_worst_disagreement_comes_first_and_equal_numbers_are_none() -> None:
+def test_the_worst_miss_comes_first_and_equal_numbers_are_none() -> None:
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
     swapped = outputs([1, 3, 5], [[5], [3], [2]], ["d"] * 3)
-    assert worst_disagreements(swapped) == [(0, -1.0), (2, 1.0)]
+    assert place_gaps(swapped).tolist() == [-1, 0, 1]
+    assert misses(swapped) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
     tied = outputs([3, 2, 1], [[3], [4], [1]], ["d"] * 3)
-    assert [row for row, _ in worst_disagreements(tied)] == [1]
-    assert worst_disagreements(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)) == []
+    assert misses(tied) == {"too high": [], "too low": [1]}
+    assert not place_gaps(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)).any()
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
-    assert worst_disagreements(pairs([("A", "A")], [("B",)])) == [(0, 1.0)]
-    assert worst_disagreements(pairs([("A", "A")], [("A", "A", "B")])) == []
+    assert place_gaps(pairs([("A", "A")], [("B",)])).tolist() == [1]
+    assert misses(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
 
 
 def test_verdicts_are_a_matrix_of_people_and_the_judge_passes_first() -> None:
