@@ -314,7 +314,8 @@ def write_page(path: Path, run: PanelRun) -> None:
     step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _answer(run)
     split = run.figures.splits["test"]
-    pair = {"the best single judge": split.own, "what ships": split.panel}
+    figure = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
+    pair = {"of the best single judge": split.own, "of what ships": split.panel}
     write(
         path,
         Page(
@@ -322,7 +323,7 @@ def write_page(path: Path, run: PanelRun) -> None:
             lead=Lead(
                 verdict=verdict,
                 sentences=sentences[:1],
-                tiles=[figure_tile(figure, name) for name, figure in pair.items()],
+                tiles=[figure_tile(own, f"{figure} {of}") for of, own in pair.items()],
                 step=run.why_no_judge or step,
             ),
             sections=[

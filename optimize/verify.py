@@ -242,6 +242,10 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap
             f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
             f"{MOST_LOOKS} looks at most"
         )
+    page = Path(flags.report) if flags.report else None
+    if page and (page.is_dir() or not page.parent.is_dir()):
+        # Before anything is asked and paid for.
+        raise SettingsError(f"--report {page}: name a file in a folder that exists")
     if is_swap:
         return swap(flags)
     if flags.margin is not None or flags.changed is not None:
@@ -251,10 +255,6 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap
     sources = [*flags.judges, *flags.scores, *flags.replies]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    page = Path(flags.report) if flags.report else None
-    if page and (page.is_dir() or not page.parent.is_dir()):
-        # Before anything is asked and paid for.
-        raise SettingsError(f"--report {page}: name a file in a folder that exists")
     judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, (entry,) = read_task(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):

@@ -63,11 +63,11 @@ def place_gaps(scored: Scored) -> Vector:
 
 def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
     """A flat row a miss, of each kind the first `most`: what people and judge wrote, then texts."""
-    rows = []
+    rows, passes = [], scored.passes
     for kind, places in misses(scored).items():
         for row in places[:most]:
             item, score = scored.items.items[row], scored.scores[row]
-            verdict = scored.passes[row] if scored.is_binary else score
+            verdict = passes[row] if scored.is_binary else score
             rows.append(
                 {
                     "miss": kind,

@@ -45,7 +45,7 @@ def run_lead(result: TuningResult, step: str) -> Lead:
     return Lead(
         verdict=verdict_on(result.card, result.data),
         sentences=[tuning_sentence(result)],
-        tiles=tiles_of(result.card, result.test.untuned),
+        tiles=tiles_of(result.card, result.test.untuned if result.shipped == "tuned" else None),
         lines=[_price_line(result), _measured_on(result.card, " that tuning did not see")],
         step=step,
     )
@@ -81,7 +81,7 @@ def comparison_lead(result: JudgeComparison) -> Lead:
     ]
     return Lead(
         verdict=comparison_step(result),
-        sentences=[f"{best.name} has the best figure; these are its own."],
+        sentences=[f"These figures are of {best.name}. {verdict_on(best.card, result.data)}"],
         tiles=tiles_of(best.card),
         lines=[
             *([f"1,000 rows cost: {', '.join(prices)}."] if prices else []),
@@ -210,7 +210,8 @@ def tiles_of(card: Scorecard, untuned: Scorecard | None = None) -> list[Tile]:
             figure_tile(one.annotator, f"{what}; the judge's is {number_text(one.judge.value)}")
         )
     elif untuned:
-        tiles.append(figure_tile(untuned.headline, "the untuned judge's figure"))
+        figure = untuned.headline
+        tiles.append(figure_tile(figure, "by the untuned judge", share=untuned.is_pairs))
     return [tile for tile in tiles if tile.number != "undefined"]
 
 

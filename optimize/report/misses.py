@@ -1,6 +1,6 @@
 """The misses of a judge as texts: which outputs, what people and the judge gave, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from optimize.measuring.misses import (
     misses,
 )
 from optimize.measuring.scored import Scored
+from optimize.measuring.swap import MOST_CHANGED, SwapResult
 
 # Characters of a text, and of the output's first part.
 MAX_TEXT, FIRST_PART = 1500, 400
@@ -63,11 +64,31 @@ def miss_groups(scored: Scored) -> list[MissGroup]:
     return groups
 
 
+def change_group(result: SwapResult, word: Callable[[float], str]) -> MissGroup:
+    """The rows that change with a swap, those that move most first; `word` writes a score."""
+    rows = []
+    for n, row in enumerate(result.changed, start=1):
+        texts = [
+            (name.removeprefix("text_"), row[name]) for name in row if name.startswith("text_")
+        ]
+        rows.append(
+            dict(row)
+            | {"anchor": f"change-{n}", "miss": "change", "system": "", "people": []}
+            | {"label": word(row["human"]), "verdict": f"{word(row['old'])} → {word(row['new'])}"}
+            | {"outputs": [("output", cut_text(row["output"], FIRST_PART))]}
+            | {"texts": [(name, cut_text(text)) for name, text in texts]}
+        )
+    title, unit = f"Changes: {result.n_changed:,}", result.comparison.card.unit
+    about = f"The {unit} on which the judges differ, old → new; at most {MOST_CHANGED} are here."
+    return MissGroup(title=title, about=about, misses=rows)
+
+
 def _shown(scored: Scored, row: int) -> dict[str, Any]:
     texts = scored.texts(row)
-    names = [*texts][-2:] if scored.is_pairs else [output_name(tuple(texts))]
-    firsts = [(name, cut_text(text, FIRST_PART)) for name, text in texts.items() if name in names]
-    whole = [(name, cut_text(text)) for name, text in texts.items()]
+    names = [*texts][-2:] if scored.is_pairs else [output_name(tuple(texts)) or ""]
+    sides = dict(zip(names, "AB", strict=True)) if scored.is_pairs else {}
+    whole = [(sides.get(name, name), cut_text(text)) for name, text in texts.items()]
+    firsts = [(sides.get(n, n), cut_text(texts[n], FIRST_PART)) for n in names if n in texts]
     return {
         "people": _people_words(scored, row),
         "outputs": firsts,

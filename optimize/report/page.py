@@ -7,7 +7,7 @@ misses, its one script hides and shows them; the policy allows that script by it
 import difflib
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -35,13 +35,14 @@ from optimize.measuring.injection import Probes
 from optimize.measuring.misses import MISS_COLUMNS, miss_rows
 from optimize.measuring.scorecard import PeopleFigures
 from optimize.measuring.scored import Scored
+from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.charts import Chart
 from optimize.report.comparison import comparison_answer, comparison_tables
-from optimize.report.lead import Lead, comparison_lead, run_lead, verification_lead
-from optimize.report.misses import MissGroup, cut_text, miss_groups
+from optimize.report.lead import Lead, comparison_lead, run_lead, swap_lead, verification_lead
+from optimize.report.misses import MissGroup, change_group, cut_text, miss_groups
 from optimize.report.next_steps import run_steps
 from optimize.report.sentences import Titled, figure_meaning, labels_text, scale_warning
 from optimize.report.tuning import run_answer, run_table, run_title, search_end
@@ -92,6 +93,7 @@ class Page:
     lead: Lead
     groups: Sequence[MissGroup] = ()
     sections: Sequence[Section] = ()
+    groups_title: str = "Misses"
 
     @property
     def choices(self) -> dict[str, list[str]]:
@@ -265,6 +267,29 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
                     title="Figures", titled=[*comparison_answer(result), labels], tables=figures
                 ),
                 Section(title="Where it comes from", titled=source),
+            ],
+        ),
+    )
+
+
+def write_swap(
+    path: Path, result: SwapResult, sentences: Sequence[str], word: Callable[[float], str]
+) -> None:
+    """Write a swap's page: the certificate, and the rows that change; `word` writes a score."""
+    data = result.comparison.data
+    write(
+        path,
+        Page(
+            title="{}: may {} replace {}?".format(result.comparison.dimension, *result.names),
+            lead=swap_lead(result),
+            groups=[change_group(result, word)],
+            groups_title="What changes",
+            sections=[
+                Section(title="Figures", sentences=sentences),
+                Section(
+                    title="Where it comes from",
+                    titled=[("Labels", f"{data.name}, sha256 {data.sha256}")],
+                ),
             ],
         ),
     )
