@@ -57,11 +57,14 @@ def agreement(card: Scorecard, data: DataCounts, *, held_out: bool = False) -> s
 def two_value_sentences(card: TwoValueFigures) -> list[str]:
     """What a judge lets through, its false alarms, and what always saying one word reaches."""
     judge, always, word = card.judge, card.constant.accuracy, card.constant_word
+    is_known = judge.tnr.interval is not None
 
     def misses(unit: str, name: str, rate: Rate, verbs: tuple[str, str], number: int) -> str:
         if not rate.n:
             return f"People call none of these outputs a {unit}: {name} is not known."
         certainty, n_more = certainty_text(rate), judge.n_more[unit]
+        if unit == "pass" and is_known:  # what the ends are of was said of fails
+            certainty = certainty.removeprefix("95% interval ")
         if rate.interval is None and n_more:
             certainty = f"{n_more:,} more for an interval"
         miss, catch = verbs
