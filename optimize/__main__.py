@@ -101,10 +101,8 @@ def command(arguments: Sequence[str]) -> int:
     dry, as_object, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
     with loading_time():
         # Only now, since flags are refused without loading all this.
-        from optimize.figures.as_text import address
         from optimize.report.tuning import run_lines
         from optimize.tuning.budget import plan_budget
-        from optimize.tuning.folder import REPORT
         from optimize.tuning.parts import prepare
         from optimize.tuning.pipeline import tune_in_folder
 
@@ -117,9 +115,7 @@ def command(arguments: Sequence[str]) -> int:
             print_json(plan) if as_object else print_lines(plan.lines())
             return DONE
         folder, result = tune_in_folder(settings, out, print_line=print_note, stderr=sys.stderr)
-        print_json(result) if as_object else print_lines(
-            run_lines(result, str(folder), address(folder / REPORT))
-        )
+        print_json(result) if as_object else print_lines(run_lines(result, str(folder)))
         return DONE
 
     verbose = bool(flags.get("verbose"))

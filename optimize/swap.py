@@ -6,6 +6,7 @@ from pathlib import Path
 
 from judges.cli.flags import split_name
 from optimize.figures.as_text import (
+    address,
     cost_text,
     counted,
     figure_text,
@@ -129,8 +130,8 @@ def _changed_step(result: ChangedSwap) -> str:
     return "bring more outputs, of further documents; all that were drawn have a label"
 
 
-def swap_lines(result: SwapResult) -> list[str]:
-    """A certificate in at most twelve lines, the verdict first."""
+def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
+    """A certificate in at most twelve lines, the verdict first; `page` shows what changes."""
     comparison, gap = result.comparison, result.difference
     figure = comparison.figure_name
     figure = f"{comparison.level}-level rho" if figure == "rho" else figure
@@ -151,7 +152,8 @@ def swap_lines(result: SwapResult) -> list[str]:
         *(text for _, judge in judges for text in tuned_on_sentences(judge, comparison.card.unit)),
         _changes(result, *(name for name, _ in judges)),
     )
-    last = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}")
+    shown = [f"What changes: {address(Path(page))}"] if page else []
+    last = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}", *shown)
     n_shown = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last)))
     for row in result.changed[:n_shown]:
         old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))

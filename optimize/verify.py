@@ -224,7 +224,7 @@ def command(arguments: Sequence[str]) -> int:
         if isinstance(result, ChangedSwap):
             return changed_lines(result)
         if isinstance(result, SwapResult):
-            return swap_lines(result)
+            return swap_lines(result, flags.report)
         return verification_lines(result, everything=flags.all, page=flags.report)
 
     def code(result: Verification | SwapResult | ChangedSwap) -> int:

@@ -1,9 +1,8 @@
 """A comparison in words and tables: which judge to use, how sure that is, what each costs."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from optimize.figures.as_text import address, cost_text, figure_text, table_lines, wrapped
+from optimize.figures.as_text import cost_text, figure_text, table_lines, wrapped
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.report.next_steps import comparison_step, price_text
 from optimize.report.sentences import (
@@ -37,7 +36,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
         "",
         *(line for table in comparison_tables(result) for line in table_lines(*table)),
         *wrapped(COMPARED),
-        f"Report: {address(Path(folder, 'report.html'))}",
+        f"Report: {folder}/report.html",
     ]
 
 

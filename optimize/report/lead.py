@@ -12,7 +12,7 @@ from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.next_steps import comparison_step, swap_step, verification_step
-from optimize.report.sentences import COIN, RANKED
+from optimize.report.sentences import COIN, RANKED, beats_constant
 from optimize.report.verification import gate_lines
 from optimize.statistics.intervals import Figure, Interval
 
@@ -126,7 +126,7 @@ def verdict_on(card: Scorecard, data: DataCounts) -> str:
         own, always = two.judge.accuracy, two.constant.accuracy.value
         reach = f"agrees with people on {share_text(own.value)}, and always saying "
         reach += f"{two.constant_word} would on {share_text(always)}"
-        if own.interval and own.interval.low > always:
+        if beats_constant(two):
             return f"Use it: it {reach}."
         return f"Do not use its verdicts yet: it {reach}. It may choose what people look at first."
     one = card.people.one_annotator if card.people else None

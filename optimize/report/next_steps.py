@@ -13,7 +13,7 @@ from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.sentences import COIN
+from optimize.report.sentences import COIN, beats_constant
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.floor import correlation_floor, share_floor
 from optimize.statistics.intervals import FEW_DOCUMENTS, PERFECT
@@ -177,6 +177,11 @@ def _on_chance(card: Scorecard) -> Iterator[str]:
         word = two.constant_word
         less = f"on test it agrees with people less often than always saying {word} would."
         yield " ".join([f"Do not rely on its verdicts: {less}", *_on_width(card)])
+    elif two and two.judge.accuracy.interval and not beats_constant(two):
+        yield (
+            "Label more documents: on test it does not clearly agree with people more often than "
+            f"always saying {two.constant_word} would."
+        )
 
 
 def _on_gain(result: TuningResult) -> Iterator[str]:

@@ -30,6 +30,7 @@ from optimize.figures.as_text import (
     share_text,
     signature,
 )
+from optimize.items import DataCounts
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.measuring.injection import Probes
 from optimize.measuring.misses import MISS_COLUMNS, miss_rows
@@ -175,11 +176,6 @@ def write_run(
     # The page comes last: where it stands, a run has ended.
     _write_misses(path.with_name(MISSES), scored)
     step, *more = run_steps(result, talked_up(probes, scored), str(path.parent))
-    source = [
-        ("Labels", f"{result.data.name}, sha256 {result.data.sha256}"),
-        ("Search", f"{result.optimizer}, seed {result.seed}"),
-        ("Folder", str(path.parent)),
-    ]
     write(
         path,
         Page(
@@ -191,7 +187,11 @@ def write_run(
                 Section(title="In a picture", charts=charts.pictures(scored)),
                 Section(title="Figures", titled=[*answer, ("Labels", labels)], tables=tables),
                 _prompt(result, prompts),
-                Section(title="Where it comes from", titled=source),
+                _source(
+                    result.data,
+                    ("Search", f"{result.optimizer}, seed {result.seed}"),
+                    ("Folder", str(path.parent)),
+                ),
             ],
         ),
     )
@@ -205,10 +205,6 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
         rows=[(signature(rho, card.unit, data.n_systems),) for rho in card.correlations],
         caption="Every level and coefficient.",
     )
-    facts = [
-        ("Judge", "/".join(judge.parts[-2:])),
-        ("Labels", f"{data.name}, sha256 {data.sha256}"),
-    ]
     answer = [*verification_answer(result), *gate_lines(result), figure_meaning(card, result.level)]
     tables = [*_people(card.people), _failures(scored), levels]
     # Beside a run's page, it must not take the place of the run's own.
@@ -222,7 +218,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
             sections=[
                 Section(title="In a picture", charts=charts.pictures(scored)),
                 Section(title="Figures", sentences=answer, tables=tables),
-                Section(title="Where it comes from", titled=facts),
+                _source(data, ("Judge", "/".join(judge.parts[-2:]))),
             ],
         ),
     )
@@ -255,7 +251,6 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
         Table(head=use, rows=list(map(_use, judges)), caption="Use and failures."),
         Table(head=("left out", "why"), rows=left_out),
     ]
-    source = [("labels", f"{data.name}, sha256 {data.sha256}")]
     write(
         path,
         Page(
@@ -266,7 +261,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
                 Section(
                     title="Figures", titled=[*comparison_answer(result), labels], tables=figures
                 ),
-                Section(title="Where it comes from", titled=source),
+                _source(data),
             ],
         ),
     )
@@ -276,7 +271,6 @@ def write_swap(
     path: Path, result: SwapResult, sentences: Sequence[str], word: Callable[[float], str]
 ) -> None:
     """Write a swap's page: the certificate, and the rows that change; `word` writes a score."""
-    data = result.comparison.data
     write(
         path,
         Page(
@@ -286,13 +280,15 @@ def write_swap(
             groups_title="What changes",
             sections=[
                 Section(title="Figures", sentences=sentences),
-                Section(
-                    title="Where it comes from",
-                    titled=[("Labels", f"{data.name}, sha256 {data.sha256}")],
-                ),
+                _source(result.comparison.data),
             ],
         ),
     )
+
+
+def _source(data: DataCounts, *facts: Titled) -> Section:
+    titled = [("Labels", f"{data.name}, sha256 {data.sha256}"), *facts]
+    return Section(title="Where it comes from", titled=titled)
 
 
 def _cost(judge: ComparedJudge) -> str:

@@ -82,6 +82,12 @@ def two_value_sentences(card: TwoValueFigures) -> list[str]:
     ]
 
 
+def beats_constant(card: TwoValueFigures) -> bool:
+    """Whether the judge clearly agrees with people more often than always saying one word."""
+    own = card.judge.accuracy.interval
+    return own is not None and own.low > card.constant.accuracy.value
+
+
 def as_one_annotator(people: PeopleFigures | None) -> Iterator[Titled]:
     """Yield whether the judge is as good as one annotator, where several labelled the same."""
     one = people.one_annotator if people else None

@@ -31,14 +31,11 @@ from optimize.report.sentences import (
 )
 
 
-def run_lines(result: TuningResult, folder: str = "", page: str = "") -> list[str]:
-    """A run for a terminal: the answer, what to do next, and both judges' figures.
-
-    `page` is the address of its page, by default the file in the folder.
-    """
+def run_lines(result: TuningResult, folder: str = "") -> list[str]:
+    """A run for a terminal: the answer, what to do next, and both judges' figures."""
     step = run_steps(result, folder=folder or "FOLDER")[0].replace("`", "")
     sentences = [*run_answer(result), ("Next", step)]
-    files = f"Its errors: {page or f'{folder}/report.html'}" + ", misses.csv" * result.is_binary
+    files = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
     if result.tuned_file:
         files += f"; {result.tuned_file} did not ship"
     return [

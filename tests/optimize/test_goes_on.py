@@ -204,8 +204,7 @@ def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(
     for folder in ("003", "001", "005"):
         ended("optimize", *LABELLED)
         out, err = capsys.readouterr()
-        page = Path("runs", f"relevance-{folder}", "report.html").resolve().as_uri()
-        assert out.split("Its errors:")[1].strip() == page
+        assert out.splitlines()[-1] == f"Its errors: runs/relevance-{folder}/report.html"
         assert ("goes on with" in err) == (folder != "005")
 
 

@@ -45,8 +45,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
 ) -> None:
     assert command(FEW) == 0
     out, err = capsys.readouterr()
-    page = (here / "runs" / "relevance-001" / "report.html").as_uri()
-    assert out.split("Its errors:")[1].strip() == page
+    assert out.splitlines()[-1] == "Its errors: runs/relevance-001/report.html"
     assert len(out.splitlines()) <= 24
     assert len(err.splitlines()) <= 6
     assert max(map(len, out.splitlines())) <= 80
