@@ -74,17 +74,11 @@ def verification_lead(result: Verification) -> Lead:
 def comparison_lead(result: JudgeComparison) -> Lead:
     """The first screen of a comparison: which judge to use, and the figures of the best."""
     best = result.judges[0]
-    prices = [
-        f"{judge.name} {cost_text(cost)}"
-        for judge in result.judges
-        if (cost := judge.usage.cost_per_1000_rows) is not None
-    ]
     return Lead(
         verdict=comparison_step(result),
         sentences=[f"These figures are of {best.name}. {verdict_on(best.card, result.data)}"],
         tiles=tiles_of(best.card),
         lines=[
-            *([f"1,000 rows cost: {', '.join(prices)}."] if prices else []),
             _measured_on(best.card),
         ],
     )
@@ -233,10 +227,10 @@ def _measured_on(card: Scorecard, unseen: str = "") -> str:
     rho, unit = card.rho, card.unit.removesuffix("s")
     n_documents = card.two_values.judge.n_documents if card.two_values else rho.n_documents
     failed = f" {counted(rho.n_failed, unit)} got no score." if rho.n_failed else ""
-    return (
-        f"Measured on {counted(rho.n_outputs, unit)} of {counted(n_documents, 'document')}"
-        f"{unseen}; intervals are 95%.{failed}"
-    )
+    amount = f"{counted(rho.n_outputs, unit)} of {counted(n_documents, 'document')}"
+    if rho.n_outputs == n_documents:
+        amount = counted(n_documents, "pair" if card.is_pairs else "row")
+    return f"Measured on {amount}{unseen}; intervals are 95%.{failed}"
 
 
 def _price_line(result: TuningResult) -> str:

@@ -25,7 +25,6 @@ from judges.terminal import visible
 from optimize.figures.as_text import (
     cost_text,
     counted,
-    figure_text,
     number_text,
     share_text,
     signature,
@@ -158,10 +157,6 @@ def write_run(
 ) -> None:
     """Write a run's page; `judged` holds both judges' judgements by split."""
     head, rows = run_table(result)
-    if not result.is_binary:
-        gains = [figure_text(split.gain, signed=True) for split in result.splits.values()]
-        rows = [(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=True)]
-        head = (*head[:3], "gain", head[3])
     meaning = figure_meaning(result.card, result.level)
     caption = f"Both judges on labels that tuning did not use. {meaning}"
     scored, labels = judged[result.shipped]["test"], labels_text(result.data, result.unit)
@@ -239,10 +234,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write a comparison's page."""
     judges, data = result.judges, result.data
     points = {judge.name: (judge.card.headline, _cost(judge)) for judge in judges[:MAX_DRAWN]}
-    meaning = f"Agreement with people. {figure_meaning(result.card, result.level)}"
-    tables = [
-        Table(head=head, rows=rows, caption=meaning) for head, rows in comparison_tables(result)
-    ]
+    tables = [Table(head=head, rows=rows) for head, rows in comparison_tables(result)]
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
     labels = ("Labels", labels_text(data, result.card.unit))
@@ -259,7 +251,10 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
             sections=[
                 Section(title="In a picture", charts=[charts.costs(points, result.figure_name)]),
                 Section(
-                    title="Figures", titled=[*comparison_answer(result), labels], tables=figures
+                    title="Figures",
+                    sentences=[figure_meaning(result.card, result.level)],
+                    titled=[*comparison_answer(result), labels],
+                    tables=figures,
                 ),
                 _source(data),
             ],

@@ -133,6 +133,8 @@ def labels_text(data: DataCounts, unit: str) -> str:
     if data.weighted:
         documents += " (weighted; differences are unweighted)"
     number = counted(data.n_outputs, unit.removesuffix("s"))
+    if unit == "outputs" and data.n_outputs == data.n_documents and not data.weighted:
+        return f"{systems}{counted(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
     return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"
 
 
