@@ -37,7 +37,7 @@ from optimize.statistics.plain import quadratic_kappa
 Value = int | float | str
 After = Literal["annotators", "judge"]
 # Given in place of a label: later, or none. A skipped item comes again after all others.
-Mark = Literal["skip", "unsure"]
+Mark = Literal["skipped", "unsure"]
 State = dict[str, Any]
 # The time that a label takes is the median of the last ones, if there are at least three.
 RECENT, FEWEST = 20, 3
@@ -71,7 +71,7 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 class Label(msgspec.Struct):
     """A label as in a line of the file; a value of None takes the earlier label or mark back.
 
-    A line with a `mark` has the value None, so that readers of labels pass over it.
+    A line that is `skipped` or `unsure` has the value None, so that readers of labels pass over it.
     """
 
     annotator: str
@@ -79,7 +79,8 @@ class Label(msgspec.Struct):
     value: Value | None
     comment: str = ""
     changed_after: After | None = None
-    mark: Mark | None = None
+    skipped: bool = False
+    unsure: bool = False
 
     @property
     def content(self) -> State:
@@ -105,7 +106,7 @@ class _Labels:
         self.marks.pop(item, None)
         if label.value is not None:
             self.latest[item] = label
-        elif label.mark:
+        elif label.skipped or label.unsure:
             self.marks[item] = label
         if label.changed_after:
             self.exposed.add(item)
@@ -281,7 +282,7 @@ class Session:
         with self._locked():
             annotator = self._spelling(annotator)
             own, n = self._of(annotator), len(self.rows)
-            labels, unsure = own.latest, [at for at, m in own.marks.items() if m.mark == "unsure"]
+            labels, unsure = own.latest, [at for at, mark in own.marks.items() if mark.unsure]
             if item is None:
                 left = [at for at in range(n) if at not in labels and at not in own.marks]
                 item = next(iter([*left, *(at for at in own.marks if at not in unsure)]), None)
@@ -316,7 +317,8 @@ class Session:
                 if (latest and latest.value) != click.before:
                     message = "this label was given or changed in another window meanwhile"
                     raise RefusedError(message, 409, self.state(who))
-                label = Label(who, self.now(), value, comment, click.after, click.mark)
+                mark: Any = {click.mark: True} if click.mark else {}
+                label = Label(who, self.now(), value, comment, click.after, **mark)
                 self._append(item, label)
             return self.state(who)
 

@@ -78,9 +78,7 @@ def comparison_lead(result: JudgeComparison) -> Lead:
         verdict=comparison_step(result),
         sentences=[f"These figures are of {best.name}. {verdict_on(best.card, result.data)}"],
         tiles=tiles_of(best.card),
-        lines=[
-            _measured_on(best.card),
-        ],
+        lines=[_measured_on(best.card)],
     )
 
 
