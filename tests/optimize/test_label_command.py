@@ -113,6 +113,14 @@ def test_it_serves_until_ctrl_c_and_says_what_comes_next(start: Any) -> None:
     assert not list(Path().glob(".*.lock"))
 
 
+def test_where_nothing_was_labelled_it_does_not_say_tune(start: Any) -> None:
+    running = start("outputs.jsonl", "--dimension", "relevance")
+    running.label("", mark="unsure")
+    code, out = running.end()
+    assert (code, out.endswith("nothing was labelled\n"), "tune" in out) == (0, True, False)
+    assert start("outputs.jsonl", "--dimension", "relevance").state()["unsure"] == 1
+
+
 def test_a_killed_command_goes_on_where_it_was(start: Any) -> None:
     running = start("outputs.jsonl", "--dimension", "helpful")
     shown = [running.label(value)["item"]["item"] for value in ("pass", "fail", "pass")]
