@@ -190,8 +190,8 @@ def tiles_of(card: Scorecard, untuned: Scorecard | None = None) -> list[Tile]:
             ),
         ]
     else:
-        of = {"summary": " of one document", "dataset": "", "system": " of one document"}[rho.level]
-        what = f"of two outputs{of} ordered as people do; a coin reaches 50%"
+        pairs = "pairs of outputs" if rho.level == "dataset" else "pairs of one document's outputs"
+        what = f"of {pairs} ordered as people do; a coin reaches 50%"
         tiles = [figure_tile(card.order, what, share=True)]
         tiles.append(
             figure_tile(rho, f"rho: 1 is people's ranking of {RANKED[rho.level]}, 0 chance")
@@ -203,7 +203,7 @@ def tiles_of(card: Scorecard, untuned: Scorecard | None = None) -> list[Tile]:
         )
     elif untuned:
         figure = untuned.headline
-        tiles.append(figure_tile(figure, "by the untuned judge", share=untuned.is_pairs))
+        tiles.append(figure_tile(figure, "the same of the untuned judge", share=untuned.is_pairs))
     return [tile for tile in tiles if tile.number != "undefined"]
 
 

@@ -428,13 +428,14 @@ def _answers(result: TuningResult) -> list[Table]:
 
 def sentence_difference(before: str, after: str) -> Markup:
     """Sentence by sentence: what was deleted from `before` and inserted to make `after`."""
-    old, new = (re.findall(r".+?(?:[.!?:](?=\s)\s+|\n+|$)", t, re.DOTALL) for t in (before, after))
+    old, new = (re.findall(r".+?(?:[.!?:]\s+|\n+|$)", text, re.DOTALL) for text in (before, after))
+    sides = ([*map(str.strip, old)], [*map(str.strip, new)])
     pieces: list[Markup] = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, *sides, autojunk=False)
     for kind, start, end, start_new, end_new in matcher.get_opcodes():
         if kind == "equal":
-            pieces.append(escape("".join(old[start:end])))
+            pieces += map(escape, new[start_new:end_new])
             continue
-        pieces += [Markup("<del>{}</del>").format(each) for each in old[start:end]]
+        pieces += [Markup("<del>{}</del> ").format(each.strip()) for each in old[start:end]]
         pieces += [Markup("<ins>{}</ins>").format(each) for each in new[start_new:end_new]]
     return Markup("").join(pieces)

@@ -302,6 +302,11 @@ def test_a_verification_has_the_same_sections(tmp_path: Path) -> None:
         assert said in text
 
 
+def test_only_the_sentences_that_tuning_changed_are_marked() -> None:
+    shown = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
+    assert shown == "Read it. Rate it. <ins>Say why.</ins>"
+
+
 @given(TEXT, TEXT)
 def test_a_difference_holds_both_texts(before: str, after: str) -> None:
     shown = sentence_difference(before, after)
