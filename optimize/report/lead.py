@@ -14,7 +14,7 @@ from optimize.measuring.verification import Verification
 from optimize.report.next_steps import comparison_step, swap_step, verification_step
 from optimize.report.sentences import COIN, RANKED, beats_constant
 from optimize.report.verification import gate_lines
-from optimize.statistics.intervals import Figure, Interval
+from optimize.statistics.intervals import Figure, Interval, IntervalEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def swap_lead(result: SwapResult) -> Lead:
 
 def verdict_on(card: Scorecard, data: DataCounts) -> str:
     """Whether the judge is of use: better than a coin, and than always saying the same word."""
-    share, two, one = card.beside_coin, card.two_values, None
+    share, two = card.beside_coin, card.two_values
     if data.is_constructed:
         return "Do not use it: its labels were made from known faults, not given by people."
     if not card.rho.n_outputs:
@@ -164,43 +164,28 @@ def tiles_of(card: Scorecard, untuned: Scorecard | None = None) -> list[Tile]:
         if people and (equal := sorted(row.equal for row in people.among_annotators)):
             ends = dict.fromkeys(map(share_text, (equal[0], equal[-1])))
             beside = f"two annotators agree on {' to '.join(ends)}"
-        alarms = judge.tpr.interval
-        return [
-            Tile(
-                number=share_text(judge.tnr.value),
-                what=f"of fails caught; it misses {counts['fail_pass']:,} of {judge.tnr.n:,}",
-                interval=_ends(judge.tnr.interval, share=True),
-            ),
-            Tile(
-                number=share_text(1 - judge.tpr.value),
-                what=f"false alarms; it fails {counts['pass_fail']:,} of "
-                f"{counted(judge.tpr.n, 'pass')}",
-                interval=_ends(alarms and Interval(1 - alarms.high, 1 - alarms.low), share=True),
-            ),
-            figure_tile(judge.accuracy, f"agreement with people; {beside}", share=True),
+        passes = judge.tpr.interval
+        alarms = passes and Interval(1 - passes.high, 1 - passes.low)
+        caught = f"of fails caught; it misses {counts['fail_pass']:,} of {judge.tnr.n:,}"
+        failed = f"it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}"
+        figures: list[tuple[Figure, str]] = [
+            (judge.tnr, caught),
+            (IntervalEstimate(1 - judge.tpr.value, alarms), f"false alarms; {failed}"),
+            (judge.accuracy, f"agreement with people; {beside}"),
         ]
+        return [figure_tile(figure, what, share=True) for figure, what in figures]
     if card.pairs:
-        tiles = [
-            figure_tile(
-                card.order, "of pairs decided as people do; a coin reaches 50%", share=True
-            ),
-            Tile(
-                number=share_text(card.pairs.order_agreement),
-                what="of pairs with the same answer in both orders",
-            ),
-        ]
+        what, same = "of pairs decided as people do", share_text(card.pairs.order_agreement)
+        second = Tile(number=same, what="of pairs with the same answer in both orders")
     else:
         pairs = "pairs of outputs" if rho.level == "dataset" else "pairs of one document's outputs"
-        what = f"of {pairs} ordered as people do; a coin reaches 50%"
-        tiles = [figure_tile(card.order, what, share=True)]
-        tiles.append(
-            figure_tile(rho, f"rho: 1 is people's ranking of {RANKED[rho.level]}, 0 chance")
-        )
+        what, ranked = f"of {pairs} ordered as people do", RANKED[rho.level]
+        second = figure_tile(rho, f"rho: 1 is people's ranking of {ranked}, 0 chance")
+    tiles = [figure_tile(card.order, f"{what}; a coin reaches 50%", share=True), second]
     if one := people.one_annotator if people else None:
-        what = "one annotator's rho with the others"
-        tiles.append(
-            figure_tile(one.annotator, f"{what}; the judge's is {number_text(one.judge.value)}")
-        )
+        own = number_text(one.judge.value)
+        what = f"one annotator's rho with the others; the judge's is {own}"
+        tiles.append(figure_tile(one.annotator, what))
     elif untuned:
         figure = untuned.headline
         tiles.append(figure_tile(figure, "the same of the untuned judge", share=untuned.is_pairs))

@@ -75,6 +75,27 @@ def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path: Path) 
     assert not re.search(r"<article [^>]*hidden", page)
 
 
+SEARCH = """<script>
+const shown = () => [...document.querySelectorAll("article")].filter(one => !one.hidden).length;
+const counts = [shown()];
+for (const [words, system] of [["so", ""], ["so", "b"], ["absent", ""], ["", ""]]) {
+  document.querySelector("#words").value = words;
+  document.querySelector("select[name=system]").value = system;
+  document.querySelector("#filter").oninput();
+  counts.push(shown());
+}
+document.body.textContent = "seen" + JSON.stringify(counts) + "seen";
+</script>"""
+
+
+def test_words_and_a_system_choose_among_the_misses(tmp_path: Path) -> None:
+    # All four are false passes; from the second on the output says "so".
+    judged = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=["a", "b"] * 2, scale=(0, 1))
+    page = re.sub("<meta http-equiv=[^>]*>", "", run_page(judged, tmp_path))
+    shown = dumped(page + SEARCH, 1280, 900, tmp_path)
+    assert json.loads(shown.split("seen")[-2]) == [4, 3, 2, 0, 4]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_wider_than_a_telephone(name: str, tmp_path: Path) -> None:
     names = {"lm": LONG} if name == "long" else {}
