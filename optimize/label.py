@@ -67,6 +67,7 @@ def parser() -> Parser:
     add("--scale", metavar="LOW-HIGH", help=about)
     about = f"shown at the end where it disagrees: {JUDGE}; of conversations: turn or conversation"
     add("--judge", metavar="JUDGE", help=about, **several)
+    add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser
 
@@ -99,7 +100,7 @@ def label(flags: argparse.Namespace) -> int:
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
         session.judge = _ask(judge, rows, flags) if judge else None
-        with Server(session) as server:
+        with Server(session, flags.port) as server:
             answers = ", ".join(map(str, numbers_of(subject)))
             lines = (f"{subject.name}: {answers}", f"labels go to {out}", f"open {server.address}")
             try:
@@ -107,8 +108,8 @@ def label(flags: argparse.Namespace) -> int:
                 server.serve_forever()
             except KeyboardInterrupt:
                 n_labels = session.close()
-    last = [f"next: {_tune_command(flags, subject, out)}"] if n_labels else []
-    print_lines(["", f"{count(n_labels, 'label')} in {out}", *last])
+    last = [f"{count(n_labels, 'label')} in {out}", f"next: {_tune_command(flags, subject, out)}"]
+    print_lines(["", *(last if n_labels else ["nothing was labelled"])])
     return DONE
 
 

@@ -41,7 +41,8 @@ from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, rows_met
-from optimize.report.page import Section, Table, write
+from optimize.report.lead import Lead, figure_tile
+from optimize.report.page import Page, Section, Table, write
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import Rate
@@ -311,14 +312,25 @@ def write_page(path: Path, run: PanelRun) -> None:
     """Write the page of a panel's run."""
     head, rows = _table(run)
     step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
+    verdict, *sentences = _answer(run)
+    split = run.figures.splits["test"]
+    figure = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
+    pair = {"of the best single judge": split.own, "of what ships": split.panel}
     write(
         path,
-        f"A panel for {run.figures.dimension}",
-        [
-            Section(title="Answer", sentences=_answer(run)),
-            Section(title="What to do next", steps=[run.why_no_judge or step]),
-            Section(title="Members", tables=[Table(head=head, rows=rows, caption=TERMS)]),
-        ],
+        Page(
+            title=f"A panel for {run.figures.dimension}",
+            lead=Lead(
+                verdict=verdict,
+                sentences=sentences[:1],
+                tiles=[figure_tile(own, f"{figure} {of}") for of, own in pair.items()],
+                step=run.why_no_judge or step,
+            ),
+            sections=[
+                Section(title="Figures", sentences=sentences[1:]),
+                Section(title="Members", tables=[Table(head=head, rows=rows, caption=TERMS)]),
+            ],
+        ),
     )
 
 

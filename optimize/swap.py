@@ -1,10 +1,12 @@
 """`verify NEW --against OLD`: both judges on labels that taught neither, held against a margin."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from judges.cli.flags import split_name
 from optimize.figures.as_text import (
+    address,
     cost_text,
     counted,
     figure_text,
@@ -30,13 +32,14 @@ from optimize.measuring.request import (
 from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.comparison import tuned_on_sentences
 from optimize.report.next_steps import swap_step
+from optimize.report.page import write_swap
 from optimize.report.sentences import labels_text
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
 # So many changed rows stand on a screen of so many lines.
 MOST_SHOWN, MOST_LINES = 3, 12
-OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "report", "all")
+OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
 def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
@@ -46,10 +49,9 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         raise SettingsError(f"--margin {margin:g}: it is between 0 and 1")
     given = [getattr(flags, name) for name in OF_ONE_JUDGE]
     if any(value is not None and value is not False for value in given):  # 0 is a floor
-        raise SettingsError(
-            "--min-..., --report and --all are of one judge: leave them out beside --against "
-            "(dspy-judges compare draws a page of both)"
-        )
+        raise SettingsError("--min-... and --all are of one judge: leave them out beside --against")
+    if flags.report and flags.changed is not None:
+        raise SettingsError("--report draws a swap on labels drawn at random, not one by --changed")
     recordings = [split_name(each) for each in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
@@ -78,7 +80,10 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     pair = entries[1 - old], entries[old]
     if flags.changed is not None:
         return changed_swap(flags, *pair, task, margin)
-    return certificate(*pair, task, margin, flags.looks)
+    result = certificate(*pair, task, margin, flags.looks)
+    if flags.report:
+        write_swap(Path(flags.report), result, swap_lines(result), partial(_word, result))
+    return result
 
 
 def changed_lines(result: ChangedSwap) -> list[str]:
@@ -125,8 +130,8 @@ def _changed_step(result: ChangedSwap) -> str:
     return "bring more outputs, of further documents; all that were drawn have a label"
 
 
-def swap_lines(result: SwapResult) -> list[str]:
-    """A certificate in at most twelve lines, the verdict first."""
+def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
+    """A certificate in at most twelve lines, the verdict first; `page` shows what changes."""
     comparison, gap = result.comparison, result.difference
     figure = comparison.figure_name
     figure = f"{comparison.level}-level rho" if figure == "rho" else figure
@@ -147,7 +152,8 @@ def swap_lines(result: SwapResult) -> list[str]:
         *(text for _, judge in judges for text in tuned_on_sentences(judge, comparison.card.unit)),
         _changes(result, *(name for name, _ in judges)),
     )
-    last = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}")
+    shown = [f"What changes: {address(Path(page))}"] if page else []
+    last = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}", *shown)
     n_shown = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last)))
     for row in result.changed[:n_shown]:
         old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))

@@ -224,7 +224,7 @@ def command(arguments: Sequence[str]) -> int:
         if isinstance(result, ChangedSwap):
             return changed_lines(result)
         if isinstance(result, SwapResult):
-            return swap_lines(result)
+            return swap_lines(result, flags.report)
         return verification_lines(result, everything=flags.all, page=flags.report)
 
     def code(result: Verification | SwapResult | ChangedSwap) -> int:
@@ -272,6 +272,8 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
             f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
             f"{MOST_LOOKS} looks at most"
         )
+    if flags.report and (Path(flags.report).is_dir() or not Path(flags.report).parent.is_dir()):
+        raise SettingsError(f"--report {flags.report}: name a file in a folder that exists")
     if is_swap:
         return
     if flags.margin is not None or flags.changed is not None:
@@ -280,5 +282,3 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
         )
     if len(_sources(flags)) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    if flags.report and (Path(flags.report).is_dir() or not Path(flags.report).parent.is_dir()):
-        raise SettingsError(f"--report {flags.report}: name a file in a folder that exists")

@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # numpy is slow to import, and a help text does without it
@@ -74,6 +75,11 @@ def cost_text(dollars: float | None) -> str:
     if dollars == 0:
         return "free"
     return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
+
+
+def address(file: Path) -> str:
+    """A file as an address that terminals link."""
+    return file.resolve().as_uri()
 
 
 def wrapped(*sentences: str) -> list[str]:

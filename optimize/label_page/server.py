@@ -31,8 +31,8 @@ class Server(ThreadingHTTPServer):
 
     request_queue_size = 128  # with the default of 5 the system resets simultaneous connections
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, session: Session, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, secrets.token_urlsafe()
         # Other host names are refused, since another page could use them to get in.
         self.hosts = [f"{host}:{self.server_port}" for host in ("127.0.0.1", "localhost")]

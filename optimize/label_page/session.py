@@ -36,6 +36,8 @@ from optimize.statistics.plain import quadratic_kappa
 
 Value = int | float | str
 After = Literal["annotators", "judge"]
+# Given in place of a label: later, or none. A skipped item comes again after all others.
+Mark = Literal["skipped", "unsure"]
 State = dict[str, Any]
 # The time that a label takes is the median of the last ones, if there are at least three.
 RECENT, FEWEST = 20, 3
@@ -51,7 +53,7 @@ class RefusedError(JudgesError, ValueError):
 
 
 class Click(msgspec.Struct, forbid_unknown_fields=True):
-    """What a page sends: the annotator and, for a label, the item and the answer.
+    """What a page sends: the annotator and, for a label, the item and the answer or `mark`.
 
     `before` is the annotator's earlier answer on the page, None for none. `after` says whose
     answers the page showed before the click, if any.
@@ -60,19 +62,25 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     annotator: str
     item: int = -1
     value: Value = ""
+    mark: Mark | None = None
     comment: str = ""
     before: Value | None = None
     after: After | None = None
 
 
 class Label(msgspec.Struct):
-    """A label as in a line of the file; a value of None takes the earlier label back."""
+    """A label as in a line of the file; a value of None takes the earlier label or mark back.
+
+    A line that is `skipped` or `unsure` has the value None, so that readers of labels pass over it.
+    """
 
     annotator: str
     labelled_at: datetime
     value: Value | None
     comment: str = ""
     changed_after: After | None = None
+    skipped: bool = False
+    unsure: bool = False
 
     @property
     def content(self) -> State:
@@ -83,18 +91,23 @@ class Label(msgspec.Struct):
 class _Labels:
     """One annotator's labels by item.
 
-    `latest` has the labels that count, the newest last; `blind` the answers given before the
-    annotator saw anybody else's; `exposed` the items on which others' answers were shown.
+    `latest` has the labels that count, the newest last; `marks` what was given in their place;
+    `blind` the answers given before the annotator saw anybody else's; `exposed` the items on which
+    others' answers were shown.
     """
 
     latest: dict[int, Label] = field(default_factory=dict)
+    marks: dict[int, Label] = field(default_factory=dict)
     blind: dict[int, Value | None] = field(default_factory=dict)
     exposed: set[int] = field(default_factory=set)
 
     def add(self, item: int, label: Label) -> None:
         self.latest.pop(item, None)
+        self.marks.pop(item, None)
         if label.value is not None:
             self.latest[item] = label
+        elif label.skipped or label.unsure:
+            self.marks[item] = label
         if label.changed_after:
             self.exposed.add(item)
         if item not in self.exposed:
@@ -268,9 +281,11 @@ class Session:
         """The page's state for an annotator, with this item or the next one without a label."""
         with self._locked():
             annotator = self._spelling(annotator)
-            labels, n = self._of(annotator).latest, len(self.rows)
+            own, n = self._of(annotator), len(self.rows)
+            labels, unsure = own.latest, [at for at, mark in own.marks.items() if mark.unsure]
             if item is None:
-                item = next((at for at in range(n) if at not in labels), None)
+                left = [at for at in range(n) if at not in labels and at not in own.marks]
+                item = next(iter([*left, *(at for at in own.marks if at not in unsure)]), None)
             content = {"undone": undone and undone.content}
             disagreements = self._disagreements(annotator)
             if item is not None:  # the judge's answers stay hidden until every item has a label
@@ -279,7 +294,8 @@ class Session:
                 "task": _task(self.subject),
                 "outputs": n,
                 "done": len(labels),
-                "seconds_left": _seconds_left([*labels.values()], n - len(labels)),
+                "unsure": len(unsure),
+                "seconds_left": _seconds_left([*labels.values()], n - len(labels) - len(unsure)),
                 "agreement": self._agreement(annotator),
                 "annotators": sorted(self._labels),
                 "disagreements": len(disagreements),
@@ -291,25 +307,30 @@ class Session:
         """Save a label unless it repeats the annotator's latest, and return the next state."""
         with self._locked():
             who, item, comment = self._name_of(click.annotator), click.item, click.comment.strip()
-            if click.value not in self._numbers or not 0 <= item < len(self.rows):
+            value = None if click.mark else click.value
+            if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
                 raise RefusedError(
                     f"{click.value!r:.40} is not an answer, or the item does not exist"
                 )
             latest = self._of(who).latest.get(item)
-            if latest is None or (latest.value, latest.comment) != (click.value, comment):
+            if latest is None or (latest.value, latest.comment) != (value, comment):
                 if (latest and latest.value) != click.before:
                     message = "this label was given or changed in another window meanwhile"
                     raise RefusedError(message, 409, self.state(who))
-                self._append(item, Label(who, self.now(), click.value, comment, click.after))
+                mark: Any = {click.mark: True} if click.mark else {}
+                label = Label(who, self.now(), value, comment, click.after, **mark)
+                self._append(item, label)
             return self.state(who)
 
     def undo(self, click: Click) -> State:
-        """Take back the annotator's newest label, and return the state with its item."""
+        """Take back the annotator's newest label or mark, and return the state with its item."""
         with self._locked():
             who = self._name_of(click.annotator)
-            item, label = next(reversed(self._of(who).latest.items()), (None, None))
-            if item is not None:
-                self._append(item, Label(who, self.now(), None))
+            both = [*self._of(who).latest.items(), *self._of(who).marks.items()]
+            if not both:
+                return self.state(who)
+            item, label = max(reversed(both), key=lambda pair: pair[1].labelled_at)
+            self._append(item, Label(who, self.now(), None))
             return self.state(who, item, label)
 
     def review(self, annotator: str) -> State:
@@ -385,8 +406,8 @@ def _task(subject: Subject) -> State:
     """The task for the page; answers get numbers as keys if their letters clash."""
     numbers, kind = numbers_of(subject), kind_of(subject)
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
-    # The page's own keys are c, u and r.
-    keys = keys if len({*keys, *"cur"}) == len(keys) + 3 else [*map(str, range(1, len(keys) + 1))]
+    # The page's own keys are c, u, r, s and n.
+    keys = keys if len({*keys, *"cursn"}) == len(keys) + 5 else [*map(str, range(1, len(keys) + 1))]
     anchors: Any = {} if isinstance(subject, Comparison) else subject.anchors
     answers = [
         {"value": value, "text": str(value), "key": key, "anchor": anchors.get(number) or None}

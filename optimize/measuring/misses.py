@@ -1,4 +1,4 @@
-"""The outputs that a judge passes and people fail, or the other way round, one by one."""
+"""The outputs on which a judge and people differ, one by one, the worst of each kind first."""
 
 from typing import Any
 
@@ -7,43 +7,86 @@ import numpy as np
 from optimize.figures.as_json import json_number
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
+from optimize.statistics.correlations import midranks
+from optimize.statistics.intervals import Vector
 
 FALSE_PASS, FALSE_ALARM = "false pass", "false alarm"
+TOO_HIGH, TOO_LOW, WRONG_SIDE = "too high", "too low", "wrong side"
+# An output that is ranked so far off, as a share of the places, is a miss.
+FAR = 0.25
+# Numbers that are written alike differ by less.
+SAME = 0.005
 _NAMES = "miss id document_id system label verdict score comment reason decided_by output"
 MISS_COLUMNS = tuple(_NAMES.split())
 
 
 def misses(scored: Scored) -> dict[str, list[int]]:
-    """The rows of both kinds; those of which the judge was surest come first."""
-    # NaN, a failed judgement, is neither.
-    passes, fails, people = scored.passes == 1, scored.passes == 0, scored.human == 1
-    kinds = {FALSE_PASS: passes & ~people, FALSE_ALARM: fails & people}
-    sure = -np.abs(scored.scores - 0.5)
-    return {
-        kind: sorted(np.flatnonzero(rows).tolist(), key=sure.__getitem__)
-        for kind, rows in kinds.items()
-    }
+    """The rows of each kind: verdicts that differ, of which the judge was surest, come first.
+
+    A rating is a miss if the judge ranks it a quarter of the places too high or too low, and a pair
+    if the judge does not prefer people's side; those that are farthest off come first.
+    """
+    if scored.is_binary:
+        # NaN, a failed judgement, is neither.
+        passes, fails, people = scored.passes == 1, scored.passes == 0, scored.human == 1
+        kinds = {FALSE_PASS: passes & ~people, FALSE_ALARM: fails & people}
+        worst = np.argsort(-np.abs(scored.scores - 0.5), kind="stable")
+    else:
+        gaps = place_gaps(scored)
+        kinds = {TOO_HIGH: gaps >= FAR, TOO_LOW: gaps <= -FAR}
+        if scored.is_pairs:
+            kinds = {WRONG_SIDE: gaps != 0}
+        worst = np.argsort(-np.abs(gaps), kind="stable")
+    return {kind: worst[rows[worst]].tolist() for kind, rows in kinds.items()}
+
+
+def place_gaps(scored: Scored) -> Vector:
+    """How far the judge's place of each output is from people's, above 0 where it is higher.
+
+    Gaps are differences of mid-ranks as a share of the places, within the document at summary level
+    and over all outputs otherwise; of pairs half the difference of the margins. They are 0 where
+    both give the same number or, of pairs, the same side, and of outputs that people do not tell
+    from any other.
+    """
+    judge, human = scored.scores, scored.human
+    gaps = np.zeros(len(human))
+    if scored.is_pairs:
+        gaps = np.where(np.sign(judge) == np.sign(human), 0, (judge - human) / 2)
+    for rows in [] if scored.is_pairs else scored.ranked_rows:
+        judged = rows[~np.isnan(judge[rows])]
+        if judged.size > 1 and np.unique(human[judged]).size > 1:
+            ranks = midranks(np.stack([judge[judged], human[judged]]))
+            gaps[judged] = (ranks[0] - ranks[1]) / (judged.size - 1)
+    gaps[np.isnan(gaps) | (np.abs(judge - human) < SAME)] = 0
+    return gaps
 
 
 def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
     """A flat row a miss, of each kind the first `most`: what people and judge wrote, then texts."""
-    rows = []
+    rows, passes = [], scored.passes
     for kind, places in misses(scored).items():
         for row in places[:most]:
-            item = scored.items.items[row]
+            item, score = scored.items.items[row], scored.scores[row]
+            verdict = passes[row] if scored.is_binary else score
             rows.append(
                 {
                     "miss": kind,
                     "id": item.id,
                     "document_id": item.document_id,
                     "system": item.system,
-                    "label": scored.word(scored.human[row]),
-                    "verdict": scored.word(scored.passes[row]),
-                    "score": json_number(scored.scores[row]),
+                    "label": _word(scored, scored.human[row]),
+                    "verdict": _word(scored, verdict),
+                    "score": json_number(score),
                     **said_of(scored, row),
                 }
             )
     return rows
+
+
+def _word(scored: Scored, value: float) -> str:
+    if scored.is_pairs:
+        return "A" if value > 0 else "B" if value < 0 else "tie"
+    return scored.word(value) if scored.is_binary else f"{value:.2f}"
 
 
 def said_of(scored: Scored, row: int) -> dict[str, Any]:

@@ -47,9 +47,18 @@ class Scored:
     n_tied: int = 0
     words: tuple[str, str] = PASS_FAIL
     scores: Vector = field(init=False)
+    is_pairs: bool = field(init=False)
+    is_binary: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", scores_of(self.judgements))
+        scores = scores_of(self.judgements)
+        is_pairs = any(isinstance(judgement, Preference) for judgement in self.judgements)
+        known = scores[~np.isnan(scores)]
+        in_range = bool(((known >= 0) & (known <= 1)).all())
+        is_binary = not is_pairs and is_two_valued(self.items.human) and in_range
+        own = {"scores": scores, "is_pairs": is_pairs, "is_binary": is_binary}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         """The same of these rows alone, in this order."""
@@ -62,17 +71,6 @@ class Scored:
             given=frozenset(row_of[row] for row in self.given if row in row_of),
             labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
-
-    @property
-    def is_pairs(self) -> bool:
-        return any(isinstance(judgement, Preference) for judgement in self.judgements)
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether people say 1 (pass) or 0 (fail), and the judge what lies between."""
-        known = self.scores[~np.isnan(self.scores)]
-        in_range = bool(((known >= 0) & (known <= 1)).all())
-        return not self.is_pairs and is_two_valued(self.human) and in_range
 
     @property
     def passes(self) -> Vector:

@@ -1,5 +1,6 @@
 """What to do after a run, a verification, a comparison or a swap, the most pressing first."""
 
+import json
 import math
 import shlex
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.sentences import COIN
+from optimize.report.sentences import COIN, beats_constant
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.floor import correlation_floor, share_floor
 from optimize.statistics.intervals import FEW_DOCUMENTS, PERFECT
@@ -120,7 +121,9 @@ def _on_two_values(card: TwoValueFigures, words: tuple[str, str] | None) -> str:
 # --- after a tuning run
 
 
-def run_steps(result: TuningResult, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:
+def run_steps(
+    result: TuningResult, shifts: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
+) -> list[str]:
     """What to do after a run, three steps at most; `shifts` as `attack_step` takes them."""
     if result.data.is_constructed:
         flag = "--pairwise" if result.is_pairs else "--dimension"
@@ -139,19 +142,17 @@ def run_steps(result: TuningResult, shifts: Sequence[tuple[str, float]] = ()) ->
         *_on_unseen(result),
         *([] if chance else _on_width(card)),
         *attack_step(shifts),
-        *([] if chance else _use(card)),
+        *([] if chance else _use(card, folder)),
     ]
     return steps[:MOST_STEPS]
 
 
-def _use(card: Scorecard) -> Iterator[str]:
-    flags = _floor_flags_of(card)
-    gate = f"verify FOLDER --data FILE {flags}" if flags else "verify NEW --against FOLDER"
+def _use(card: Scorecard, folder: str) -> Iterator[str]:
+    flags, path = _floor_flags_of(card), shlex.quote(folder)
+    gate = f"verify {path} --data FILE {flags}" if flags else f"verify NEW --against {path}"
     why = "a judge as good passes nine times of ten" if flags else "labels are too few for a floor"
-    yield (
-        "Use it with `judges.load(FOLDER)`, and catch a large drop in CI with `dspy-judges "
-        f"{gate}`: {why}."
-    )
+    use, gate = f"judges.load({json.dumps(folder)})", f"dspy-judges {gate}"
+    yield f"Use it with `{use}`, and catch a large drop in CI with `{gate}`: {why}."
 
 
 def _on_failures(card: Scorecard) -> Iterator[str]:
@@ -176,6 +177,11 @@ def _on_chance(card: Scorecard) -> Iterator[str]:
         word = two.constant_word
         less = f"on test it agrees with people less often than always saying {word} would."
         yield " ".join([f"Do not rely on its verdicts: {less}", *_on_width(card)])
+    elif two and two.judge.accuracy.interval and not beats_constant(two):
+        yield (
+            "Label more documents: on test it does not clearly agree with people more often than "
+            f"always saying {two.constant_word} would."
+        )
 
 
 def _on_gain(result: TuningResult) -> Iterator[str]:

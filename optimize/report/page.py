@@ -1,20 +1,23 @@
 """A self-contained HTML page of a run, a verification, a comparison or a panel.
 
-One template draws every page. It escapes all texts, has no script, and asks for nothing elsewhere.
+One template draws every page. It escapes all texts and asks for nothing elsewhere. Where there are
+misses, its one script hides and shows them; the policy allows that script by its digest alone.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+import re
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from judges.labels.types import LabelledOutput
 from judges.prompt import Prompt, encodable
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
@@ -22,39 +25,33 @@ from judges.terminal import visible
 from optimize.figures.as_text import (
     cost_text,
     counted,
-    figure_text,
     number_text,
     share_text,
     signature,
 )
+from optimize.items import DataCounts
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.measuring.injection import Probes
-from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS, MISS_COLUMNS, miss_rows, misses
+from optimize.measuring.misses import MISS_COLUMNS, miss_rows
 from optimize.measuring.scorecard import PeopleFigures
 from optimize.measuring.scored import Scored
+from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
-from optimize.report.charts import CountChart, RowChart
+from optimize.report.charts import Chart
 from optimize.report.comparison import comparison_answer, comparison_tables
-from optimize.report.next_steps import comparison_step, run_steps, verification_step
+from optimize.report.lead import Lead, comparison_lead, run_lead, swap_lead, verification_lead
+from optimize.report.misses import MissGroup, change_group, cut_text, miss_groups
+from optimize.report.next_steps import run_steps
 from optimize.report.sentences import Titled, figure_meaning, labels_text, scale_warning
 from optimize.report.tuning import run_answer, run_table, run_title, search_end
 from optimize.report.verification import MISSES, gate_lines, verification_answer
-from optimize.statistics.correlations import midranks
-from optimize.statistics.intervals import Figure
 
-# Disagreements, failures, demonstrations and judges that are shown.
-MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
-# Characters of a text, and of a failure's reason.
-MAX_TEXT, MAX_REASON = 1500, 300
-# On a page on pass and fail there is a section of each kind.
-MISS_KINDS = {
-    FALSE_PASS: ("False passes", "people fail and the judge passes"),
-    FALSE_ALARM: ("False alarms", "people pass and the judge fails"),
-}
-# Numbers that are written alike differ by less.
-SAME = 0.005
+# Annotators, failures, demonstrations and judges that are shown.
+MAX_PEOPLE, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
+# Characters of a failure's reason.
+MAX_REASON = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +65,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One output or demonstration, folded until it is opened: lines, then texts by name."""
+    """Texts by name, folded until they are opened."""
 
     title: str
-    lines: Sequence[str] = ()
     texts: Sequence[tuple[str, str]] = ()
 
 
@@ -83,20 +79,45 @@ class Section:
     sentences: Sequence[str] = ()
     titled: Sequence[Titled] = ()
     steps: Sequence[str] = ()
-    charts: Sequence[RowChart | CountChart | None] = ()
+    charts: Sequence[Chart | None] = ()
     tables: Sequence[Table] = ()
     cases: Sequence[Case] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
 
 
-def write(path: Path, title: str, sections: Sequence[Section]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page: the first screen, the misses if there are any to look at, then the sections."""
+
+    title: str
+    lead: Lead
+    groups: Sequence[MissGroup] = ()
+    sections: Sequence[Section] = ()
+    groups_title: str = "Misses"
+
+    @property
+    def choices(self) -> dict[str, list[str]]:
+        """The systems, questions and annotators of the misses, to choose from."""
+        each = [miss for group in self.groups for miss in group.misses]
+        names = {
+            "system": {miss["system"] for miss in each},
+            "question": {miss["decided_by"] for miss in each},
+            "annotator": {name for miss in each for name, _ in miss["people"]},
+        }
+        return {kind: sorted(filter(None, own)) for kind, own in names.items()}
+
+
+def write(path: Path, page: Page) -> None:
     """Write the page whole or not at all."""
-    write_atomically(path, encodable(html(title, sections)).encode(), overwrite=True)
+    write_atomically(path, encodable(html(page)).encode(), overwrite=True)
 
 
-def html(title: str, sections: Sequence[Section]) -> str:
+def html(page: Page) -> str:
     """The page; what would turn letters round or hide them is written out."""
-    return visible(_environment().get_template("page.html").render(title=title, sections=sections))
+    script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    template = _environment().get_template("page.html")
+    return visible(template.render(page=page, script=Markup(script), digest=digest))
 
 
 @cache
@@ -135,20 +156,7 @@ def write_run(
     probes: Probes,
 ) -> None:
     """Write a run's page; `judged` holds both judges' judgements by split."""
-    words = ["tuned", "untuned"]
-    if prompts["seed"] == prompts["tuned"]:
-        words = ["tuned" if result.shipped == "tuned" else "untuned"]
-    where = {"test": "", "test_unseen_systems": ", unseen systems"}
-    shares = {
-        f"{word}{where[name]}": split.cards[word].order
-        for name, split in result.splits.items()
-        for word in words
-    }
     head, rows = run_table(result)
-    if not result.is_binary:
-        gains = [figure_text(split.gain, signed=True) for split in result.splits.values()]
-        rows = [(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=True)]
-        head = (*head[:3], "gain", head[3])
     meaning = figure_meaning(result.card, result.level)
     caption = f"Both judges on labels that tuning did not use. {meaning}"
     scored, labels = judged[result.shipped]["test"], labels_text(result.data, result.unit)
@@ -162,16 +170,25 @@ def write_run(
     ]
     # The page comes last: where it stands, a run has ended.
     _write_misses(path.with_name(MISSES), scored)
+    step, *more = run_steps(result, talked_up(probes, scored), str(path.parent))
     write(
         path,
-        run_title(result),
-        [
-            Section(title="Answer", titled=[*answer, ("Labels", labels)]),
-            Section(title="What to do next", steps=run_steps(result, talked_up(probes, scored))),
-            *_evidence(scored, shares),
-            Section(title="Figures", tables=tables),
-            _judge(result, prompts),
-        ],
+        Page(
+            title=run_title(result),
+            lead=run_lead(result, step),
+            groups=miss_groups(scored),
+            sections=[
+                *([Section(title="What else to do", steps=more)] if more else []),
+                Section(title="In a picture", charts=charts.pictures(scored)),
+                Section(title="Figures", titled=[*answer, ("Labels", labels)], tables=tables),
+                _prompt(result, prompts),
+                _source(
+                    result.data,
+                    ("Search", f"{result.optimizer}, seed {result.seed}"),
+                    ("Folder", str(path.parent)),
+                ),
+            ],
+        ),
     )
 
 
@@ -183,36 +200,23 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
         rows=[(signature(rho, card.unit, data.n_systems),) for rho in card.correlations],
         caption="Every level and coefficient.",
     )
-    facts = [
-        ("Judge", "/".join(judge.parts[-2:])),
-        ("Labels", f"{data.name}, sha256 {data.sha256}"),
-    ]
-    answer = [*verification_answer(result), *gate_lines(result)]
-    step = verification_step(result, has_page=True)
+    answer = [*verification_answer(result), *gate_lines(result), figure_meaning(card, result.level)]
+    tables = [*_people(card.people), _failures(scored), levels]
     # Beside a run's page, it must not take the place of the run's own.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     write(
         path,
-        f"{result.dimension}: {judge.name} against people",
-        [
-            Section(title="Answer", sentences=[*answer, figure_meaning(card, result.level)]),
-            *([Section(title="What to do next", steps=[step])] if step else []),
-            *_evidence(scored, {"judge": card.order}),
-            Section(title="Figures", tables=[*_people(card.people), _failures(scored), levels]),
-            Section(title="Where it comes from", titled=facts),
-        ],
+        Page(
+            title=f"{result.dimension}: {judge.name} against people",
+            lead=verification_lead(result),
+            groups=miss_groups(scored),
+            sections=[
+                Section(title="In a picture", charts=charts.pictures(scored)),
+                Section(title="Figures", sentences=answer, tables=tables),
+                _source(data, ("Judge", "/".join(judge.parts[-2:]))),
+            ],
+        ),
     )
-
-
-def _evidence(scored: Scored, shares: Mapping[str, Figure]) -> list[Section]:
-    """A judge's pictures, and its errors one by one."""
-    drawn: list[RowChart | CountChart | None] = [charts.ratings(scored)]
-    if scored.is_binary:
-        errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
-    else:
-        drawn.insert(0, charts.shares(shares))
-        errors = [_disagreements(scored)]
-    return [Section(title="In a picture", charts=drawn), *errors]
 
 
 def _write_misses(path: Path, scored: Scored) -> None:
@@ -230,34 +234,56 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write a comparison's page."""
     judges, data = result.judges, result.data
     points = {judge.name: (judge.card.headline, _cost(judge)) for judge in judges[:MAX_DRAWN]}
-    meaning = f"Agreement with people. {figure_meaning(result.card, result.level)}"
-    tables = [
-        Table(head=head, rows=rows, caption=meaning) for head, rows in comparison_tables(result)
-    ]
+    tables = [Table(head=head, rows=rows) for head, rows in comparison_tables(result)]
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
     labels = ("Labels", labels_text(data, result.card.unit))
+    figures = [
+        *tables,
+        Table(head=use, rows=list(map(_use, judges)), caption="Use and failures."),
+        Table(head=("left out", "why"), rows=left_out),
+    ]
     write(
         path,
-        f"{result.dimension}: {counted(len(judges), 'judge')} side by side",
-        [
-            Section(title="Answer", titled=[*comparison_answer(result), labels]),
-            Section(title="In a picture", charts=[charts.costs(points, result.figure_name)]),
-            Section(title="What to do next", steps=[comparison_step(result)]),
-            Section(
-                title="Figures",
-                tables=[
-                    *tables,
-                    Table(head=use, rows=list(map(_use, judges)), caption="Use and failures."),
-                    Table(head=("left out", "why"), rows=left_out),
-                ],
-            ),
-            Section(
-                title="Where it comes from",
-                titled=[("labels", f"{data.name}, sha256 {data.sha256}")],
-            ),
-        ],
+        Page(
+            title=f"{result.dimension}: {counted(len(judges), 'judge')} side by side",
+            lead=comparison_lead(result),
+            sections=[
+                Section(title="In a picture", charts=[charts.costs(points, result.figure_name)]),
+                Section(
+                    title="Figures",
+                    sentences=[figure_meaning(result.card, result.level)],
+                    titled=[*comparison_answer(result), labels],
+                    tables=figures,
+                ),
+                _source(data),
+            ],
+        ),
     )
+
+
+def write_swap(
+    path: Path, result: SwapResult, sentences: Sequence[str], word: Callable[[float], str]
+) -> None:
+    """Write a swap's page: the certificate, and the rows that change; `word` writes a score."""
+    write(
+        path,
+        Page(
+            title="{}: may {} replace {}?".format(result.comparison.dimension, *result.names),
+            lead=swap_lead(result),
+            groups=[change_group(result, word)],
+            groups_title="What changes",
+            sections=[
+                Section(title="Figures", sentences=sentences),
+                _source(result.comparison.data),
+            ],
+        ),
+    )
+
+
+def _source(data: DataCounts, *facts: Titled) -> Section:
+    titled = [("Labels", f"{data.name}, sha256 {data.sha256}"), *facts]
+    return Section(title="Where it comes from", titled=titled)
 
 
 def _cost(judge: ComparedJudge) -> str:
@@ -277,96 +303,6 @@ def _use(judge: ComparedJudge) -> tuple[str, ...]:
         cost_text(usage.cost_usd) if asked else "",
         usage.plan or "recorded",
     )
-
-
-def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
-    """(row, gap) where the judge's place is farthest from people's, farthest first.
-
-    Gaps are differences of mid-ranks as a share of the places, within the document at summary level
-    and over all outputs otherwise, above 0 where the judge ranks higher; of pairs half the
-    difference of the margins. Left out are outputs to which both give the same number or, of pairs,
-    the same side, and those that people do not tell from any other.
-    """
-    judge, human = scored.scores, scored.human
-    gaps = np.zeros(len(human))
-    if scored.is_pairs:
-        gaps = np.where(np.sign(judge) == np.sign(human), 0, (judge - human) / 2)
-    for rows in [] if scored.is_pairs else scored.ranked_rows:
-        judged = rows[~np.isnan(judge[rows])]
-        if judged.size > 1 and np.unique(human[judged]).size > 1:
-            ranks = midranks(np.stack([judge[judged], human[judged]]))
-            gaps[judged] = (ranks[0] - ranks[1]) / (judged.size - 1)
-    gaps[np.isnan(gaps) | (np.abs(judge - human) < SAME)] = 0
-    order = np.argsort(-np.abs(gaps), kind="stable")[:MAX_CASES]
-    return [(int(row), float(gaps[row])) for row in order if gaps[row] != 0]
-
-
-def _disagreements(scored: Scored) -> Section:
-    """The worst disagreements with what the judge and every annotator said, and the texts."""
-    if not (worst := worst_disagreements(scored)):
-        nothing = ["No disagreement can be told from these labels and scores."]
-        return Section(title="Worst disagreements", sentences=nothing)
-    how = "among the outputs of its document" if scored.level == "summary" else "among all outputs"
-    about = f"The outputs that the judge ranks farthest too high or too low {how}."
-    if scored.is_pairs:
-        about = "The pairs on which judge and people differ most; 1 is all for A, -1 all for B."
-    cases = [_case(scored, row, gap) for row, gap in worst]
-    return Section(title="Worst disagreements", sentences=[about], cases=cases)
-
-
-def _misses(scored: Scored, kind: str, rows: Sequence[int]) -> Section:
-    """All misses of a kind with what the judge and every annotator said, and the texts."""
-    title, what = MISS_KINDS[kind]
-    said = f"{counted(len(rows), 'output')} that {what}, those of which it was surest first."
-    cases = [_case(scored, row) for row in rows]
-    return Section(title=title, sentences=[said], cases=cases)
-
-
-def _case(scored: Scored, row: int, gap: float = 0) -> Case:
-    item, side = scored.items.items[row], ""
-    people = scored.word(item.human) if scored.is_binary else f"{item.human:.2f}"
-    if gap and not scored.is_pairs:
-        rivals = next(rows for rows in scored.ranked_rows if row in rows)
-        places = int((~np.isnan(scored.scores[rivals])).sum()) - 1
-        side = f"{abs(gap) * places:g} of {places:,} places too {'high' if gap > 0 else 'low'}, "
-    lines = [f"Judge: {scored.comment(row)}"] if scored.comment(row) else []
-    if answer := scored.judgements[row].decided_by:
-        lines.append(f"Decided by: {answer}")
-    return Case(
-        title=(
-            f"{item.system or item.id} on {item.document_id}: {side}"
-            f"judge {scored.scores[row]:.2f}, people {people}"
-        ),
-        lines=[*lines, *_people_said(scored, row)],
-        texts=[(name, cut_text(text)) for name, text in scored.texts(row).items()],
-    )
-
-
-def _people_said(scored: Scored, row: int) -> list[str]:
-    """A line for each annotator: the name, the rating, the comment, as far as they are known."""
-    if len(scored.labelled) != len(scored.items):
-        return []
-    labelled = scored.labelled[row]
-    if isinstance(labelled, LabelledOutput):
-        given = [*map(scored.word, labelled.ratings.get(scored.dimension, ()))]
-        names = labelled.annotators.get(scored.dimension, ())
-        comments = labelled.comments.get(scored.dimension, ())
-    else:
-        given, names, comments = list(labelled.votes), (), labelled.comments
-    if len(names) != len(given):
-        names = tuple(map(str, range(1, len(given) + 1)))
-    names = tuple(f"Annotator {name}" if name.isdigit() else name for name in names)
-    if len(comments) == len(given):
-        each = zip(names, given, comments, strict=True)
-        return [f"{name}: {rating}. {comment}" for name, rating, comment in each]
-    lines = [f"{name}: {rating}" for name, rating in zip(names, given, strict=True)]
-    return [*([", ".join(lines)] if lines else []), *(f"People: {text}" for text in comments)]
-
-
-def cut_text(text: str) -> str:
-    """The text's beginning, and how much more there is."""
-    further = len(text) - MAX_TEXT
-    return text if further <= 0 else f"{text[:MAX_TEXT]} … ({further:,} more characters)"
 
 
 def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
@@ -420,7 +356,7 @@ def _people(people: PeopleFigures | None) -> list[Table]:
     if not people:
         return []
     rows = []
-    for row in people.agreement[:MAX_CASES]:
+    for row in people.agreement[:MAX_PEOPLE]:
         names = people.names_of(row)
         who = " and ".join(names if len(names) == 2 else ("judge", *names))
         rows.append((who, share_text(row.equal), number_text(row.kappa), number_text(row.rho)))
@@ -429,31 +365,40 @@ def _people(people: PeopleFigures | None) -> list[Table]:
     return [Table(head=("who", "equal labels", "kappa", "rho"), rows=rows, caption=caption)]
 
 
-def _judge(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
-    """The tuned prompt beside the untuned one, and where the judge comes from."""
+def _prompt(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
+    """The prompt that ships, what tuning changed in it, its demonstrations and questions."""
     untuned, tuned = prompts["seed"], prompts["tuned"]
-    changed = "words that tuning took out are struck through, those it put in are marked"
+    shipped = prompts[result.shipped]
+    changed = "sentences that tuning took out are struck through, those it put in are marked"
     demos = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
-    if len(tuned.demos) > MAX_DEMOS:
+    if len(shipped.demos) > MAX_DEMOS:
         demos += f"; the first {MAX_DEMOS} are below"
-    facts = [
-        ("Instruction", changed if untuned.instruction != tuned.instruction else "unchanged"),
-        ("Writes", ", then ".join(field.name for field in tuned.outputs)),
-        ("Demonstrations", demos),
-        ("Labels", f"{result.data.name}, sha256 {result.data.sha256}"),
-        ("Search", f"{result.optimizer}, seed {result.seed}"),
-    ]
+    instruction: str | Markup = shipped.instruction
+    if untuned.instruction == tuned.instruction:
+        changed = "tuning left it as it was"
+    elif result.shipped == "tuned":
+        instruction = sentence_difference(untuned.instruction, tuned.instruction)
+    else:
+        changed = "the untuned one ships; the tuned one is below"
+    tuned_one = Case(title="The tuned prompt", texts=[("instruction", tuned.instruction)])
     return Section(
-        title="The tuned judge",
-        titled=facts,
+        title="The prompt that ships",
+        titled=[
+            ("Instruction", changed),
+            ("Writes", ", then ".join(field.name for field in shipped.outputs)),
+            ("Demonstrations", demos),
+        ],
         tables=_answers(result),
-        texts=[("instruction", word_difference(untuned.instruction, tuned.instruction))],
+        texts=[("instruction", instruction)],
         cases=[
-            Case(
-                title=f"Demonstration {number}",
-                texts=[(name, cut_text(str(value))) for name, value in demo.items()],
-            )
-            for number, demo in enumerate(tuned.demos[:MAX_DEMOS], start=1)
+            *([tuned_one] if shipped.instruction != tuned.instruction else []),
+            *(
+                Case(
+                    title=f"Demonstration {number}",
+                    texts=[(name, cut_text(str(value))) for name, value in demo.items()],
+                )
+                for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1)
+            ),
         ],
     )
 
@@ -481,18 +426,16 @@ def _answers(result: TuningResult) -> list[Table]:
     return [Table(head=head, rows=rows, caption=caption)]
 
 
-def word_difference(before: str, after: str) -> Markup:
-    """Word by word: what was deleted from `before` and inserted to make `after`."""
-    old, new = before.split(" "), after.split(" ")
+def sentence_difference(before: str, after: str) -> Markup:
+    """Sentence by sentence: what was deleted from `before` and inserted to make `after`."""
+    old, new = (re.findall(r".+?(?:[.!?:]\s+|\n+|$)", text, re.DOTALL) for text in (before, after))
+    sides = ([*map(str.strip, old)], [*map(str.strip, new)])
     pieces: list[Markup] = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, *sides, autojunk=False)
     for kind, start, end, start_new, end_new in matcher.get_opcodes():
-        deleted, inserted = " ".join(old[start:end]), " ".join(new[start_new:end_new])
         if kind == "equal":
-            pieces.append(escape(deleted))
+            pieces += map(escape, new[start_new:end_new])
             continue
-        if deleted:
-            pieces.append(Markup("<del>{}</del>").format(deleted))
-        if inserted:
-            pieces.append(Markup("<ins>{}</ins>").format(inserted))
-    return Markup(" ").join(pieces)
+        pieces += [Markup("<del>{}</del> ").format(each.strip()) for each in old[start:end]]
+        pieces += [Markup("<ins>{}</ins>").format(each) for each in new[start_new:end_new]]
+    return Markup("").join(pieces)

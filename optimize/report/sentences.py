@@ -57,11 +57,14 @@ def agreement(card: Scorecard, data: DataCounts, *, held_out: bool = False) -> s
 def two_value_sentences(card: TwoValueFigures) -> list[str]:
     """What a judge lets through, its false alarms, and what always saying one word reaches."""
     judge, always, word = card.judge, card.constant.accuracy, card.constant_word
+    is_known = judge.tnr.interval is not None
 
     def misses(unit: str, name: str, rate: Rate, verbs: tuple[str, str], number: int) -> str:
         if not rate.n:
             return f"People call none of these outputs a {unit}: {name} is not known."
         certainty, n_more = certainty_text(rate), judge.n_more[unit]
+        if unit == "pass" and is_known:  # what the ends are of was said of fails
+            certainty = certainty.removeprefix("95% interval ")
         if rate.interval is None and n_more:
             certainty = f"{n_more:,} more for an interval"
         miss, catch = verbs
@@ -77,6 +80,12 @@ def two_value_sentences(card: TwoValueFigures) -> list[str]:
         f"People pass {share_text(judge.base_rate.value)}, the judge "
         f"{share_text(judge.judge_rate.value)}.",
     ]
+
+
+def beats_constant(card: TwoValueFigures) -> bool:
+    """Whether the judge clearly agrees with people more often than always saying one word."""
+    own = card.judge.accuracy.interval
+    return own is not None and own.low > card.constant.accuracy.value
 
 
 def as_one_annotator(people: PeopleFigures | None) -> Iterator[Titled]:
@@ -124,6 +133,8 @@ def labels_text(data: DataCounts, unit: str) -> str:
     if data.weighted:
         documents += " (weighted; differences are unweighted)"
     number = counted(data.n_outputs, unit.removesuffix("s"))
+    if unit == "outputs" and data.n_outputs == data.n_documents and not data.weighted:
+        return f"{systems}{counted(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
     return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"
 
 

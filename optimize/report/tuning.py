@@ -33,7 +33,8 @@ from optimize.report.sentences import (
 
 def run_lines(result: TuningResult, folder: str = "") -> list[str]:
     """A run for a terminal: the answer, what to do next, and both judges' figures."""
-    sentences = [*run_answer(result), ("Next", run_steps(result)[0].replace("`", ""))]
+    step = run_steps(result, folder=folder or "FOLDER")[0].replace("`", "")
+    sentences = [*run_answer(result), ("Next", step)]
     files = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
     if result.tuned_file:
         files += f"; {result.tuned_file} did not ship"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from optimize.figures.as_text import (
+    address,
     counted,
     interval_text,
     miss_line,
@@ -40,7 +41,11 @@ def verification_lines(
     """
     two, gate = result.card.two_values, result.gate
     table = f", {Path(page).with_suffix(f'.{MISSES}').name}" if page and two else ""
-    last = f"Its errors: {page}{table}" if page else f"Next: {verification_step(result)}"
+    last = (
+        f"Its errors: {address(Path(page))}{table}"
+        if page
+        else f"Next: {verification_step(result)}"
+    )
     # What does not hold is printed as an error.
     holds = gate_lines(result) if gate and gate.passed else []
     lines, last_lines = wrapped(*verification_answer(result)), wrapped(*holds, last)

@@ -15,6 +15,7 @@ from optimize.measuring.comparison import ComparedJudge, Difference, JudgeCompar
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.tuning_result import SplitResult
 from optimize.report.comparison import comparison_answer, comparison_lines
+from optimize.report.lead import run_lead, tiles_of, tuning_sentence, verdict_on
 from optimize.report.next_steps import comparison_step, run_steps
 from optimize.report.tuning import gain_sentence, run_answer, run_lines
 from optimize.statistics.intervals import Interval, IntervalEstimate
@@ -47,7 +48,7 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     summary = run_result(test=test)
     said = dict(run_answer(summary))
     assert said["Fails"].startswith("It misses 20 of 40 fails (TNR, it catches 50%; 95% int")
-    assert said["Passes"].startswith("It fails 0 of 40 passes (TPR, it passes 100%; 95% int")
+    assert said["Passes"].startswith("It fails 0 of 40 passes (TPR, it passes 100%; 91%")
     assert "always saying pass would on 50%" in said["Agreement"]
     assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in said["Gain"]
     table = run_lines(run_result(test=test, unseen=test))[-5:]
@@ -187,6 +188,65 @@ def test_nobody_is_told_to_raise_a_limit_that_was_not_reached() -> None:
     untuned = run_result(shipped="seed", test=on_split(gain(0, 0, 0)))
     assert "--max-cost" not in " ".join(run_steps(untuned))
     assert "--max-cost" in " ".join(run_steps(replace(untuned, limit_reached=True)))
+
+
+def verdicts(right: int, n: int = 80, n_fails: int = 20) -> Scorecard:
+    """A judge that is right on so many of both, in documents of their own."""
+    human = [[0.0]] * n_fails + [[1.0]] * (n - n_fails)
+    scores = [1 - one[0] if i % n >= right else one[0] for i, one in enumerate(human)]
+    return Scorecard.brief(outputs(scores, human, [f"d{i}" for i in range(n)], scale=(0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        # The first 76 are right: all 20 fails and 56 of 60 passes, 95 % beside 75 %.
+        (
+            verdicts(76),
+            "Use it: it agrees with people on 95%, and always saying pass would on 75%.",
+        ),
+        (verdicts(62), "Do not use its verdicts yet: it agrees with people on 78%"),
+        (card(None, order(0.54, 0.06)), "Do not use it yet: it may agree with people no more than"),
+        (card(None, order(0.7, None)), "Do not use it yet: these labels are too few"),
+        (card(None, order(0.7, 0.1)), "Use it: it orders outputs as people do, clearly more often"),
+        (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
+        (
+            card(people=one_annotator(gain(-0.05, -0.1, -0.01))),
+            "clearly more often than a coin, not as well as one annotator.",
+        ),
+    ],
+)
+def test_the_verdict_says_whether_to_use_the_judge(own: Scorecard, says: str) -> None:
+    assert says in verdict_on(own, DATA)
+
+
+def test_a_page_never_says_use_it_below_a_verdict_not_to() -> None:
+    unclear = verdicts(62)
+    result = run_result(test=on_split(tuned=unclear, balanced=gain(0.1, 0.02, 0.2)))
+    step = run_steps(result)[0]
+    assert run_lead(result, step).verdict.startswith("Do not use its verdicts yet")
+    assert step.startswith("Label more documents: on test it does not clearly agree")
+
+
+def test_where_test_and_gate_disagree_the_page_says_which_decides() -> None:
+    assert tuning_sentence(run_result()).startswith("Tuning helped: by the gate")
+    said = tuning_sentence(run_result(test=on_split(gain(-0.01, -0.1, 0.08))))
+    assert "On test the difference is -0.010 [-0.100, +0.080]: test is small (20 documents)" in said
+    assert said.endswith("the gate over the other 60 decides.")
+    kept = run_result(shipped="seed", test=on_split(gain(0.1, 0.02, 0.18)))
+    assert "no gain that is sure" in tuning_sentence(kept)
+    assert tuning_sentence(kept).endswith("the gate over the other 60 decides.")
+
+
+def test_tiles_count_misses_and_false_alarms_and_name_no_rate() -> None:
+    caught, alarms, agreed = tiles_of(verdicts(76))
+    assert (caught.number, caught.what) == ("100%", "of fails caught; it misses 0 of 20")
+    assert (alarms.number, alarms.what) == ("7%", "false alarms; it fails 4 of 60 passes")
+    assert agreed.what == "agreement with people; always saying pass reaches 75%"
+    lead = run_lead(run_result(), "")
+    assert [tile.number for tile in lead.tiles] == ["64%", "0.400", "0.400"]
+    assert lead.lines[0] == "1,000 rows cost $0.5000; with the untuned judge $0.2000 (2.5 times)."
+    assert lead.lines[1].startswith("Measured on 60 outputs of 20 documents that tuning did not")
 
 
 def tuned(own: Scorecard) -> SplitResult:

@@ -139,6 +139,16 @@ def test_it_serves_until_ctrl_c_and_says_what_comes_next(start: Any) -> None:
     assert not list(Path().glob(".*.lock"))
 
 
+def test_where_nothing_was_labelled_it_does_not_say_tune(serve: Serve, capsys: Any) -> None:
+    def is_unsure(session: Session) -> None:
+        label(session, "", mark="unsure")
+
+    assert serve(is_unsure, "outputs.jsonl", "--dimension", "relevance") == 0
+    out = capsys.readouterr().out
+    assert out.endswith("nothing was labelled\n")
+    assert "tune" not in out
+
+
 def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on(
     start: Any,
 ) -> None:

@@ -84,6 +84,32 @@ def shown_ids(folder: Path, kind: str) -> list[str]:
     return found
 
 
+def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(
+    tmp_path: Path,
+) -> None:
+    session = opened(tmp_path)
+    first = session.state("Ann")["item"]["item"]
+    second = label(session, "Ann", first, "", mark="skipped")["item"]["item"]
+    state = label(session, "Ann", second, "", mark="unsure", comment="either way")
+    assert (state["done"], state["unsure"]) == (0, 1)
+    for _ in range(N - 2):
+        state = label(session, "Ann", state["item"]["item"], 4)
+    # What was skipped comes again at the end, what is unsure does not.
+    assert state["item"]["item"] == first
+    assert label(session, "Ann", first, 2)["item"] is None
+    assert session.close() == N - 1
+    path = tmp_path / "labels.jsonl"
+    skipped, unsure = (line for line in read_jsonl(path) if line["rating"] is None)
+    assert (skipped["skipped"], unsure["unsure"]) == (True, True)
+    assert not {"skipped", "unsure", "comment"} & {*read_labels(path).outputs[0].texts}
+    assert sum(bool(output.ratings) for output in read_labels(path).outputs) == N - 1
+    # A session that goes on passes over them, too, and an undo takes a mark back.
+    again = opened(tmp_path)
+    assert again.state("Ann")["item"] is None
+    assert label(again, "Ben", first, "", mark="unsure")["unsure"] == 1
+    assert undo(again, "Ben")["unsure"] == 0
+
+
 @contextmanager
 def room_for(path: Path, n_bytes: int) -> Iterator[None]:
     """The kernel lets no file of this process become longer than this one and so much more."""

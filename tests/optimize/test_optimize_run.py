@@ -102,7 +102,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     assert judge.constructed == (summary["shipped"] == "tuned")
     assert "These labels were made from known faults" in " ".join(out.split())
     page = (folder / "report.html").read_text(encoding="utf-8")
-    todo = page.partition("What to do next</h2>")[2].partition("</section>")[0]
+    todo = page.partition("Next:</b>")[2].partition("</section>")[0]
     words = re.sub(r"<[^>]*>", "", todo)
     assert "Tune on labels of your own: dspy-judges tune --dimension" in words
     assert "judges.load" not in todo

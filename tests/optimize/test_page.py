@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from report_cases import (
     CLEAN,
     PROBES,
+    gain,
     on_split,
     outputs,
     pairs,
@@ -24,18 +26,21 @@ from report_cases import (
 from judges.judgement import Judgement
 from judges.labels.types import LabelledSet
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
+from optimize.measuring.misses import MISS_COLUMNS, misses, place_gaps
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Verification
 from optimize.report import charts
+from optimize.report.lead import Lead, Tile
+from optimize.report.misses import MissGroup, miss_groups
 from optimize.report.page import (
     Case,
+    Page,
     Section,
     Table,
     backticks_as_code,
     html,
+    sentence_difference,
     talked_up,
-    word_difference,
-    worst_disagreements,
     write_verification,
 )
 
@@ -43,7 +48,8 @@ NAN = math.nan
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- \x1b[8m\u202e"
 TEXT = st.text(alphabet=st.characters(codec="utf-8"))
 TITLES = [
-    "Answer", "What to do next", "In a picture", "Worst disagreements", "Figures", "The tuned judge"
+    "Answer", "Misses", "What else to do", "In a picture", "Figures", "The prompt that ships",
+    "Where it comes from",
 ]  # fmt: skip
 POOR = {
     "one document": outputs([1, 2, 3], [[2], [1], [3]], ["d"] * 3),
@@ -82,18 +88,30 @@ class Tags(HTMLParser):
 def page_with(text: str) -> str:
     """A page with a text wherever a text can stand."""
     row = charts.RowChart(rows=[(text, 0, [], text)], ticks=[(0, text)], caption=text)
-    count = charts.CountChart(labels=[text], counts=[(text, [(1, 1.0)])], caption=text)
+    matrix = charts.MatrixChart(words=[text], rows=[(text, [(1, text, 1.0)])], caption=text)
+    dots = charts.DotChart(
+        dots=[(1, 1, f"x{text}")], x_ticks=[(0, text)], y_ticks=[(0, text)], band=[], caption=text
+    )
     table = Table(head=(text,), rows=[(text,)], caption=f"x{text}")
-    case = Case(title=text, lines=[text], texts=[(text, text)])
-    said = [(text, text)]
+    case = Case(title=text, texts=[(text, text)])
+    miss = dict.fromkeys(MISS_COLUMNS, f"x{text}") | {
+        "anchor": "a-1", "people": [(text, text)], "outputs": [(text, text)],
+        "texts": [(text, text)],
+    }  # fmt: skip
+    other = miss | {"system": "y", "decided_by": "y", "people": [("y", "y")]}
+    tile = Tile(number=text, what=text, interval=text)
+    lead = Lead(verdict="v", sentences=[text], tiles=[tile], lines=[text], step="s")
+    parts: dict[str, Any] = {"titled": [(text, text)], "texts": [(text, text)], "cases": [case]}
     return html(
-        text,
-        [
-            Section(
-                title="Answer", sentences=[text], titled=said, steps=["x"], charts=[row, count]
-            ),
-            Section(title="Rest", tables=[table], cases=[case], texts=[(text, text)]),
-        ],
+        Page(
+            title=text,
+            lead=lead,
+            groups=[MissGroup(title=text, about=text, misses=[miss, other])],
+            sections=[
+                Section(title="Rest", sentences=[text], steps=["x"], tables=[table], **parts),
+                Section(title="In a picture", charts=[row, matrix, dots]),
+            ],
+        )
     )
 
 
@@ -115,26 +133,27 @@ def test_the_policy_forbids_every_request_and_no_address_stands_on_a_page() -> N
     assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
 
 
-def test_a_run_s_page_has_six_sections_and_answers_first(tmp_path: Path) -> None:
-    page = run_page(plain(), tmp_path)
-    assert [page.index(f'id="{t.lower().replace(" ", "-")}"') for t in TITLES] == sorted(
-        page.index(f'id="{t.lower().replace(" ", "-")}"') for t in TITLES
-    )
-    assert page.count("<section ") == 6
-    assert page.count("<figure>") <= 4
-    seen = text_of(page)
+def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path: Path) -> None:
+    test = on_split(gain(0.1, -0.1, 0.3))
+    page = run_page(plain(), tmp_path, test=test)
+    places = [page.index(f'id="{t.lower().replace(" ", "-")}"') for t in TITLES]
+    assert places == sorted(places)
+    assert page.count("<section ") == len(TITLES)
+    seen = re.sub(r"\s+", " ", text_of(page))
     for said in (
-        "the tuned judge. It beats the untuned judge.",
-        "So tuning helped: these 20 documents had no part in it.",
-        "Rate it <ins>very</ins> well.",
+        "Use it: it orders outputs as people do, clearly more often than a coin.",
+        "1,000 rows cost $0.5000; with the untuned judge $0.2000 (2.5 times).",
+        "<ins>Rate it very well.</ins>",
         "Demonstration 1",
         "1 of 60 have no score",
         "Can an output talk the judge up?",
         "Writes rating",
     ):
-        assert said in page or said in re.sub(r"\s+", " ", seen), said
+        assert said in page or said in seen, said
     # dev's figure, on which the judge was chosen, flatters it.
     assert "0.987" not in seen
+    # A hash tells a reader nothing.
+    assert page.index("0" * 64) > places[-1]
 
 
 @pytest.mark.parametrize("name", POOR)
@@ -158,55 +177,107 @@ def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path: Path) -> N
         judgements=judged,
     )  # fmt: skip
     page = run_page(evidence, tmp_path, dimension=HOSTILE, lm=HOSTILE, why=HOSTILE)
-    assert not {"script", "img", "img onerror"} & set(Tags(page).tags)
+    tags = Tags(page).tags
+    assert not {"img", "img onerror"} & set(tags)
+    assert tags.count("script") == 1
     assert not re.search("[\x1b\u202e]", page)
     assert text_of(page).count("alert(1)") > 12
 
 
-def test_a_disagreement_shows_every_annotator_s_name_rating_and_comment(tmp_path: Path) -> None:
+def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(
+    tmp_path: Path,
+) -> None:
     evidence = outputs(
         [1, 5], [[4, 5], [1, 2]], ["d", "d"], systems=["old", "new"], annotators=("ann", "bob"),
-        comments=("says it all", "too long"),
+        comments=("says it all", "too long"), texts={"document": "Given.", "summary": "s" * 450},
     )  # fmt: skip
-    seen = text_of(run_page(evidence, tmp_path))
-    assert "old on d: 1 of 1 places too low, judge 1.00, people 4.50" in seen
-    assert "new on d: 1 of 1 places too high, judge 5.00, people 1.50" in seen
-    for said in ("Judge: It says what matters.", "ann: 4. says it all", "bob: 5. too long"):
+    seen = re.sub(r"\s+", " ", text_of(run_page(evidence, tmp_path)))
+    assert "d/0 old People: 4.50 . Judge: 1.00 ." in seen
+    assert "d/1 new People: 1.50 . Judge: 5.00 ." in seen
+    for said in ("Judge: It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
         assert said in seen
+    # The output's beginning is in sight, and the rest can be unfolded.
+    assert f"{'s' * 400} … (50 more characters)" in seen
+    assert "s" * 450 in seen
 
 
-def test_the_worst_disagreement_comes_first_and_equal_numbers_are_none() -> None:
+def test_misses_of_pass_and_fail_are_all_there_by_their_own_ids() -> None:
+    n = 120
+    judged = outputs([1, 0] * n, [[0], [1]] * n, [f"d{i}" for i in range(2 * n)], scale=(0, 1))
+    false_passes, false_alarms = miss_groups(judged)
+    assert false_passes.title == "False passes: 120 outputs"
+    assert [len(group.misses) for group in (false_passes, false_alarms)] == [n, n]
+    assert false_passes.misses[0]["id"] == "d0/0"
+    assert (false_alarms.misses[0]["label"], false_alarms.misses[0]["verdict"]) == ("pass", "fail")
+
+
+def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating() -> None:
+    # Of five places the judge swaps the first two, which is one place of four.
+    swapped = outputs([2, 1, 3, 4, 5], [[1], [2], [3], [4], [5]], ["d"] * 5)
+    high, low = miss_groups(swapped)
+    assert [miss["id"] for miss in (*high.misses, *low.misses)] == ["d/0", "d/1"]
+    near = outputs([2, 1, *range(3, 9)], [[r] for r in range(1, 9)], ["d"] * 8, scale=())
+    assert not any(group.misses for group in miss_groups(near))
+
+
+def test_the_worst_miss_comes_first_and_equal_numbers_are_none() -> None:
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
     swapped = outputs([1, 3, 5], [[5], [3], [2]], ["d"] * 3)
-    assert worst_disagreements(swapped) == [(0, -1.0), (2, 1.0)]
+    assert place_gaps(swapped).tolist() == [-1, 0, 1]
+    assert misses(swapped) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
     tied = outputs([3, 2, 1], [[3], [4], [1]], ["d"] * 3)
-    assert [row for row, _ in worst_disagreements(tied)] == [1]
-    assert worst_disagreements(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)) == []
+    assert misses(tied) == {"too high": [], "too low": [1]}
+    assert not place_gaps(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)).any()
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
-    assert worst_disagreements(pairs([("A", "A")], [("B",)])) == [(0, 1.0)]
-    assert worst_disagreements(pairs([("A", "A")], [("A", "A", "B")])) == []
+    assert place_gaps(pairs([("A", "A")], [("B",)])).tolist() == [1]
+    assert misses(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
 
 
-def test_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:
-    ratings = charts.ratings(outputs([1, 2, 5, 5], [[1], [3], [5], [5]], list("aabb")))
-    assert ratings is not None
-    assert "3 of 4 are alike" in ratings.caption
-    assert ratings.counts[0] == ("5", [(0, 0.0), (0, 0.0), (0, 0.0), (0, 0.0), (2, 1.0)])
-    assert charts.ratings(POOR["another scale"]) is None
-    assert charts.ratings(POOR["no scale"]) is None
+def test_verdicts_are_a_matrix_of_people_and_the_judge_passes_first() -> None:
+    judged = outputs([1, 0, 1, 0], [[1], [1], [1], [0]], list("abcd"), scale=(0, 1))
+    (matrix,) = charts.pictures(judged)
+    assert isinstance(matrix, charts.MatrixChart)
+    # Two of three passes and the one fail are alike.
+    assert [word for word, _ in matrix.rows] == ["pass", "fail"]
+    shares = [[(n, share) for n, share, _ in cells] for _, cells in matrix.rows]
+    assert shares == [[(2, "67%"), (1, "33%")], [(0, "0%"), (1, "100%")]]
+
+
+def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale() -> None:
+    dots, systems = charts.pictures(
+        outputs([1, 2, 5, 4], [[1], [3], [5], [5]], list("aabb"), systems=["x", "y"] * 2)
+    )
+    assert isinstance(dots, charts.DotChart)
+    assert isinstance(systems, charts.DotChart)
+    # From 1 - .24 to 5 + .24: 1 stands at .24 of 4.48, and both sides on one scale.
+    assert dots.dots[0] == (5.36, 5.36, "")
+    assert len(dots.band) == 4
+    assert [name for *_, name in systems.dots] == ["x", "y"]
+    (other,) = charts.pictures(POOR["another scale"])
+    assert isinstance(other, charts.DotChart)
+    assert not other.band
+
+
+def test_pairs_are_drawn_by_how_far_people_agree() -> None:
+    judged = pairs([("A", "A"), ("A", "A"), ("B", "B")], [("A",), ("B",), ("B", "B", "A")])
+    (rows,) = charts.pictures(judged)
+    assert isinstance(rows, charts.RowChart)
+    said = {name: words for name, _, _, words in rows.rows}
+    assert said["annotators agree"] == "50% of 2"
+    assert said["annotators differ"] == "100% of 1"
 
 
 def test_marks_stand_where_the_axis_says() -> None:
-    chart = charts.shares({"a": reaching(0.75, 0.1), "b": reaching(NAN, None)})
+    figures = {"a": (reaching(0.75, 0.1), "free"), "b": (reaching(NAN, None), "free")}
+    chart = charts.costs(figures, "rho")
     assert chart is not None
     ((name, mark, ends, words),) = chart.rows
-    # From .50 - .03 to 1 + .03: .75 is in the middle, .65 and .85 are .10 / .56 from it.
-    assert (name, words) == ("a", "75% (65% to 85%)")
-    assert (mark, ends) == (50.0, [32.14, 67.86])
-    # .60 is .13 / .56 from its start.
-    assert chart.ticks[0] == (23.21, "60%")
-    assert charts.shares({"b": reaching(NAN, None)}) is None
+    # From .65 - .012 to .85 + .012: .75 is in the middle, .65 and .85 are .10 / .224 from it.
+    assert (name, words) == ("a", "0.750, free")
+    assert (mark, ends) == (50.0, [5.36, 94.64])
+    assert chart.ticks[0] == (5.36, "0.65")
+    assert charts.costs({"b": (reaching(NAN, None), "free")}, "rho") is None
 
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() -> None:
@@ -220,20 +291,25 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() ->
     assert talked_up(PROBES, evidence) == []
 
 
-def test_a_verification_has_the_same_six_sections(tmp_path: Path) -> None:
+def test_a_verification_has_the_same_sections(tmp_path: Path) -> None:
     evidence = replace(plain(), judge="a/b/judge.json")
     labelled = LabelledSet(name="mine", sha256="0" * 64, outputs=())
     page = tmp_path / "v.html"
     write_verification(page, Verification.of(evidence, evidence, labelled), evidence)
     text = page.read_text(encoding="utf-8")
-    assert text.count("<section ") == 6
+    assert text.count("<section ") == 5
     for said in ("60 outputs, 12 documents", "label more documents", "b/judge.json"):
         assert said in text
 
 
+def test_only_the_sentences_that_tuning_changed_are_marked() -> None:
+    shown = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
+    assert shown == "Read it. Rate it. <ins>Say why.</ins>"
+
+
 @given(TEXT, TEXT)
 def test_a_difference_holds_both_texts(before: str, after: str) -> None:
-    shown = word_difference(before, after)
+    shown = sentence_difference(before, after)
     for kept, gone in ((after, "del"), (before, "ins")):
         without = re.sub(f"<{gone}>.*?</{gone}>", "", shown, flags=re.DOTALL)
         assert text_of(without).split() == kept.split()

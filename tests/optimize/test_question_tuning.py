@@ -104,7 +104,7 @@ def test_screen_and_page_say_what_is_asked_and_what_it_costs(run: optimize.Run) 
     assert re.search(r"for \$[\d.]+ per 1,000 rows, \$[\d.]+ untuned\.", text)
     page = run.report.read_text()
     assert "share of the score" in page
-    assert "Decided by: deadline = no" in page
+    assert 'Decided by: <b class="question">deadline = no</b>' in page
     misses = pd.read_csv(run.folder / "misses.csv")
     assert set(misses["decided_by"]) <= {"deadline = no", "deadline = yes", "verdict = fail"}
 

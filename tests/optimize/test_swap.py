@@ -63,6 +63,20 @@ def flipped(rows: Sequence[int]) -> list[float]:
     return [float(1 - label if n in rows else label) for n, label in enumerate(PEOPLE)]
 
 
+def test_a_swap_has_a_page_of_the_certificate_and_of_what_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "swap.html"
+    flags = of_two_values(PEOPLE, new=flipped([0, 2]), old=flipped([1]))
+    code, out, _ = said(capsys, *flags, "--against", "old", "--report", str(page))
+    assert (code, len(out.splitlines()) <= 12) == (0, True)
+    assert page.as_uri() in out
+    text = page.read_text(encoding="utf-8")
+    assert text.index("is not worse than old by more than 0.03") < text.index("What changes")
+    assert text.count("<article ") == 3
+    assert "People: <b>pass</b>. Judge: <b>pass → fail</b>." in text
+
+
 @pytest.mark.parametrize(
     ("low", "high", "outcome"),
     [
@@ -262,7 +276,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(
     [
         (["relevance", "--margin", ".1"], "name the old judge by --against"),
         (["relevance", "--against", "old=relevance", "--margin", "1"], "between 0 and 1"),
-        (["relevance", "--against", "old=relevance", "--report", "x.html"], "compare draws"),
+        (["relevance", "--against", "old=relevance", "--all"], "are of one judge"),
         (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "of one judge"),
         (["relevance", "--against", "relevance"], "two judges are called relevance"),
         (["--against", "relevance"], "name one new judge"),

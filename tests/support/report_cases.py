@@ -289,5 +289,5 @@ def text_of(page: str) -> str:
         def handle_data(self, data: str) -> None:
             seen.append(data)
 
-    Reader().feed(re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL))
+    Reader().feed(re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL))
     return " ".join(seen)
