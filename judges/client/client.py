@@ -45,6 +45,7 @@ T = TypeVar("T")
 TIMEOUT = 120.0
 ATTEMPTS = 6  # at one request, the first included
 THROTTLES_IN_A_ROW = 24  # 429s for one request while no other is answered either
+GIVEN_UP_IN_A_ROW = 24  # requests that are given up while no other is answered
 FRESH_ASKS = 2  # new requests after replies that cannot be read
 # max_tokens is multiplied once by the first where a reply is cut short, and by the second for a
 # model that thinks before it answers.
@@ -373,7 +374,8 @@ class Client:
         concurrency: The most requests in flight.
         timeout: Seconds until a request without an answer is sent again.
         attempts: The most attempts at a request, rate limits apart.
-        monitor: Ends a run in which almost all requests fail (none).
+        monitor: Ends a run in which almost all requests fail, or whose model stops answering
+            (none).
         max_tokens: The most tokens of a reply, in the place of the requests' own.
         reasoning_effort: In the place of the requests' own.
         rng: Spreads the waits of clients that fail together.
@@ -418,7 +420,8 @@ class Client:
         self._gate = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        self._n_answered = 0
+        # Answers, and requests that were given up since the last one.
+        self._n_answered = self._n_given_up = 0
         self._warnings: set[str] = set()
 
     def ask(self, request: Request) -> Response:
@@ -618,6 +621,7 @@ class Client:
     ) -> Completion:
         """Send until there is an answer or no attempt left; raises ModelError, BudgetSpentError."""
         faults = throttles = tries = 0
+        answered_at_first = self._n_answered
         while True:
             answered_before = self._n_answered
             outcome = await self._attempt(job, key, messages, sampling)
@@ -630,6 +634,14 @@ class Client:
             else:
                 faults += 1
             if faults >= self._attempts or throttles >= THROTTLES_IN_A_ROW:
+                self._n_given_up += 1
+                is_gone = isinstance(outcome, UnreachableError)
+                is_gone = is_gone and self._n_answered == answered_at_first
+                if self.monitor and (is_gone or self._n_given_up >= GIVEN_UP_IN_A_ROW):
+                    raise FatalModelError(
+                        f"the endpoint has stopped answering ({outcome}); the same command goes on "
+                        "once it answers again"
+                    ) from outcome
                 raise TransientError(f"gave up after {tries} attempts: {outcome}") from outcome
             if isinstance(outcome, UnreachableError) and not self._n_answered:
                 if faults >= ATTEMPTS_UNREACHED:
@@ -671,6 +683,7 @@ class Client:
                     self._gate.narrow(entered_at, self._wait(error, self._gate.bursts + 1))
                 if isinstance(error, TransientError):
                     return error
+                self._count_answer()
                 raise
             except BaseException:
                 self.account.release(booking, billed=True)
@@ -680,8 +693,11 @@ class Client:
                     job.window.n_sent -= 1
             self.account.settle(booking, completion)
             self._gate.widen()
-            self._n_answered += 1
+            self._count_answer()
             return completion
+
+    def _count_answer(self) -> None:
+        self._n_answered, self._n_given_up = self._n_answered + 1, 0
 
     def _wait(self, error: TransientError, tries: int) -> float:
         """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.
