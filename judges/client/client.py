@@ -17,12 +17,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
-from judges.client.store import ReplyCache, request_key
+from judges.client.store import ReplyCache, StoreError, request_key
 from judges.judgement import NoScoreError, quote
 from judges.protocol import (
     REFUSAL,
@@ -61,7 +62,8 @@ ATTEMPTS_UNREACHED = 4
 READ_AHEAD, MOST_WAITING = 3, 4096
 # Requests that are passed to the event loop's thread together.
 BATCH = 64
-# Wake the reader for several responses at a time: waking it for each is slower than the response.
+# Wake the reader, and commit replies, for several responses at a time: doing it for each is slower
+# than the response.
 WAKE_DELAY = 0.002
 # Seconds that requests in flight get to arrive when the user stops the run.
 GRACE = 5.0
@@ -423,6 +425,11 @@ class Client:
         # Answers, and requests that were given up since the last one.
         self._n_answered = self._n_given_up = 0
         self._warnings: set[str] = set()
+        self._commits = False
+        stores = self.account.budget.store, cache.store if cache else None
+        self._stores = [store for store in stores if store is not None]
+        for store in self._stores:
+            store.grouped = True
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -519,6 +526,11 @@ class Client:
             )
         while True:
             await self._draw(job, sampling)
+            if window is None:
+                self._commit()
+            elif not self._commits:
+                self._commits = True
+                asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
             if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
             is_cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
@@ -668,6 +680,9 @@ class Client:
             if job.window is not None:
                 job.window.n_sent += 1
             try:
+                if booking.number is not None and (store := self.account.budget.store):
+                    await asyncio.sleep(0)  # others are booked, too; the first commits for all
+                    store.commit(booking.number)
                 async with asyncio.timeout(self._timeout):
                     completion = await self.model.complete(messages, sampling)
             except TimeoutError:
@@ -698,6 +713,12 @@ class Client:
 
     def _count_answer(self) -> None:
         self._n_answered, self._n_given_up = self._n_answered + 1, 0
+
+    def _commit(self) -> None:
+        self._commits = False
+        for store in self._stores:
+            with suppress(StoreError):  # which the next booking raises again
+                store.commit()
 
     def _wait(self, error: TransientError, tries: int) -> float:
         """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.
