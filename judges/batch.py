@@ -200,7 +200,9 @@ class Batch:
             self._store.settle(row, REFUSED, 0.0, None)
         self._file.unlink()
         self._requests.unlink()
-        return failures + [f"not answered: {how_far}"] * len(rows)
+        reasons = [each.message or "" for each in (batch.errors and batch.errors.data) or ()]
+        why = " ".join(self._model.secrets.redact("; ".join(reasons)).split())[:LONGEST_EXCERPT]
+        return failures + [f"not answered: {how_far}{why and f': {why}'}"] * len(rows)
 
     def _settle(self, answer: _Answer, row: int) -> list[str]:
         """Keep one answer in the store; returns the failure, if it is one."""

@@ -78,8 +78,8 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     """The model of a name; the process has one for the same arguments.
 
     Args:
-        lm: "embedded", "openai/NAME", "azure/NAME", any model that DSPy knows, or a decision model:
-            "decisions/NAME" (OpenAI's form) or "systemone/NAME".
+        lm: "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", any model that DSPy
+            knows, or a decision model: "decisions/NAME" (OpenAI's form) or "systemone/NAME".
         api_base: The address of a server. OPENAI_BASE_URL does the same for "openai/NAME".
         api_key_env: The environment variable that holds the key; by default the provider's own,
             such as OPENAI_API_KEY.
@@ -165,7 +165,8 @@ def _endpoint_model(lm: str, provider: Provider, base: str, variable: str, key: 
         raise FatalModelError(
             f"{name}: the address {endpoint} holds a password or a key; give the key by {variable}"
         )
-    if not key and form != SYSTEM_ONE and base == (provider.address or base):
+    needs_key = form not in (SYSTEM_ONE, "litellm_proxy")
+    if not key and needs_key and base == (provider.address or base):
         raise FatalModelError(
             f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
             "(--api-base)"
