@@ -201,8 +201,8 @@ class Batch:
         self._file.unlink()
         self._requests.unlink()
         reasons = [each.message or "" for each in (batch.errors and batch.errors.data) or ()]
-        why = " ".join(self._model.secrets.redact("; ".join(reasons)).split())[:LONGEST_EXCERPT]
-        return failures + [f"not answered: {how_far}{why and f': {why}'}"] * len(rows)
+        how_far = " ".join("; ".join([how_far, *reasons]).split())[:LONGEST_EXCERPT]
+        return failures + [f"not answered: {how_far}"] * len(rows)
 
     def _settle(self, answer: _Answer, row: int) -> list[str]:
         """Keep one answer in the store; returns the failure, if it is one."""

@@ -62,8 +62,7 @@ ATTEMPTS_UNREACHED = 4
 READ_AHEAD, MOST_WAITING = 3, 4096
 # Requests that are passed to the event loop's thread together.
 BATCH = 64
-# Wake the reader, and commit replies, for several responses at a time: doing it for each is slower
-# than the response.
+# Wake the reader, and commit, for several responses at a time: each alone takes longer than one.
 WAKE_DELAY = 0.002
 # Seconds that requests in flight get to arrive when the user stops the run.
 GRACE = 5.0
@@ -376,8 +375,7 @@ class Client:
         concurrency: The most requests in flight.
         timeout: Seconds until a request without an answer is sent again.
         attempts: The most attempts at a request, rate limits apart.
-        monitor: Ends a run in which almost all requests fail, or whose model stops answering
-            (none).
+        monitor: Ends a run in which almost all requests fail, or none is answered any more (none).
         max_tokens: The most tokens of a reply, in the place of the requests' own.
         reasoning_effort: In the place of the requests' own.
         rng: Spreads the waits of clients that fail together.
@@ -633,7 +631,7 @@ class Client:
     ) -> Completion:
         """Send until there is an answer or no attempt left; raises ModelError, BudgetSpentError."""
         faults = throttles = tries = 0
-        answered_at_first = self._n_answered
+        at_first = self._n_answered
         while True:
             answered_before = self._n_answered
             outcome = await self._attempt(job, key, messages, sampling)
@@ -647,8 +645,7 @@ class Client:
                 faults += 1
             if faults >= self._attempts or throttles >= THROTTLES_IN_A_ROW:
                 self._n_given_up += 1
-                is_gone = isinstance(outcome, UnreachableError)
-                is_gone = is_gone and self._n_answered == answered_at_first
+                is_gone = isinstance(outcome, UnreachableError) and self._n_answered == at_first
                 if self.monitor and (is_gone or self._n_given_up >= GIVEN_UP_IN_A_ROW):
                     raise FatalModelError(
                         f"the endpoint has stopped answering ({outcome}); the same command goes on "
@@ -698,7 +695,7 @@ class Client:
                     self._gate.narrow(entered_at, self._wait(error, self._gate.bursts + 1))
                 if isinstance(error, TransientError):
                     return error
-                self._count_answer()
+                self._n_answered, self._n_given_up = self._n_answered + 1, 0
                 raise
             except BaseException:
                 self.account.release(booking, billed=True)
@@ -708,11 +705,8 @@ class Client:
                     job.window.n_sent -= 1
             self.account.settle(booking, completion)
             self._gate.widen()
-            self._count_answer()
+            self._n_answered, self._n_given_up = self._n_answered + 1, 0
             return completion
-
-    def _count_answer(self) -> None:
-        self._n_answered, self._n_given_up = self._n_answered + 1, 0
 
     def _commit(self) -> None:
         self._commits = False

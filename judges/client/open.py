@@ -257,8 +257,7 @@ class Session:
     """Clients of several models that share one budget and one store.
 
     Args:
-        keep_going: With false, a run ends once almost all judgements fail, or its model stops
-            answering.
+        keep_going: With false, a run ends once almost all judgements fail, or none is answered.
         models: Models that are open already, by name or role.
         **options: As in `ModelOptions`; the limits hold for all clients together.
     """

@@ -57,8 +57,7 @@ QUOTA = re.compile(
     r"insufficient[_ ](?:quota|credit|balance)|PerDay|check your plan(?!.*retry (?:in|after))",
     re.IGNORECASE | re.DOTALL,
 )
-# LiteLLM's proxy: a limit that the proxy's owner set, and a name that the proxy does not have, are
-# not errors of one request; a key that a provider refuses is the proxy's own.
+# LiteLLM's proxy: a limit that its owner set, an unknown model, and its own key at a provider.
 PROXY_BUDGET = re.compile(r"budget has been exceeded|Exceeded\w*Budget", re.I)
 PROXY_MODEL = re.compile(r"invalid model name passed in", re.I)
 PROXY_KEY = "litellm.AuthenticationError"

@@ -88,18 +88,13 @@ class Store:
         # The numbers of the latest request that was written, and that was committed.
         self._written = self._committed = 0
         self._parent_database: sqlite3.Connection | None = None
-        # The keys of all requests, of which most have none when they are looked up.
-        self._keys: set[bytes] | None = None
         with self._locked():
             if not shared:
                 # Requests in flight when an earlier process died may have been billed.
                 self._run("UPDATE requests SET state = ? WHERE state = ?", LOST, SENT)
-                self._keys = {key for (key,) in self._run("SELECT key FROM requests")}
 
     def get(self, key: bytes) -> Completion | None:
         """The answer to a request; None where there is none."""
-        if self._keys is not None and key not in self._keys:
-            return None
         with self._locked():
             row = self._run(
                 "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL", key
@@ -131,7 +126,7 @@ class Store:
         tokens = completion.tokens_in, completion.tokens_out
         self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
 
-    def _insert(self, *row: Any) -> int:
+    def _insert(self, *row: object) -> int:
         statement = (
             "INSERT INTO requests (key, role, purpose, state, cost, tokens_in, tokens_out, reply,"
             " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -139,8 +134,6 @@ class Store:
         with self._locked():
             self._begin_writes()
             self._written = self._run(statement, *row, time.time()).lastrowid or 0
-            if self._keys is not None:
-                self._keys.add(row[0])
             return self._written
 
     def _begin_writes(self) -> None:

@@ -17,7 +17,6 @@ from judges.tables.problems import Problems, UnreadableError
 # A cell that a spreadsheet would read as a formula.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
 _OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 Row = dict[str, object]
 
@@ -139,7 +138,7 @@ class JsonLinesSink:
         self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def write(self, row: Row) -> None:
-        self._file.write(_encode(plain_value(row)) + "\n")
+        self._file.write(json.dumps(plain_value(row), ensure_ascii=False) + "\n")
 
     def close(self) -> None:
         self._file.close()
@@ -183,7 +182,7 @@ def _inert(value: object) -> object:
     """The cell to write: "" if missing, JSON if nested, and a formula behind an apostrophe."""
     cell = "" if value is None or value != value else value
     if isinstance(cell, dict | list):
-        cell = _encode(plain_value(cell))
+        cell = json.dumps(plain_value(cell), ensure_ascii=False)
     if not isinstance(cell, str) or not _FORMULA.match(cell):
         return cell
     try:

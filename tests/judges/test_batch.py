@@ -99,7 +99,7 @@ def test_a_batch_that_the_provider_refused_says_why(
     openai_server.batches["batch_0"] |= refused
     openai_server.batch_delay = 9
     (reason,) = set(collect(tmp_path))
-    how_far = "not answered: batch_0 failed, 0 of 25 requests answered: "
+    how_far = "not answered: batch_0 failed, 0 of 25 requests answered; "
     assert reason == how_far + "Enqueued token limit reached.; Enqueued token limit reached."
 
 
