@@ -89,9 +89,7 @@ class Store:
         self._written = self._committed = 0
         self._parent_database: sqlite3.Connection | None = None
         with self._locked():
-            if not shared:
-                # Requests in flight when an earlier process died may have been billed.
-                self._run("UPDATE requests SET state = ? WHERE state = ?", LOST, SENT)
+            pass  # which opens it
 
     def get(self, key: bytes) -> Completion | None:
         """The answer to a request; None where there is none."""
@@ -255,6 +253,9 @@ class Store:
             # A kill loses nothing, and a power cut only the latest replies.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
+            if not self._shared:
+                # Requests in flight when an earlier process died may have been billed.
+                database.execute("UPDATE requests SET state = ? WHERE state = ?", (LOST, SENT))
         except BaseException:
             database.close()
             raise
