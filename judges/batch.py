@@ -200,6 +200,8 @@ class Batch:
             self._store.settle(row, REFUSED, 0.0, None)
         self._file.unlink()
         self._requests.unlink()
+        reasons = [each.message or "" for each in (batch.errors and batch.errors.data) or ()]
+        how_far = " ".join("; ".join([how_far, *reasons]).split())[:LONGEST_EXCERPT]
         return failures + [f"not answered: {how_far}"] * len(rows)
 
     def _settle(self, answer: _Answer, row: int) -> list[str]:

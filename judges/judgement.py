@@ -63,10 +63,10 @@ class Judgement:
         verdict is then moved so that `threshold` becomes .5. The order of scores stays the same,
         and every reader of scores sees the same verdict.
         """
-        if self.failure is not None:
+        is_verdict = answer_range(choices[-1]) == (0, 1)
+        if self.failure is not None or (weights is None and not is_verdict):
             return self
         score, decided_by, rating = self.score, self.decided_by, self.rating
-        is_verdict = answer_range(choices[-1]) == (0, 1)
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
             turn = threshold if is_verdict else None

@@ -316,8 +316,9 @@ def _write(run: TableRun, results: "Scores | Preferences") -> dict[str, Any]:
                 raise  # nothing is kept, as with a wrong key or name
             reason = getattr(error, "strerror", None) or str(error) or "interrupted"
             rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
-            # The line of a spent budget says by itself how to go on.
-            if can_go_on and not isinstance(error, BudgetSpentError):
+            # A spent budget, and some other errors, say by themselves how to go on.
+            is_spent = isinstance(error, BudgetSpentError)
+            if can_go_on and not is_spent and "same command" not in reason:
                 rows += "; the same command goes on"
             kind = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
             raise kind(f"{reason}: {rows}") from error

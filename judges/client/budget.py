@@ -136,8 +136,8 @@ class Budget:
     @property
     def cost(self) -> float:
         """US dollars spent, with lost requests at their worst."""
-        total = self.total
-        return total.cost + total.lost_cost
+        roles = [*self.counts.values()]  # copies, since another thread may add one
+        return sum(c.cost + c.lost_cost for counts in roles for c in [*counts.values()])
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep so many calls and dollars of the limits for a later step, in place of any before."""

@@ -17,12 +17,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
-from judges.client.store import ReplyCache, request_key
+from judges.client.store import ReplyCache, StoreError, request_key
 from judges.judgement import NoScoreError
 from judges.protocol import (
     FRESH_ASKS,
@@ -48,6 +49,7 @@ T = TypeVar("T")
 TIMEOUT = 120.0
 ATTEMPTS = 6  # at one request, the first included
 THROTTLES_IN_A_ROW = 24  # 429s for one request while no other is answered either
+GIVEN_UP_IN_A_ROW = 24  # requests that are given up while no other is answered
 LONGER_REPLY = 4  # max_tokens is multiplied by it, once, where a reply is cut short
 FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT = 0.5, 60.0, 20.0
 # The longest Retry-After that is waited for, and the longest that is believed, in seconds.
@@ -60,7 +62,7 @@ ATTEMPTS_UNREACHED = 4
 READ_AHEAD, MOST_WAITING = 3, 4096
 # Requests that are passed to the event loop's thread together.
 BATCH = 64
-# Wake the reader for several responses at a time: waking it for each is slower than the response.
+# Wake the reader, and commit, for several responses at a time: each alone takes longer than one.
 WAKE_DELAY = 0.002
 # Seconds that requests in flight get to arrive when the user stops the run.
 GRACE = 5.0
@@ -350,7 +352,7 @@ class Client:
         concurrency: The most requests in flight.
         timeout: Seconds until a request without an answer is sent again.
         attempts: The most attempts at a request, rate limits apart.
-        monitor: Ends a run in which almost all requests fail (none).
+        monitor: Ends a run in which almost all requests fail, or none is answered any more (none).
         max_tokens: The most tokens of a reply, in the place of the requests' own.
         reasoning_effort: In the place of the requests' own.
         rng: Spreads the waits of clients that fail together.
@@ -395,8 +397,14 @@ class Client:
         self._gate = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        self._n_answered = 0
+        # Answers, and requests that were given up since the last one.
+        self._n_answered = self._n_given_up = 0
         self._warnings: set[str] = set()
+        self._commits = False
+        stores = self.account.budget.store, cache.store if cache else None
+        self._stores = [store for store in stores if store is not None]
+        for store in self._stores:
+            store.grouped = True
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -493,6 +501,11 @@ class Client:
             )
         while True:
             await self._draw(job, sampling)
+            if window is None:
+                self._commit()
+            elif not self._commits:
+                self._commits = True
+                asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
             if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
             is_cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
@@ -595,6 +608,7 @@ class Client:
     ) -> Completion:
         """Send until there is an answer or no attempt left; raises ModelError, BudgetSpentError."""
         faults = throttles = tries = 0
+        at_first = self._n_answered
         while True:
             answered_before = self._n_answered
             outcome = await self._attempt(job, key, messages, sampling)
@@ -607,6 +621,13 @@ class Client:
             else:
                 faults += 1
             if faults >= self._attempts or throttles >= THROTTLES_IN_A_ROW:
+                self._n_given_up += 1
+                is_gone = isinstance(outcome, UnreachableError) and self._n_answered == at_first
+                if self.monitor and (is_gone or self._n_given_up >= GIVEN_UP_IN_A_ROW):
+                    raise FatalModelError(
+                        f"the endpoint has stopped answering ({outcome}); the same command goes on "
+                        "once it answers again"
+                    ) from outcome
                 raise TransientError(f"gave up after {tries} attempts: {outcome}") from outcome
             if isinstance(outcome, UnreachableError) and not self._n_answered:
                 if faults >= ATTEMPTS_UNREACHED:
@@ -633,6 +654,9 @@ class Client:
             if job.window is not None:
                 job.window.n_sent += 1
             try:
+                if booking.number is not None and (store := self.account.budget.store):
+                    await asyncio.sleep(0)  # others are booked, too; the first commits for all
+                    store.commit(booking.number)
                 async with asyncio.timeout(self._timeout):
                     completion = await self.model.complete(messages, sampling)
             except TimeoutError:
@@ -648,6 +672,7 @@ class Client:
                     self._gate.narrow(entered_at, self._wait(error, self._gate.bursts + 1))
                 if isinstance(error, TransientError):
                     return error
+                self._n_answered, self._n_given_up = self._n_answered + 1, 0
                 raise
             except BaseException:
                 self.account.release(booking, billed=True)
@@ -657,8 +682,14 @@ class Client:
                     job.window.n_sent -= 1
             self.account.settle(booking, completion)
             self._gate.widen()
-            self._n_answered += 1
+            self._n_answered, self._n_given_up = self._n_answered + 1, 0
             return completion
+
+    def _commit(self) -> None:
+        self._commits = False
+        for store in self._stores:
+            with suppress(StoreError):  # which the next booking raises again
+                store.commit()
 
     def _wait(self, error: TransientError, tries: int) -> float:
         """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.

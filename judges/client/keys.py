@@ -54,6 +54,9 @@ PROVIDERS: Mapping[str, Provider] = {
         path="/openai/v1/chat/completions",
         key_variable="AZURE_OPENAI_API_KEY",
     ),
+    "litellm_proxy": Provider(
+        address_variable="LITELLM_PROXY_API_BASE", key_variable="LITELLM_PROXY_API_KEY"
+    ),
     "decisions": replace(_OPENAI, address=OPENAI.removesuffix("/v1"), path="/v1/decisions"),
     # Many servers speak it, at addresses of their own.
     "systemone": Provider(

@@ -78,8 +78,8 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     """The model of a name; the process has one for the same arguments.
 
     Args:
-        lm: "embedded", "openai/NAME", "azure/NAME", any model that DSPy knows, or a decision model:
-            "decisions/NAME" (OpenAI's form) or "systemone/NAME".
+        lm: "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", any model that DSPy
+            knows, or a decision model: "decisions/NAME" (OpenAI's form) or "systemone/NAME".
         api_base: The address of a server. OPENAI_BASE_URL does the same for "openai/NAME".
         api_key_env: The environment variable that holds the key; by default the provider's own,
             such as OPENAI_API_KEY.
@@ -165,7 +165,8 @@ def _endpoint_model(lm: str, provider: Provider, base: str, variable: str, key: 
         raise FatalModelError(
             f"{name}: the address {endpoint} holds a password or a key; give the key by {variable}"
         )
-    if not key and form != SYSTEM_ONE and base == (provider.address or base):
+    needs_key = form not in (SYSTEM_ONE, "litellm_proxy")
+    if not key and needs_key and base == (provider.address or base):
         raise FatalModelError(
             f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
             "(--api-base)"
@@ -256,7 +257,7 @@ class Session:
     """Clients of several models that share one budget and one store.
 
     Args:
-        keep_going: With false, a run ends with FailingRunError once almost all judgements fail.
+        keep_going: With false, a run ends once almost all judgements fail, or none is answered.
         models: Models that are open already, by name or role.
         **options: As in `ModelOptions`; the limits hold for all clients together.
     """
@@ -285,7 +286,6 @@ class Session:
         /,
         *,
         role: str | None = None,
-        keep_going: bool | None = None,
         unlimited: bool = False,
         **own: Unpack[ModelOptions],
     ) -> Client:
@@ -297,9 +297,8 @@ class Session:
         role = role or lm
         if role not in self._clients:
             own = ModelOptions(**{name: v for name, v in own.items() if v is not None})  # type: ignore[typeddict-item]
-            keep_going = self._keep_going if keep_going is None else keep_going
             budget = Budget() if unlimited else self.budget
-            self._clients[role] = client = self._make_client(lm, role, budget, keep_going, own)
+            self._clients[role] = client = self._make_client(lm, role, budget, own)
 
             def open_sibling(other: str, other_base: str | None) -> Client:
                 """The client of another model, at its price in the table, else at this one's."""
@@ -307,16 +306,14 @@ class Session:
                 if other == lm and other_base in (base, own.get("api_base")):
                     return client
                 at, is_free = f" at {other_base}" if other_base else "", is_embedded(other)
-                options: Any = {**own, "api_base": other_base or "", "keep_going": keep_going}
+                options: Any = {**own, "api_base": other_base or ""}
                 options["price"] = find_price(other) or own.get("price")
                 return self.client(other, role=f"{role}: {other}{at}", unlimited=is_free, **options)
 
             client.open_sibling = open_sibling
         return self._clients[role]
 
-    def _make_client(
-        self, lm: str, role: str, budget: Budget, keep_going: bool, own: ModelOptions
-    ) -> Client:
+    def _make_client(self, lm: str, role: str, budget: Budget, own: ModelOptions) -> Client:
         options = ModelOptions(**{**self._options, **own})
         if is_decision(lm):
             for name in ("max_tokens", "reasoning_effort"):
@@ -338,7 +335,7 @@ class Session:
             account=budget.account(role, price or find_price(lm)),
             cache=self.cache if cacheable else None,
             concurrency=options["concurrency"],
-            monitor=None if keep_going else FailureMonitor(),
+            monitor=None if self._keep_going else FailureMonitor(),
             timeout=getattr(model, "timeout", None) or TIMEOUT,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),

@@ -56,6 +56,10 @@ QUOTA = re.compile(
     r"insufficient[_ ](?:quota|credit|balance)|PerDay|check your plan(?!.*retry (?:in|after))",
     re.IGNORECASE | re.DOTALL,
 )
+# LiteLLM's proxy: a limit that its owner set, an unknown model, and its own key at a provider.
+PROXY_BUDGET = re.compile(r"budget has been exceeded|Exceeded\w*Budget", re.I)
+PROXY_MODEL = re.compile(r"invalid model name passed in", re.I)
+PROXY_KEY = "litellm.AuthenticationError"
 NO_LOGPROBS = (
     "the plan 'weighted' needs 20 log-probabilities a token: use --plan one or --plan mean with "
     "this model"
@@ -289,18 +293,22 @@ def read_error(source: ErrorSource, status: int, wait: float | None, answer: byt
     what = f"{where} for {source.name}: {_excerpt(error, source.secrets)}"
     if 300 <= status < 400:
         return FatalModelError(f"{where}: it redirects; name the new address by --api-base")
+    if status == 401 and PROXY_KEY in error and isinstance(source, EndpointModel):
+        return FatalModelError(f"{what}; that is the proxy's own key for its provider")
     if status == 401:
         variable, name = source.key_variable, source.name
         if getattr(source, "key", True):
             return FatalModelError(f"{where}: the key in {variable} was not accepted for {name}")
         return FatalModelError(f"{where}: {name} wants a key, and {variable} is not set")
-    if status == 402 or (status == 429 and QUOTA.search(error)):
+    is_spent = status == 429 and QUOTA.search(error)
+    if status == 402 or is_spent or (status < 500 and PROXY_BUDGET.search(error)):
         return FatalModelError(f"{what}; the same command goes on once the account has more")
     if status == 429:
         return ThrottledError(what, wait)
     if status in {400, 422} and "logprobs" in error:
         return FatalModelError(f"{what}; {NO_LOGPROBS}")
-    if status in {400, 413, 422} or (status == 403 and FLAGGED.search(error)):
+    is_refused = status in {400, 413, 422} and not PROXY_MODEL.search(error)
+    if is_refused or (status == 403 and FLAGGED.search(error)):
         return RefusedError(what)
     if 400 <= status < 500 and status not in {408, 409, 425}:
         return FatalModelError(what)

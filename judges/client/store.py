@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -63,8 +63,9 @@ class Total(NamedTuple):
 class Store:
     """The requests of a run in the file `path`; only a `shared` one is open to other processes.
 
-    A write is complete when its call returns, so that a kill loses nothing. Raises StoreError or
-    OSError.
+    A write is complete when its call returns, so that a kill loses nothing. With `grouped` it is
+    when `commit` returns: one commit for many takes far less time than one each. Raises StoreError
+    or OSError.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -82,12 +83,13 @@ class Store:
                     raise StoreError(f"{journal}: no run writes this; delete it and {self.path}")
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
-        self._closed = False
+        self.grouped = False
+        self._closed = self._writes = False
+        # The numbers of the latest request that was written, and that was committed.
+        self._written = self._committed = 0
         self._parent_database: sqlite3.Connection | None = None
         with self._locked():
-            if not shared:
-                # Requests in flight when an earlier process died may have been billed.
-                self._run("UPDATE requests SET state = ? WHERE state = ?", LOST, SENT)
+            pass  # which opens it
 
     def get(self, key: bytes) -> Completion | None:
         """The answer to a request; None where there is none."""
@@ -110,6 +112,7 @@ class Store:
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         with self._locked():
+            self._begin_writes()
             self._run(
                 "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
                 " WHERE id = ?",
@@ -127,7 +130,21 @@ class Store:
             " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         with self._locked():
-            return self._run(statement, *row, time.time()).lastrowid or 0
+            self._begin_writes()
+            self._written = self._run(statement, *row, time.time()).lastrowid or 0
+            return self._written
+
+    def _begin_writes(self) -> None:
+        if self.grouped and not self._writes:
+            self._run("BEGIN IMMEDIATE")
+            self._writes = True
+
+    def commit(self, number: int | None = None) -> None:
+        """Complete all writes, unless that of the request `number` is complete already."""
+        if self._writes and (number is None or number > self._committed):
+            with self._locked():
+                self._run("COMMIT")
+                self._writes, self._committed = False, self._written
 
     def open_requests(self, purpose: str) -> dict[str, int]:
         """The number of each request for a purpose that has no answer, by its key."""
@@ -170,8 +187,10 @@ class Store:
     def close(self) -> None:
         with self._lock:
             if self._database is not None and self._process == os.getpid():
+                with suppress(sqlite3.Error):
+                    self._database.commit()
                 self._database.close()
-            self._database, self._closed = None, True
+            self._database, self._closed, self._writes = None, True, False
 
     def remove(self) -> None:
         """Close and delete the file of a run that has ended."""
@@ -194,7 +213,7 @@ class Store:
                 if self._database is None or self._process != os.getpid():
                     # After a fork the child opens its own connection and leaves the parent's alone.
                     self._parent_database, self._process = self._database, os.getpid()
-                    self._database = self._connect()
+                    self._database, self._writes = self._connect(), False
                 yield
             # The JSON in a damaged file may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
@@ -234,6 +253,9 @@ class Store:
             # A kill loses nothing, and a power cut only the latest replies.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
+            if not self._shared:
+                # Requests in flight when an earlier process died may have been billed.
+                database.execute("UPDATE requests SET state = ? WHERE state = ?", (LOST, SENT))
         except BaseException:
             database.close()
             raise
@@ -247,13 +269,13 @@ class ReplyCache:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self.n_lookups = self.n_hits = self.n_additions = 0
 
     def get(self, key: bytes) -> Completion | None:
         self.n_lookups += 1
         try:
-            completion = self._store.get(key)
+            completion = self.store.get(key)
         except StoreError as error:
             _warn_once(str(error))
             return None
@@ -262,7 +284,7 @@ class ReplyCache:
 
     def put(self, key: bytes, completion: Completion) -> None:
         try:
-            self._store.put(key, completion)
+            self.store.put(key, completion)
             self.n_additions += 1
         except StoreError as error:
             _warn_once(str(error))
@@ -274,7 +296,7 @@ class ReplyCache:
             return None
         return (
             f"reply cache: {self.n_hits:,} of {self.n_lookups:,} requests answered from "
-            f"{self._store.path.parent}"
+            f"{self.store.path.parent}"
         )
 
 

@@ -95,7 +95,6 @@ def open_models(
             price=settings.prices[1],
             max_tokens=settings.proposer_max_tokens,
             reasoning_effort=settings.proposer_reasoning_effort,
-            keep_going=True,
         )
         proposer.account.purpose = PROPOSALS
         plan = read_plan(settings.plan, settings.samples, settings.temperature)

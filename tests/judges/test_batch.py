@@ -90,6 +90,19 @@ def test_only_what_has_no_answer_is_queued_again_or_asked_live(
     assert len(openai_server.log) == 1
 
 
+def test_a_batch_that_the_provider_refused_says_why(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    submit(tmp_path)
+    why = {"code": "invalid", "message": "Enqueued token limit\nreached.", "line": None}
+    refused = {"status": "failed", "errors": {"object": "list", "data": [why, why | {"line": 2}]}}
+    openai_server.batches["batch_0"] |= refused
+    openai_server.batch_delay = 9
+    (reason,) = set(collect(tmp_path))
+    how_far = "not answered: batch_0 failed, 0 of 25 requests answered; "
+    assert reason == how_far + "Enqueued token limit reached.; Enqueued token limit reached."
+
+
 def test_lines_of_any_shape_lose_no_other_lines(
     openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

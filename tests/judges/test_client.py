@@ -4,11 +4,14 @@ import asyncio
 import gc
 import math
 import random
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -26,6 +29,7 @@ from judges.client.client import (
     event_loop,
 )
 from judges.client.open import Session
+from judges.client.store import request_key
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -329,6 +333,56 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good: int, answe
     with pytest.raises(FailingRunError, match=failed):
         run(model, 1000, monitor=FailureMonitor(), concurrency=500)
     assert good or model.calls == 48
+
+
+class Dying(Model):
+    """Answers so many requests, and no other from then on."""
+
+    def __init__(self, answers: int, error: Exception) -> None:
+        super().__init__(echo, wait=0.001)
+        self.answers, self.error = answers, error
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        if self.calls >= self.answers:
+            raise self.error
+        return await super().complete(messages, sampling)
+
+
+@pytest.mark.parametrize("error", [UnreachableError("no connection"), TransientError("503")])
+def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(
+    error: Exception,
+) -> None:
+    """After 100 answers all 100 of the last rows fail, 24 of them or one where nobody listens."""
+    ended = rf"^the endpoint has stopped answering \({error}\); the same command goes on once"
+    with pytest.raises(FatalModelError, match=ended):
+        run(Dying(100, error), 200, monitor=FailureMonitor(), concurrency=8)
+    responses = run(Dying(100, error), 200, concurrency=8)
+    assert [response.error is None for response in responses] == [True] * 100 + [False] * 100
+
+
+def test_rows_that_a_model_refuses_in_a_row_fail_and_the_run_goes_on() -> None:
+    refusing = failing(RefusedError("400: a context too long"), first=60)
+    responses = run(Model(refusing), 200, monitor=FailureMonitor(), concurrency=8)
+    assert sum(response.error is not None for response in responses) == 140
+
+
+def test_each_request_is_on_disk_before_it_is_sent(tmp_path: Path) -> None:
+    """As a kill at that moment would leave the file: a copy of it has the request's row."""
+
+    class Looking(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            copy = tmp_path / f"copy{self.calls}"
+            for suffix in ("", "-wal"):
+                copyfile(f"{tmp_path / 'store'}{suffix}", f"{copy}{suffix}")
+            key = request_key(self.endpoint, self.name, messages, sampling)
+            with closing(sqlite3.connect(copy)) as killed:
+                statement = "SELECT state FROM requests WHERE key = ?"
+                assert killed.execute(statement, [key]).fetchall() == [("sent",)]
+            return await super().complete(messages, sampling)
+
+    model = Looking(echo)
+    with Session(models={LM: model}, store=tmp_path / "store", cache="none") as session:
+        assert parsed(list(session.client(LM).run(asks(40)))) == list(range(40))
 
 
 # Replies.

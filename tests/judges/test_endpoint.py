@@ -107,6 +107,17 @@ def test_azure_is_asked_at_its_own_address_with_its_own_key(
         open_model("azure/judge-1")
 
 
+def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LITELLM_PROXY_API_BASE", openai_server.url)
+    for key, shown in ((KEY, f"Bearer {KEY}"), ("", None)):
+        monkeypatch.setenv("LITELLM_PROXY_API_KEY", key)
+        answer = complete(Sampling(top_logprobs=20), lm="litellm_proxy/judge-1")
+        assert answer.replies[0].tokens
+        assert openai_server.log[-1].headers.get("Authorization") == shown
+
+
 @pytest.mark.parametrize(
     ("lm", "options", "said"),
     [

@@ -215,6 +215,27 @@ ERRORS = [
         error=FatalModelError,
         said="PerDay; the same command",
     ),
+    *(
+        Habit(
+            f"a spent budget of LiteLLM's proxy as {status}",
+            fail(status, "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"),
+            error=FatalModelError,
+            said="Max budget: 1.0; the same command goes on once the account has more",
+        )
+        for status in (400, 422, 429)
+    ),
+    Habit(
+        "a model that LiteLLM's proxy does not have",
+        fail(400, "/chat/completions: Invalid model name passed in model=judge-1."),
+        error=FatalModelError,
+        said="Invalid model name",
+    ),
+    Habit(
+        "a key of LiteLLM's proxy that its provider refuses",
+        fail(401, "litellm.AuthenticationError: OpenAIException - Incorrect API key provided"),
+        error=FatalModelError,
+        said="Incorrect API key provided; that is the proxy's own key for its provider",
+    ),
     Habit("a rate limit", throttled(), error=ThrottledError),
     *(
         Habit(

@@ -139,6 +139,22 @@ def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server: Ope
     assert counted == sum(row["calls"] for row in other["spending"])
 
 
+def test_tuning_at_a_model_that_stops_answering_ends_and_goes_on(
+    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.fault = lambda number, body: "503" if number >= 150 else None
+    stopped = [*TUNE, "--max-calls", "900", "--out", "stopped"]
+    assert tune.command([*stopped, "--quiet"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the endpoint has stopped answering (503 from" in line
+    assert line.endswith("the same command goes on once it answers again")
+    assert not Path("stopped/judge.json").exists()
+    server.fault = lambda number, body: None
+    ended("optimize", *stopped)
+    assert set(server.n_answered.values()) == {1}
+    assert Path("stopped/report.html").exists()
+
+
 def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(
     server: OpenAIServer,
 ) -> None:

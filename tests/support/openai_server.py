@@ -203,7 +203,8 @@ class OpenAIServer:
         form = await request.post()
         part = form["file"]
         assert isinstance(part, web.FileField)
-        return web.json_response(self._keep(part.file.read(), str(form["purpose"])))
+        with part.file as content:
+            return web.json_response(self._keep(content.read(), str(form["purpose"])))
 
     def _keep(self, content: bytes, purpose: str) -> Body:
         name = f"file-{len(self.files)}"
