@@ -11,7 +11,7 @@ from judges.labels.ratings import RatingReader, Ratings, ReadOptions, ReadRating
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
 from judges.labels.values import RatingCells
-from judges.tables.problems import Problems, count, joined_names
+from judges.tables.problems import Problems, count, excerpt, joined_names
 
 ROLES = (*NOT_RATED, "annotator")
 
@@ -45,10 +45,10 @@ def read_outputs(
         _output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
     )
+    if annotations is not None and not problems:
+        notes += _check_ids(outputs, problems, annotations)
     if options.labelled and not problems:
         _check_rated(outputs, problems, options, columns, layout)
-    if annotations is not None and not problems:
-        _check_ids(outputs, problems, annotations)
     dimensions = _dimensions(outputs) if options.dimensions is None else options.dimensions
     rated_in = {name: (name,) for name in layout.nested} | dict(layout.flat)
     if columns.is_long:
@@ -140,13 +140,21 @@ def _dimensions_in(
 
 def _check_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, annotations: ReadRatings
-) -> None:
-    """Add a problem where a second file rates outputs that the first does not have."""
-    unknown = sorted(annotations.by_item.keys() - {output.id for output in outputs})
-    if unknown:
-        fault = f"is rated, but no output has this id ({count(len(unknown), 'such id')})"
+) -> list[str]:
+    """Return a note if a second file rates outputs that the first lacks.
+
+    Adds a problem if the first lacks all of them.
+    """
+    ids = {output.id for output in outputs}
+    unknown = sorted(annotations.by_item.keys() - ids)
+    if unknown and ids.isdisjoint(annotations.by_item):
+        fault = "is rated, and no output has this or any other id that is rated"
         advice = "give the file of outputs that was rated"
         problems.add("no-output", fault, advice, field="id", value=unknown[0])
+    elif unknown:
+        number = count(len(unknown), "rated id")
+        return [f"{number} without an output left out, such as {excerpt(unknown[0])}"]
+    return []
 
 
 def _check_rated(

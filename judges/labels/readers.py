@@ -204,11 +204,23 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
         advice = "give a file with the columns id and label, or id, dimension, annotator, rating"
         problems.add("no-column", "has no column of ids", advice)
         return None
+    _check_once(columns, problems)
     dimensions = () if columns.is_long else options.dimensions
     layout = find_ratings(columns, dimensions)
     ratings = RatingReader(columns, layout, options, problems).read()
     problems.notes = [*columns.table.notes, *ratings.notes]
     return ratings
+
+
+def _check_once(columns: Columns, problems: Problems) -> None:
+    """Add a problem for a second row of an output, unless each row is one annotator's."""
+    keys = set[str]()
+    for row in () if columns.is_by_annotator else columns.table.rows:
+        key = columns.item_key(row)
+        if key in keys:
+            advice = "keep one of the two, or name who gave each in a column annotator"
+            problems.add("twice", "is rated twice", advice, line=row.line, field="id", value=key)
+        keys.add(key)
 
 
 _STARTER = HOME / "data" / "starter"

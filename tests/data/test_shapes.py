@@ -97,11 +97,25 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings(tmp_path: 
     assert labelled.sha256 != data.read_labels(outputs).sha256
 
 
-def test_joined_ratings_of_unknown_outputs_are_refused(tmp_path: Path) -> None:
-    outputs = write(tmp_path / "outputs.jsonl", output("b"))
+def test_joined_ratings_without_an_output_are_noted_and_refused_if_all_are(tmp_path: Path) -> None:
     long = write(tmp_path / "long.jsonl", *LONG)
-    with pytest.raises(data.LabelError, match=r"'a' is rated, but no output has this id \(1 such"):
-        data.read_labels(outputs, annotations=long)
+    labelled = data.read_labels(write(tmp_path / "b.jsonl", output("b")), annotations=long)
+    assert "1 rated id without an output left out, such as 'a'" in labelled.notes
+    assert labelled.outputs[0].ratings == {"relevance": (5.0,)}
+    with pytest.raises(data.LabelError, match="'a' is rated, and no output has this or any other"):
+        data.read_labels(write(tmp_path / "c.jsonl", output("c")), annotations=long)
+
+
+def test_a_second_label_of_an_output_is_refused_unless_annotators_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    outputs, labels = write(tmp_path / "outputs.jsonl", output("a")), ["pass", "fail"]
+    twice = write(tmp_path / "twice.jsonl", *({"id": "a", "label": label} for label in labels))
+    with pytest.raises(data.LabelError, match=r"line 2, field 'id': 'a' is rated twice; keep one"):
+        data.read_labels(outputs, annotations=twice)
+    rows = [{"id": "a", "label": label, "annotator": label} for label in labels]
+    labelled = data.read_labels(outputs, annotations=write(tmp_path / "two.jsonl", *rows))
+    assert labelled.outputs[0].ratings == {"label": (0.0, 1.0)}
 
 
 def test_with_ratings_leaves_out_what_has_none(tmp_path: Path) -> None:
