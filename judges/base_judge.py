@@ -247,10 +247,11 @@ class BaseJudge(ABC):
                 and `map`, from a text's name to its column.
 
         Returns:
-            A Series with the frame's index, NaN where a judgement failed. Ratings are on the
-            judge's scale, verdicts in [0, 1], and a pairwise judge gives its margin in [-1, 1],
-            positive for A. `attrs["n_failed"]` counts the failures, and `attrs["failures"]` says
-            how often each reason occurred. A FailedJudgementWarning names the commonest one.
+            A Series with the frame's index, NaN where a judgement failed. It has the judge's name,
+            or NAME_judge if the frame has a column of that name. Ratings are on the judge's scale,
+            verdicts in [0, 1], and a pairwise judge gives its margin in [-1, 1], positive for A.
+            `attrs["n_failed"]` counts the failures, and `attrs["failures"]` says how often each
+            reason occurred. A FailedJudgementWarning names the commonest one.
 
         Raises:
             MissingColumnError: No column holds one of the texts.
@@ -289,7 +290,9 @@ class BaseJudge(ABC):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
                     reasons[judgement.failure] += 1
-        series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
+        # People's labels may have the judge's name, and with_columns would replace them.
+        name = f"{self.name}_judge" if self.name in names else self.name
+        series = pd.Series(scores, index=frame.index, name=name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
         if reasons:
             (reason, count), n = reasons.most_common(1)[0], reasons.total()

@@ -165,6 +165,13 @@ def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.Data
     assert math.isnan(scores[2])
 
 
+def test_scores_never_have_the_name_of_a_column_which_polars_would_replace() -> None:
+    frame = pd.DataFrame({"summary": ["The mill burnt down."]})
+    judge = judges.load("fluency")
+    assert judge.score(frame).name == "fluency"
+    assert judge.score(frame.assign(fluency=4)).name == "fluency_judge"
+
+
 def test_a_frame_of_conversations_is_scored_by_its_last_turn() -> None:
     said = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
     turns = [{"role": role, "content": text} for role, text in said]
