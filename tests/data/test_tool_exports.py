@@ -12,7 +12,7 @@ import pytest
 import data
 from judges.labels import tool_exports
 from judges.labels.readers import read_items
-from judges.labels.tool_exports import LABEL_EXPORTS
+from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
 
 Rows = list[dict[str, Any]]
 N = range(5)
@@ -317,6 +317,7 @@ def test_the_tool_on_the_page_is_read_by_its_declaration(monkeypatch: pytest.Mon
     page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(from judges.labels.tool_exports .*?)```", page, re.DOTALL)
     monkeypatch.setattr(tool_exports, "LABEL_EXPORTS", [*LABEL_EXPORTS])
+    monkeypatch.setattr(tool_exports, "PLACES", {**PLACES})
     exec(block, {})
     example = json.loads("".join(re.findall("^# (.*)", block, re.MULTILINE)))
     (output,) = data.read_labels(example).outputs
