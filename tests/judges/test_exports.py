@@ -242,14 +242,6 @@ def test_numbers_of_rows_are_no_ids() -> None:
     assert said[0].endswith("0 by id and 3 by their texts")
 
 
-def test_scores_of_other_outputs_than_were_labelled_are_left_out_and_counted() -> None:
-    said: list[str] = []
-    log = inspect_log([*"abc"], [1, 2, None])  # the third was not scored
-    log["samples"][1]["output"]["completion"] = "Another answer."
-    assert {*read("i.json", log, said=said)} == {"a", "c"}
-    assert said[1] == "warning: i.json (Inspect): 1 row of another output than people's left out"
-
-
 def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one() -> None:
     assert read("l.csv", LANGSMITH, metric="Length")["a"] == 3
     two_cases = [{**row, "feedback.Tone": 4} for row in LANGSMITH]
