@@ -57,7 +57,7 @@ _LANGFUSE = LabelExport(
     {"scores": ""},
     sources={"ANNOTATION": True, "EVAL": False, "API": False},
 )
-_LANGFUSE_SCORES = {"source": "|".join(_LANGFUSE.sources), "dataType": "", "traceId|subject": ""}
+_LANGFUSE_SCORES = {"source": "|".join(_LANGFUSE.sources), "dataType": ""}
 # Tables of traces and of observations, which name no source of their scores.
 _LANGFUSE_TABLE = {"traceId|bookmarked": "", "level": "DEBUG|DEFAULT|WARNING|ERROR", "input": ""}
 _PHOENIX = LabelExport(

@@ -149,12 +149,14 @@ LATER = [
     {n: v for n, v in score.items() if n != "traceId"} | {"subject": {"id": score["traceId"]}}
     for score in rows(langfuse_scores)
 ]
+FLAT_SCORES = pd.json_normalize(LATER).to_dict("records")
 
 # The file, the file of outputs if there is one, and what is left out, by the tool and its file.
 EXPORTS: dict[str, tuple[Rows, Rows | None, str]] = {
     "Langfuse traces": (rows(langfuse_trace), None, "5 EVAL, 5 API"),
     "Langfuse scores": (rows(langfuse_scores), rows(langfuse_trace), "5 EVAL, 5 API"),
     "Langfuse scores-of-SDK-5": (LATER, rows(langfuse_trace), "5 EVAL, 5 API"),
+    "Langfuse flat-scores": (FLAT_SCORES, rows(langfuse_trace), "5 EVAL, 5 API"),
     "Phoenix annotations": (rows(phoenix_annotations), rows(phoenix_span), "5 LLM, 5 CODE"),
     "Phoenix frame": (phoenix_frame(), rows(phoenix_span), "5 LLM, 5 CODE"),
     "Phoenix spans": (PHOENIX_SPANS, None, "5 LLM, 5 CODE"),
