@@ -19,7 +19,7 @@ from judges.tables.problems import UnreadableError, count, joined_names
 from judges.tables.text import Row, TableRow
 
 # A cell that holds a list or an object, as JSON or as Python prints it.
-NESTED = r"[\[{].*"
+LIST_OR_OBJECT = r"[\[{].*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LabelExport:
 _BESIDE = "--annotations FILE beside the file of outputs"
 _LANGFUSE = LabelExport(
     "Langfuse",
-    {"htmlPath": "", "scores": NESTED},
+    {"htmlPath": "", "scores": LIST_OR_OBJECT},
     f"export each trace by api.trace.get(ID), or the scores: {_BESIDE}",
     {"scores": ""},
     sources={"ANNOTATION": True, "EVAL": False, "API": False},
@@ -70,13 +70,13 @@ _PHOENIX = LabelExport(
 _PHOENIX_LABELS = {"span_id": "", "annotator_kind": "|".join(_PHOENIX.sources)}
 _LANGSMITH = LabelExport(
     "LangSmith",
-    {"run_id": "", "key": "", "feedback_source": NESTED},
+    {"run_id": "", "key": "", "feedback_source": LIST_OR_OBJECT},
     f"export list_runs, and list_feedback: {_BESIDE}",
     {"": ""},
     sources={"app": True, "api": False, "model": False, "auto_eval": False, "evaluator": False},
 )
 _LANGSMITH_FRAME = {"run_id": "", "key": "", r"feedback_source\.type": ""}
-_LANGSMITH_RUNS = {"run_type": "", "inputs": NESTED, "outputs": NESTED}
+_LANGSMITH_RUNS = {"run_type": "", "inputs": LIST_OR_OBJECT, "outputs": LIST_OR_OBJECT}
 _LANGSMITH_RESULTS = {r"inputs\..+": "", r"outputs\..+": "", r"feedback\..+": ""}
 # The exports that are read, in the order in which they are tried. A further one is a further entry
 # (docs/extend.md).
@@ -92,7 +92,7 @@ LABEL_EXPORTS = [
     replace(_LANGSMITH, columns=_LANGSMITH_RESULTS, labels={}, texts="*", unread=r"feedback\..+"),
     LabelExport(
         "Label Studio",
-        {"data": NESTED, "annotations": NESTED, "predictions|inner_id": ""},
+        {"data": LIST_OR_OBJECT, "annotations": LIST_OR_OBJECT, "predictions|inner_id": ""},
         "export the project as JSON when people have labelled it",
         {"annotations.result": "annotations", "predictions.result": "predictions"},
         sources={"annotations": True, "predictions": False},
@@ -115,18 +115,18 @@ LABEL_EXPORTS = [
     ),
     LabelExport(
         "Argilla",
-        {"fields": NESTED, "responses": NESTED, "suggestions": ""},
+        {"fields": LIST_OR_OBJECT, "responses": LIST_OR_OBJECT, "suggestions": ""},
         "only records.to_list(flatten=True) says which responses are submitted",
         texts="fields",
     ),
     LabelExport(
         "Braintrust",
-        {"span_id": "", "root_span_id": "", "scores": NESTED},
+        {"span_id": "", "root_span_id": "", "scores": LIST_OR_OBJECT},
         "it does not say who gave a score: name people's, as in --map quality=scores.quality",
     ),
     LabelExport(
         "MLflow",
-        {"trace_id": "", "assessments": NESTED},
+        {"trace_id": "", "assessments": LIST_OR_OBJECT},
         "export search_traces().to_json(FILE, orient='records')",
         {"assessments": ""},
         sources={"HUMAN": True, "LLM_JUDGE": False, "AI_JUDGE": False, "CODE": False},
@@ -187,8 +187,8 @@ class _Reader:
         self._export, self._table, self._options = export, table, options
         columns = Columns(table, options.map)
         # What a user names stays as it is.
-        self._kept = {*map(columns.root_of, columns.used(()))} & {*table.columns}
-        self._left_out = Counter[str]()
+        self._mapped_columns = {*map(columns.root_of, columns.used(()))} & {*table.columns}
+        self._omissions = Counter[str]()
 
     def read(self, *, is_beside: bool) -> Table:
         """Return the long table, with a row for each label, and for each output without one."""
@@ -202,12 +202,12 @@ class _Reader:
         if export.labels:
             # An output without a label is one all the same, if it has all of its texts.
             full = [row for row in others if not any(map(is_blank, row.cells.values()))]
-            self._left_out["outputs without a label and a text"] = len(others) - len(full)
+            self._omissions["outputs without a label and a text"] = len(others) - len(full)
             empty = {"dimension": labels[0].cells["dimension"]} if labels else {}
             others = [row._replace(cells={**row.cells, **empty}) for row in full]
         note, fault = f"an export of {export.tool}", ", which does not say who rated"
-        if labels or self._left_out.total():
-            counts = joined_names([f"{n:,} {source}" for source, n in (+self._left_out).items()])
+        if labels or self._omissions.total():
+            counts = joined_names([f"{n:,} {source}" for source, n in (+self._omissions).items()])
             note += f": {count(len(labels), 'label')} by people (left out: {counts})"
             fault = ""
         named = {name for name in options.map if not is_known_text(name)} - _NOT_RATED
@@ -233,7 +233,7 @@ class _Reader:
         elif texts:
             cells = {n: text for each in objects_in(row.cells[texts]) for n, text in each.items()}
         cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
-        cells |= {column: row.cells.get(column) for column in self._kept}
+        cells |= {column: row.cells.get(column) for column in self._mapped_columns}
         if (name := first_value(row.cells, PLACES["id"])) is not None:
             cells["id"] = str(name)
         return row._replace(cells=cells)
@@ -248,9 +248,8 @@ class _Reader:
                     cells = self._label(row, entry, source, outputs)
                     if cells is None:
                         continue
-                    written = comments[cells["id"], cells["annotator"]]
                     if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
-                        written.append(cells["rating"])
+                        comments[cells["id"], cells["annotator"]].append(cells["rating"])
                     else:
                         labels.append(row._replace(cells=cells))
         for label in labels:
@@ -275,9 +274,9 @@ class _Reader:
         own = None if "" in self._export.labels else first_value(row.cells, PLACES["id"])
         item = first_value(entry, PLACES["of"]) or own
         if not (str(item) in outputs if outputs else item):
-            self._left_out["of outputs that are not in the file"] += 1
+            self._omissions["of outputs that are not in the file"] += 1
         elif what["rating"] is None and what["comment"] is None:
-            self._left_out["without a rating"] += 1
+            self._omissions["without a rating"] += 1
         else:
             return {**(outputs[str(item)].cells if outputs else {}), **what, "id": str(item)}
         return None
@@ -293,7 +292,7 @@ class _Reader:
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
             raise UnreadableError("whose-label", fault, advice, source, line)
-        self._left_out[source] += counts != 1
+        self._omissions[source] += counts != 1
         return counts == 1
 
 
@@ -304,13 +303,13 @@ def _entries(cells: Row, path: str) -> Iterator[Row]:
         yield cells
     elif re.compile(path).groups:
         for match in filter(None, (re.fullmatch(path, column) for column in cells)):
-            yield from _listed(cells, match[0], match[1])
+            yield from _column_entries(cells, match[0], match[1])
     else:
         for each in objects_in(cells.get(key)):
             yield from _entries({**cells, **each}, rest)
 
 
-def _listed(cells: Row, column: str, dimension: str) -> Iterator[Row]:
+def _column_entries(cells: Row, column: str, dimension: str) -> Iterator[Row]:
     """Yield each value of a column of lists, with what columns `column.KEY` have in its place."""
     start = f"{column}{DOT}"
     beside = {c.removeprefix(start): list_in(cells[c]) for c in cells if c.startswith(start)}

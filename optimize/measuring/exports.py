@@ -247,10 +247,12 @@ def _inside(value: object) -> Iterator[str]:
 
 def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
     """Yield each metric of a row with its entry: its value, verdict and reason."""
-    listed = value_at(row, tool.scores)
-    if isinstance(listed, dict):
-        listed = [{"name": n, **entry} for n, entry in listed.items() if isinstance(entry, dict)]
-    for entry in objects_in(listed):
+    entries = value_at(row, tool.scores)
+    if isinstance(entries, dict):
+        entries = [
+            {"name": name, **each} for name, each in entries.items() if isinstance(each, dict)
+        ]
+    for entry in objects_in(entries):
         if isinstance(values := entry.get("value"), dict):
             # Inspect's scorers may give several values, each under a name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())

@@ -275,7 +275,7 @@ def test_a_file_that_does_not_say_who_rated_is_refused_with_what_to_take(
 OWN: list[dict[str, Any]] = [
     {"key": "a", "name": "bot", "source": "web"},
     {"run_id": "r", "key": "a", "feedback_source": "survey"},
-    {"status": "done", "scores": "high", "annotations": "n/a"},
+    {"status": "done", "scores": "high", "annotations": "checked twice"},
     {"htmlPath": "a.html", "scores": "high"},
     {"source": "web", "dataType": "email", "subject": "Rooms"},
     {"traceId": "t", "level": "B2", "environment": "school"},

@@ -133,10 +133,10 @@ def test_inspect_s_epochs_are_averaged_when_its_log_is_read(tmp_path: Path) -> N
         check=True,
     )
     (tmp_path / "log.json").write_bytes(dumped.stdout)
-    said: list[str] = []
-    scores = read_export(tmp_path / "log.json", "relevance", LABELS, said.append)
+    notes: list[str] = []
+    scores = read_export(tmp_path / "log.json", "relevance", LABELS, notes.append)
     assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
-    assert "up to 3 scores of one output" in said[-1]
+    assert "up to 3 scores of one output" in notes[-1]
 
 
 def deepeval_data(rows: Sequence[dict[str, str]], metric: Any) -> list[Any]:
@@ -200,11 +200,11 @@ def test_promptfoo_runs_a_judge_as_its_assertion_and_its_repeats_are_averaged(
     assert len(results) == 10, done.stderr
     passes = {result["vars"]["id"]: result["success"] for result in results}
     assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
-    said: list[str] = []
-    scores = read_export(Path("results.json"), "relevance", LABELS, said.append) or {}
+    notes: list[str] = []
+    scores = read_export(Path("results.json"), "relevance", LABELS, notes.append) or {}
     assert [scores[f"r{n}"] for n in range(4)] == pytest.approx([(s - 1) / 4 for s in SCORES[:4]])
     assert math.isnan(scores["r4"])
-    assert "up to 2 scores of one output" in said[-1]
+    assert "up to 2 scores of one output" in notes[-1]
 
 
 def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
