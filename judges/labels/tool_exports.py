@@ -19,7 +19,7 @@ from judges.tables.problems import UnreadableError, count, joined_names
 from judges.tables.text import Row, TableRow
 
 # A cell that holds a list or an object, as JSON or as Python prints it.
-LIST_OR_OBJECT = r"[\[{].*"
+LIST_OR_OBJECT = r"\s*[\[{].*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class LabelExport:
     unread: str = ""
 
 
-_BESIDE = "--annotations FILE beside the file of outputs"
+_BESIDE = "give their file beside that of the outputs: --annotations FILE"
 _LANGFUSE = LabelExport(
     "Langfuse",
     {"htmlPath": "", "scores": LIST_OR_OBJECT},
-    f"export each trace by api.trace.get(ID), or the scores: {_BESIDE}",
+    f"export each trace by api.trace.get(ID), or export the scores and {_BESIDE}",
     {"scores": ""},
     sources={"ANNOTATION": True, "EVAL": False, "API": False},
 )
@@ -63,7 +63,7 @@ _LANGFUSE_TABLE = {"traceId|bookmarked": "", "level": "DEBUG|DEFAULT|WARNING|ERR
 _PHOENIX = LabelExport(
     "Phoenix",
     {r"context(\.span_id)?": "", "span_kind": "[A-Z]+"},
-    f"export get_spans_dataframe, and get_span_annotations_dataframe: {_BESIDE}",
+    f"export get_spans_dataframe; export labels by get_span_annotations_dataframe and {_BESIDE}",
     {"annotations": ""},
     sources={"HUMAN": True, "LLM": False, "CODE": False},
 )
@@ -71,7 +71,7 @@ _PHOENIX_LABELS = {"span_id": "", "annotator_kind": "|".join(_PHOENIX.sources)}
 _LANGSMITH = LabelExport(
     "LangSmith",
     {"run_id": "", "key": "", "feedback_source": LIST_OR_OBJECT},
-    f"export list_runs, and list_feedback: {_BESIDE}",
+    f"export list_runs; export labels by list_feedback and {_BESIDE}",
     {"": ""},
     sources={"app": True, "api": False, "model": False, "auto_eval": False, "evaluator": False},
 )
@@ -152,8 +152,6 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "source": ("annotator_kind", "feedback_source.type", "source.source_type", "status", "source"),
 }
-# A column of further outputs in a row.
-PARTS = "observations"
 _WITHDRAWN = {"was_cancelled": True, "valid": False, "dataType": "CORRECTION"}
 _NOT_RATED = {"id", "group", "system", "annotator", "judge"}
 
@@ -165,19 +163,19 @@ def as_plain_table(table: Table, options: ReadOptions, *, is_beside: bool = Fals
     out. A table that `is_beside` the file of outputs needs no texts. Raises UnreadableError if
     there are no texts, no people's labels, or labels of which it is not known who gave them.
     """
-    export = next((each for each in LABEL_EXPORTS if _is_of(table, each)), None)
+    export = next((each for each in LABEL_EXPORTS if _matches(table, each)), None)
     return _Reader(export, table, options).read(is_beside=is_beside) if export else table
 
 
-def _is_of(table: Table, export: LabelExport) -> bool:
+def _matches(table: Table, export: LabelExport) -> bool:
     """Whether a table is an export: cells tell it from a user's own columns of the same names."""
 
-    def has(name: str, cell: str) -> bool:
+    for name, pattern in export.columns.items():
         columns = [column for column in table.columns if re.fullmatch(name, column)]
         cells = (str(row.cells.get(column)) for column in columns for row in table.rows)
-        return bool(columns) and (not cell or any(re.match(f"({cell})$", each) for each in cells))
-
-    return all(has(name, cell) for name, cell in export.columns.items())
+        if not columns or (pattern and not any(re.fullmatch(pattern, c, re.DOTALL) for c in cells)):
+            return False
+    return True
 
 
 class _Reader:
@@ -194,8 +192,10 @@ class _Reader:
         """Return the long table, with a row for each label, and for each output without one."""
         export, options, rows = self._export, self._options, self._table.rows
         outputs = [] if "" in export.labels else [*map(self._output, rows)]
-        parts = (row._replace(cells=o) for row in rows for o in objects_in(row.cells.get(PARTS)))
-        by_id = {str(row.cells.get("id")): row for row in (*map(self._output, parts), *outputs)}
+        # A trace of Langfuse holds outputs of its own parts.
+        parts = ((row, part) for row in rows for part in objects_in(row.cells.get("observations")))
+        inner = [self._output(row._replace(cells=part)) for row, part in parts]
+        by_id = {str(row.cells.get("id")): row for row in (*inner, *outputs)}
         labels = self._labels(by_id)
         labelled = {row.cells["id"] for row in labels}
         others = [row for row in outputs if row.cells.get("id") not in labelled]
@@ -266,7 +266,7 @@ class _Reader:
         names = {name_key(each): each for each in self._options.dimensions or ()}
         dimension = names.get(name_key(name), name)
         is_read = self._options.reads(dimension) or is_comment(dimension)
-        source = source or str(first_value(entry, PLACES["source"]))
+        source = source or str(first_value(entry, PLACES["source"]) or "unknown")
         if not (is_read and self._is_persons(entry, source, row.line)):
             return None
         what = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}

@@ -259,7 +259,7 @@ NESTED = [
         (NESTED, r"to_list\(flatten=True\)"),
         (rows(langfuse_scores), "without texts; export each trace by"),
         ([langfuse_trace(n, scores=[f"score{n}"]) for n in N], "export each trace by"),
-        ([mlflow_trace(n) | {"assessments": "[{'a': 1}]"} for n in N], "to_json"),
+        ([mlflow_trace(n) | {"assessments": "[\n{'a': 1}]"} for n in N], "to_json"),
     ],
 )
 def test_a_file_that_does_not_say_who_rated_is_refused_with_what_to_take(
