@@ -169,7 +169,6 @@ def as_plain_table(table: Table, options: ReadOptions, *, is_beside: bool = Fals
 
 def _matches(table: Table, export: LabelExport) -> bool:
     """Whether a table is an export: cells tell it from a user's own columns of the same names."""
-
     for name, pattern in export.columns.items():
         columns = [column for column in table.columns if re.fullmatch(name, column)]
         cells = (str(row.cells.get(column)) for column in columns for row in table.rows)
