@@ -4,7 +4,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
@@ -205,6 +205,7 @@ class BaseJudge(ABC):
             ...     first, second = judge_rows([{"summary": "..."}, {"summary": "..."}])
         """
         from judges.client import BudgetSpentError, read_options
+        from judges.labels.conversations import as_texts
 
         values, mapping = read_options(options)
         columns = {name: mapping.get(name, name) for name in self.texts}
@@ -213,7 +214,8 @@ class BaseJudge(ABC):
 
         def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
             texts, remaining = tee(
-                {name: row.get(column) for name, column in columns.items()} for row in rows
+                {name: row.get(column) for name, column in columns.items()}
+                for row in map(as_texts, rows)
             )
             try:
                 for judgement in judge.judge_rows(texts, client, seed=seed):
@@ -275,17 +277,13 @@ class BaseJudge(ABC):
                 f"{type(frame).__name__}; convert it by to_pandas(), collect() or df(), or give "
                 "rows to judge_all()"
             )
-        from judges.labels.conversations import as_texts
         from judges.terminal import Progress
 
-        names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
-        rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
-        columns = self.find_columns({*names, *chain.from_iterable(rows)}, mapping)
-        if double := [name for name in columns.values() if names.count(name) > 1]:
-            raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
+        records = frame.itertuples(index=False, name=None)
+        rows = self.texts_of([*map(str, frame.columns)], records, mapping)
         scores, reasons = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
-            for judgement in self.judge_all(rows, **values, map=columns):
+            for judgement in self.judge_all(rows, **values):
                 scores.append(judgement.score)
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
@@ -308,6 +306,24 @@ class BaseJudge(ABC):
         Raises MissingColumnError.
         """
         return find_columns(self.subject, available, mapping)
+
+    def texts_of(
+        self,
+        names: Sequence[str],
+        records: Iterable[Sequence[object]],
+        mapping: Mapping[str, str] | None = None,
+    ) -> list[dict[str, object]]:
+        """The texts that it reads in each record of a table, also in conversations.
+
+        Raises MissingColumnError.
+        """
+        from judges.labels.conversations import as_texts
+
+        rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
+        columns = self.find_columns({*names, *chain.from_iterable(rows)}, mapping)
+        if double := [name for name in columns.values() if names.count(name) > 1]:
+            raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
+        return [{name: row.get(column) for name, column in columns.items()} for row in rows]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, written whole or not at all.

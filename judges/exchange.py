@@ -29,6 +29,7 @@ from judges.scoring import (
     sampling_of,
     score_of,
 )
+from judges.tables.text import plain_value
 
 BOTH = ("ab", "ba")  # which output is shown first
 # Categories of characters that show nothing: controls, formats (zero-width, bidi), blanks.
@@ -129,7 +130,8 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
         value = row.get(name)
         text = value if isinstance(value, str) else as_text(value)
         if not isinstance(text, str):
-            return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
+            is_missing = plain_value(text) is None
+            return f"no {name}" if is_missing else f"{name} is {type(text).__name__}, no text"
         if all(unicodedata.category(character) in INVISIBLE for character in text):
             blank.append(name)
         texts[name] = text
@@ -144,14 +146,8 @@ def as_text(value: object) -> object:
 
     if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()
-    is_number = type(value) in (int, float) and not _missing(value)
+    is_number = type(value) in (int, float) and value == value  # NaN, which is missing, is not
     return str(value) if is_number else join_texts(value) or value
-
-
-def _missing(value: object) -> bool:
-    """Whether it is None, or a NaN, NA or NaT of pandas."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:

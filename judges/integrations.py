@@ -35,8 +35,7 @@ class OpenJudge:
 
     def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
         values, mapping = read_options(options)
-        if judge.kind == "pairwise":
-            raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
+        _check_kind(judge)
         self.judge = judge
         self.lm = values.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
         *others, output_text = judge.texts
@@ -239,13 +238,12 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         rows: Rows as `dspy-judges score` writes them to JSON Lines. A column `response_id` has the
             ids of the responses.
     """
-    words = getattr(judge.subject, "words", None)
     for row in rows_in_memory(rows):
         entry: Any = cast(Any, row["judgements"])[judge.name]
         score = entry["score"]
         texts = {
             "gen_ai.evaluation.name": judge.name,
-            "gen_ai.evaluation.score.label": words and score is not None and words[score < 0.5],
+            "gen_ai.evaluation.score.label": score is not None and _word(judge, score),
             "gen_ai.evaluation.explanation": entry["failure"] or entry["rationale"],
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
@@ -258,8 +256,14 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
 
 
+def _check_kind(judge: AnyJudge) -> None:
+    if judge.kind == "pairwise":
+        raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
+
+
 def _threshold(judge: AnyJudge, threshold: float | None) -> float:
     """The smallest score that passes; a verdict's own is .5."""
+    _check_kind(judge)
     if threshold is None and judge.kind != "verdict":
         raise OptionError(f"{judge.name}: name the score that passes, as threshold or at_least")
     return 0.5 if threshold is None else threshold
@@ -271,12 +275,20 @@ def _place(judge: AnyJudge, score: float) -> float:
     return min(max((score - low) / (high - low), 0.0), 1.0)
 
 
+def _word(judge: AnyJudge, score: float) -> str:
+    """The word of a verdict; empty for a rating."""
+    words = getattr(judge.subject, "words", None)
+    return words[score < 0.5] if words else ""
+
+
 def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
-    """What was judged, the score, the answers to the judge's questions, and its reason."""
+    """The score and what it is of, the answers to the judge's questions, and its reason."""
     if judgement.failure is not None:
         return f"{judge.name}: no score: {judgement.failure}"
     low, *_, high = judge.subject.scale
-    lines = [f"{judge.name}: {judgement.score:.2f} of {low} to {high} ({judge.subject.definition})"]
+    score = f"{judgement.score:.3f} on the scale from {low} to {high}"
+    result = ", ".join(filter(None, (_word(judge, judgement.score), score)))
+    lines = [f"{judge.name}: {result} ({judge.subject.definition})"]
     for field in judge.prompt.questions if isinstance(judge, Judge) else ():
         answer = nearest((judgement.answers or {})[field.name], field.choices or ())
         lines.append(f"{field.description}: {answer}")

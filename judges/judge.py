@@ -161,7 +161,7 @@ class Judge(BaseJudge):
         """What to send for a row, for an engine that asks the model itself.
 
         Args:
-            row: Each text that the judge reads (`judge.texts`), by its name.
+            row: Each text that the judge reads (`judge.texts`), by its name; or a conversation.
             order: The output of a pair that is shown first; a pair is asked in both orders.
 
         Returns:
@@ -177,7 +177,7 @@ class Judge(BaseJudge):
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
-        exchange, texts = self._exchange(), readable_texts(self.subject, row)
+        exchange, texts = self._exchange(), self._texts(row)
         if isinstance(texts, str):
             return None
         messages, sampling = exchange.messages(texts, order), exchange.sampling
@@ -204,7 +204,7 @@ class Judge(BaseJudge):
             the `answers` to questions, the `distribution` by rating, and the `failure`. What there
             is not is None.
         """
-        exchange, texts = self._exchange(), readable_texts(self.subject, row)
+        exchange, texts = self._exchange(), self._texts(row)
         if isinstance(texts, str):
             judgement = failed_judgement(self.subject, texts)
         else:
@@ -220,6 +220,12 @@ class Judge(BaseJudge):
             if judgement.distribution is not None:
                 entries["distribution"] = {str(r): p for r, p in judgement.distribution.items()}
         return {**entries, "answers": judgement.answers, "failure": judgement.failure}
+
+    def _texts(self, row: Mapping[str, object]) -> dict[str, str] | str:
+        """The texts of a row, a conversation's too; or the reason why it cannot be judged."""
+        from judges.labels.conversations import as_texts  # which a judge loads without
+
+        return readable_texts(self.subject, as_texts(row))
 
     def _exchange(
         self, plan: SamplingPlan | None = None, lm: str | None = None, seed: int = 0

@@ -51,10 +51,9 @@ class JudgeBatch:
         names = [str(column) for column in (batch.column_names if is_arrow else batch)]
         if name in names:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
-        columns = self.judge.find_columns(names, self.map)
-        cells = (batch[column] for column in columns.values())
-        texts = zip(*(each.to_pylist() if is_arrow else each for each in cells), strict=True)
-        rows = (dict(zip(columns, row, strict=True)) for row in texts)
+        cells = (batch[column] for column in names)
+        records = zip(*(each.to_pylist() if is_arrow else each for each in cells), strict=True)
+        rows = self.judge.texts_of(names, records, self.map)
         if self._judge_rows is None:
             # Opened in the worker, since an open client cannot be pickled.
             self._judge_rows = self._open.enter_context(self.judge.open(**self.share))

@@ -1,10 +1,10 @@
 """Reads one cell: as a name, ratings by annotator, texts, or JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from judges.labels.values import looks_like_rating
 from judges.tables.problems import UnreadableError
-from judges.tables.text import TableRow, decode_json
+from judges.tables.text import Row, TableRow, decode_json
 from judges.tables.text import is_blank as is_blank
 
 # Annotator -> rating; None for a single number without a name, which may be a mean.
@@ -18,16 +18,34 @@ MAX_ANNOTATORS = 100
 
 def value_in(row: TableRow, column: str) -> object:
     """Return a row's cell; a dotted name that is no column reaches into a nested cell."""
-    return _value_at(row.cells, column)
+    return value_at(row.cells, column)
 
 
-def _value_at(cells: Mapping[str, object], path: str) -> object:
+def value_at(cells: Mapping[str, object], path: str) -> object:
+    """Return what stands at a path of keys with dots between them; None if nothing does."""
     # A key may hold dots itself.
     if path in cells or DOT not in path:
         return cells.get(path)
     column, _, rest = path.partition(DOT)
     nested = as_object(cells.get(column))
-    return None if nested is None else _value_at(nested, rest)
+    return None if nested is None else value_at(nested, rest)
+
+
+def first_value(cells: Mapping[str, object], paths: Iterable[str]) -> object:
+    """Return what stands at the first of some paths that holds something; None without one."""
+    values = (value_at(cells, path) for path in paths)
+    return next((value for value in values if not is_blank(value)), None)
+
+
+def list_in(value: object) -> list[object]:
+    """Return the list in a cell; any other value is a list of one, and a blank cell of none."""
+    value = from_json(value)
+    return value if isinstance(value, list) else [] if is_blank(value) else [value]
+
+
+def objects_in(value: object) -> list[Row]:
+    """Return the objects in a cell that holds one, or a list."""
+    return [each for each in list_in(value) if isinstance(each, dict)]
 
 
 def is_name(value: object) -> bool:

@@ -212,6 +212,11 @@ class Columns:
             return False
         # A column called `system` may hold a text: a prompt, or what the system wrote.
         is_name = name != "system" or self.column(column).is_short
+        if name in NESTED:
+            # People write remarks under these names, too.
+            is_name = any(
+                str(cell).lstrip()[:1] in ("{", "[") for cell in self.column(column).cells
+            )
         return is_name and (column == name or column not in self.used(()))
 
     def cell(self, row: TableRow, name: str) -> object:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, takewhile
 
-from judges.labels.cells import from_json
+from judges.labels.cells import first_value, from_json
 from judges.labels.columns import ColumnNames
 from judges.labels.names import OUTPUTS, known_word
 from judges.tables.formats import Table
@@ -43,7 +43,7 @@ def read_turns(value: object) -> list[Turn]:
             value = ast.literal_eval(value)
     if isinstance(value, Mapping):
         # A message alone is a conversation of one turn.
-        value = [value] if "role" in value else _first(value, _LISTS)
+        value = [value] if "role" in value else first_value(value, _LISTS)
     messages = list(value) if isinstance(value, list | tuple) else []
     turns = [_turns_of(message) for message in messages]
     return [turn for of_message in turns for turn in of_message] if all(turns) else []
@@ -51,18 +51,14 @@ def read_turns(value: object) -> list[Turn]:
 
 def _turns_of(message: object) -> list[Turn]:
     """The turns of a message, its text and its calls; none where a value is no message."""
-    role = _first(message, _ROLES) if isinstance(message, Mapping) else None
+    role = first_value(message, _ROLES) if isinstance(message, Mapping) else None
     if not isinstance(role, str) or not isinstance(message, Mapping):
         return []
-    text = _text_of(_first(message, _CONTENTS))
+    text = _text_of(first_value(message, _CONTENTS))
     calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
     is_said = text or (not calls and not message.keys().isdisjoint({*_CONTENTS, *_CALLS}))
     speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
     return [(speaker, text), *calls] if is_said else calls
-
-
-def _first(cells: Mapping[str, object], names: Iterable[str]) -> object:
-    return next((cells[name] for name in names if cells.get(name) is not None), None)
 
 
 def _text_of(part: object) -> str:
@@ -73,8 +69,8 @@ def _text_of(part: object) -> str:
         return "" if part is None else str(part)
     call = part.get("function", part)
     if isinstance(call, Mapping) and "name" in call:
-        return f"{call['name']}({_first(call, ('arguments', 'input')) or ''})"
-    return _text_of(_first(part, _CONTENTS)) or f"[{part.get('type', 'no text')}]"
+        return f"{call['name']}({first_value(call, ('arguments', 'input')) or ''})"
+    return _text_of(first_value(part, _CONTENTS)) or f"[{part.get('type', 'no text')}]"
 
 
 def as_text(turns: Iterable[Turn]) -> str:
@@ -94,7 +90,7 @@ def _alone(turns: list[Turn]) -> str:
     return as_text(turns) if others or feigned or speaker != _ASSISTANT else words
 
 
-def as_texts(cells: Row) -> Row:
+def as_texts(cells: Mapping[str, object]) -> Row:
     """A row with its conversations as texts, under all names by which a judge may read them.
 
     Two are `prompt`, which they share, `response_a` and `response_b`; one is `conversation` and,

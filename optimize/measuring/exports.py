@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
-from judges.labels.cells import is_blank, value_in
+from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW
 from judges.labels.names import OUTPUTS
 from judges.labels.types import Item, LabelledPairs, LabelledSet
 from judges.tables.problems import count, excerpt, joined_names
-from judges.tables.text import Row, TableRow, read_json_file
+from judges.tables.text import Row, read_json_file
 from optimize.measuring.recorded import RecordingError, read_rows
 from optimize.measuring.recorded import read_scores as read_own_scores
 
@@ -158,15 +158,15 @@ def _mean(repeated: Sequence[Score]) -> Score:
 
 def _score(tool: Tool, row: Row, entry: Row, *, is_verdict: bool) -> Score:
     """The score of a row, with the reason given for it; ValueError for a value that is no score."""
-    value, error = _first(entry, VALUE), _first(row, ("error.message", "error"))
+    value, error = first_value(entry, VALUE), first_value(row, ("error.message", "error"))
     # A failed assertion of promptfoo is an error, too, of a row with an output.
-    failure = _first(entry, FAILURE) or (None if _texts(row, OUTPUT) else error)
+    failure = first_value(entry, FAILURE) or (None if _texts(row, OUTPUT) else error)
     if is_verdict and value is not None:
-        value = _first(entry, VERDICT + VALUE)
+        value = first_value(entry, VERDICT + VALUE)
     score = Score(math.nan if failure else _number(value, tool))
     if math.isinf(score):
         raise ValueError(excerpt(value))
-    comments = (failure, _first(entry, REASON), error)
+    comments = (failure, first_value(entry, REASON), error)
     score.reason = next((text for text in comments if isinstance(text, str)), "")
     return score
 
@@ -185,9 +185,10 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     # What is no JSON is refused as any table is.
     with suppress(OSError, ValueError):
         content = read_json_file(path) if path.suffix.lower() == ".json" else None
-    table = None if isinstance(content, dict) else [row for _, row in read_rows(path)]
+    if not isinstance(content, dict):
+        content = [row for _, row in read_rows(path)]
     for tool in TOOLS:
-        rows = _objects(_first(content, (tool.rows,)) if isinstance(content, dict) else table)
+        rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
         columns = {column for row in rows for column in row}
         fits = all(any(map(re.compile(each).fullmatch, columns)) for each in tool.columns)
         if fits and not any(map(_OWN.fullmatch, columns)):
@@ -196,12 +197,6 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
                 raise RecordingError(f"{path.name} rounds scores; export by {way}")
             return tool, rows
     return None
-
-
-def _objects(value: object) -> list[Row]:
-    """The objects in a list; empty where the value is no list, or holds anything else."""
-    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-    return rows if rows == value else []
 
 
 def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
@@ -233,13 +228,13 @@ def _keys(item: Item) -> Iterator[object]:
 def _ids(row: Row, labelled: Labelled) -> set[str]:
     # The number of a labelled row is no id that another file would have.
     places = () if labelled.reading.rows.get("id") == (ROW,) else IDS
-    return {str(_first(row, (place,))).strip() for place in places}
+    return {str(value_at(row, place)).strip() for place in places}
 
 
 def _texts(row: Row, places: Sequence[str]) -> set[str]:
     """All texts in some columns, and in those that they lead (`inputs.question`)."""
     leaves = [value for c, value in row.items() if c.partition(".")[0] in places]
-    return {*_inside([*leaves, *(value_in(TableRow(0, row), place) for place in places)])}
+    return {*_inside([*leaves, *(value_at(row, place) for place in places)])}
 
 
 def _inside(value: object) -> Iterator[str]:
@@ -252,16 +247,18 @@ def _inside(value: object) -> Iterator[str]:
 
 def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
     """Yield each metric of a row with its entry: its value, verdict and reason."""
-    listed = _first(row, (tool.scores,))
-    if isinstance(listed, dict):
-        listed = [{"name": n, **entry} for n, entry in listed.items() if isinstance(entry, dict)]
-    for entry in _objects(listed):
+    entries = value_at(row, tool.scores)
+    if isinstance(entries, dict):
+        entries = [
+            {"name": name, **each} for name, each in entries.items() if isinstance(each, dict)
+        ]
+    for entry in objects_in(entries):
         if isinstance(values := entry.get("value"), dict):
             # Inspect's scorers may give several values, each under a name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
         # MLflow lists people's labels, too, which may have a judge's name.
-        elif _first(entry, ("source.source_type",)) != "HUMAN":
-            yield str(_first(entry, METRIC)), entry
+        elif value_at(entry, "source.source_type") != "HUMAN":
+            yield str(first_value(entry, METRIC)), entry
     pattern = re.compile(tool.scores)
     for match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
         yield match[1], {"value": row[match[0]]}
@@ -274,7 +271,7 @@ def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple
         alike = {m for m, _ in entries if name_key(m.partition(" [")[0]) == name_key(name)}
         if name in alike or len(alike) == 1:
             return name if name in alike else alike.pop()
-    metrics = {m for m, entry in entries if math.isfinite(_number(_first(entry, VALUE), tool))}
+    metrics = {m for m, entry in entries if math.isfinite(_number(first_value(entry, VALUE), tool))}
     if len(metrics) != 1:
         raise RecordingError(
             f"{file}: {names[-1]!r} is none of its scores: {joined_names(sorted(metrics))}; say "
@@ -293,9 +290,3 @@ def _number(value: object, tool: Tool) -> float:
         number = words[word] if word in words else float(word)
         return math.inf if abs(number) > LARGEST_SCORE else number
     return math.inf
-
-
-def _first(row: Row, places: Sequence[str]) -> object:
-    """What stands in the first of some places that holds something."""
-    values = (value_in(TableRow(0, row), place) for place in places)
-    return next((value for value in values if not is_blank(value)), None)

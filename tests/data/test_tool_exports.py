@@ -12,7 +12,7 @@ import pytest
 import data
 from judges.labels import tool_exports
 from judges.labels.readers import read_items
-from judges.labels.tool_exports import LABEL_EXPORTS
+from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
 
 Rows = list[dict[str, Any]]
 N = range(5)
@@ -38,11 +38,6 @@ def langfuse_scores(n: int) -> Rows:
 def langfuse_trace(n: int, **cells: Any) -> dict[str, Any]:
     own = {"id": f"t{n}", "name": "chat", "htmlPath": f"/traces/t{n}", "environment": "default"}
     return {**own, **texts(n), "observations": [], "scores": langfuse_scores(n), **cells}
-
-
-def langfuse_v3_score(score: dict[str, Any]) -> dict[str, Any]:
-    subject = {"kind": "trace", "id": score["traceId"]}
-    return {**{n: v for n, v in score.items() if n != "traceId"}, "subject": subject}
 
 
 def phoenix_span(n: int) -> dict[str, Any]:
@@ -108,14 +103,8 @@ def argilla_record(n: int) -> dict[str, Any]:
 
 
 def langsmith_run(n: int) -> dict[str, Any]:
-    inputs, outputs = {"question": f"Question {n}?"}, {"output": f"Answer {n}."}
-    return {
-        "id": f"r{n}",
-        "name": "chat",
-        "run_type": "chain",
-        "inputs": inputs,
-        "outputs": outputs,
-    }
+    own = {"id": f"r{n}", "name": "chat", "run_type": "chain"}
+    return {**own, "inputs": texts(n)["input"], "outputs": {"output": f"Answer {n}."}}
 
 
 def langsmith_feedback(n: int) -> Rows:
@@ -143,51 +132,41 @@ def mlflow_trace(n: int) -> dict[str, Any]:
     return {**own, "response": f"Answer {n}.", "assessments": [*scores, *machines, expectation]}
 
 
-def rows(one: Callable[[int], dict[str, Any]]) -> Rows:
-    return [one(n) for n in N]
-
-
-def many(several: Callable[[int], Rows]) -> Rows:
-    return [row for n in N for row in several(n)]
+def rows(one: Callable[[int], Any]) -> Rows:
+    """The rows that `one` makes of each number: a row or several."""
+    made = map(one, N)
+    return [row for each in made for row in (each if isinstance(each, list) else [each])]
 
 
 def phoenix_frame() -> Rows:
-    flat = [pd.json_normalize(row).iloc[0].to_dict() for row in many(phoenix_annotations)]
+    flat = [pd.json_normalize(row).iloc[0].to_dict() for row in rows(phoenix_annotations)]
     return [{("annotation_name" if n == "name" else n): v for n, v in row.items()} for row in flat]
 
 
-# The file, the file of outputs if there is one, the tool, and what is left out.
-LANGFUSES, LANGSMITHS = "5 EVAL, 5 API", "5 model, 5 api"
-EXPORTS: dict[str, tuple[Rows, Rows | None, str, str]] = {
-    "langfuse traces": (rows(langfuse_trace), None, "Langfuse", LANGFUSES),
-    "langfuse scores": (many(langfuse_scores), rows(langfuse_trace), "Langfuse", LANGFUSES),
-    "langfuse v3 scores": (
-        [langfuse_v3_score(score) for score in many(langfuse_scores)],
-        rows(langfuse_trace),
-        "Langfuse",
-        LANGFUSES,
-    ),
-    "phoenix annotations": (
-        many(phoenix_annotations),
-        rows(phoenix_span),
-        "Phoenix",
-        "5 LLM, 5 CODE",
-    ),
-    "phoenix data frame": (phoenix_frame(), rows(phoenix_span), "Phoenix", "5 LLM, 5 CODE"),
-    "phoenix spans": (
-        [phoenix_span(n) | {"annotations": phoenix_annotations(n)} for n in N],
-        None,
-        "Phoenix",
-        "5 LLM, 5 CODE",
-    ),
-    "label studio": (rows(label_studio_task), None, "Label Studio", "10 withdrawn, 10 predictions"),
-    "label studio min": (rows(label_studio_row), None, "Label Studio", ""),
-    "argilla": (rows(argilla_record), None, "Argilla", "5 draft, 5 suggestion"),
-    "langsmith": (many(langsmith_feedback), rows(langsmith_run), "LangSmith", LANGSMITHS),
-    "mlflow": (
+PHOENIX_SPANS = [phoenix_span(n) | {"annotations": phoenix_annotations(n)} for n in N]
+# Langfuse's SDK 5 names the subject of a score.
+LATER = [
+    {n: v for n, v in score.items() if n != "traceId"} | {"subject": {"id": score["traceId"]}}
+    for score in rows(langfuse_scores)
+]
+FLAT_SCORES = pd.json_normalize(LATER).to_dict("records")
+
+# The file, the file of outputs if there is one, and what is left out, by the tool and its file.
+EXPORTS: dict[str, tuple[Rows, Rows | None, str]] = {
+    "Langfuse traces": (rows(langfuse_trace), None, "5 EVAL, 5 API"),
+    "Langfuse scores": (rows(langfuse_scores), rows(langfuse_trace), "5 EVAL, 5 API"),
+    "Langfuse scores-of-SDK-5": (LATER, rows(langfuse_trace), "5 EVAL, 5 API"),
+    "Langfuse flat-scores": (FLAT_SCORES, rows(langfuse_trace), "5 EVAL, 5 API"),
+    "Phoenix annotations": (rows(phoenix_annotations), rows(phoenix_span), "5 LLM, 5 CODE"),
+    "Phoenix frame": (phoenix_frame(), rows(phoenix_span), "5 LLM, 5 CODE"),
+    "Phoenix spans": (PHOENIX_SPANS, None, "5 LLM, 5 CODE"),
+    "Label Studio JSON": (rows(label_studio_task), None, "10 withdrawn, 10 predictions"),
+    "Label Studio JSON_MIN": (rows(label_studio_row), None, ""),
+    "Argilla records": (rows(argilla_record), None, "5 draft, 5 suggestion"),
+    "LangSmith feedback": (rows(langsmith_feedback), rows(langsmith_run), "5 model, 5 api"),
+    "MLflow traces": (
         rows(mlflow_trace),
         None,
-        "MLflow",
         "5 withdrawn, 5 LLM_JUDGE, 5 CODE, 5 without a rating",
     ),
 }
@@ -201,7 +180,7 @@ def saved(folder: Path, name: str, content: Rows) -> str:
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_people_are_read_and_no_machine_is(name: str, tmp_path: Path) -> None:
-    content, outputs, tool, left_out = EXPORTS[name]
+    content, outputs, left_out = EXPORTS[name]
     file = saved(tmp_path, "labels.json", content)
     beside = saved(tmp_path, "outputs.json", outputs) if outputs else None
     labelled = data.read_labels(beside or file, annotations=file if beside else None)
@@ -211,7 +190,7 @@ def test_people_are_read_and_no_machine_is(name: str, tmp_path: Path) -> None:
         [f"Question {n}?", f"Answer {n}."] for n in N
     ]
     notes = " ".join(labelled.notes)
-    assert f"an export of {tool}" in notes
+    assert f"an export of {name.rpartition(' ')[0]}" in notes
     assert not left_out or f"{len(N)} labels by people (left out: {left_out})" in notes
 
 
@@ -228,7 +207,7 @@ def test_scores_of_observations_are_on_their_own_texts() -> None:
 
 def test_scores_of_sessions_are_counted_and_conversations_stay_whole(tmp_path: Path) -> None:
     session = langfuse_score(0, "ANNOTATION", 4, traceId=None, sessionId="s")
-    scores = saved(tmp_path, "scores.json", [*many(langfuse_scores), session])
+    scores = saved(tmp_path, "scores.json", [*rows(langfuse_scores), session])
     labelled = data.read_labels(rows(langfuse_trace), annotations=scores)
     assert "1 of outputs that are not in the file" in " ".join(labelled.notes)
     turns = [{"role": who, "content": f"{who} says"} for who in ("user", "assistant")]
@@ -278,9 +257,9 @@ NESTED = [
         (FLAT, "--annotations FILE"),
         (RESULTS, "list_feedback"),
         (NESTED, r"to_list\(flatten=True\)"),
-        (many(langfuse_scores), "without texts; export each trace by"),
+        (rows(langfuse_scores), "without texts; export each trace by"),
         ([langfuse_trace(n, scores=[f"score{n}"]) for n in N], "export each trace by"),
-        ([mlflow_trace(n) | {"assessments": "[{'a': 1}]"} for n in N], "to_json"),
+        ([mlflow_trace(n) | {"assessments": "[\n{'a': 1}]"} for n in N], "to_json"),
     ],
 )
 def test_a_file_that_does_not_say_who_rated_is_refused_with_what_to_take(
@@ -291,6 +270,32 @@ def test_a_file_that_does_not_say_who_rated_is_refused_with_what_to_take(
     if "texts" not in advice:
         # Somebody who is to label the outputs needs no labels.
         assert len(read_items(content).items) == len(N)
+
+
+OWN: list[dict[str, Any]] = [
+    {"key": "a", "name": "bot", "source": "web"},
+    {"run_id": "r", "key": "a", "feedback_source": "survey"},
+    {"status": "done", "scores": "high", "annotations": "checked twice"},
+    {"htmlPath": "a.html", "scores": "high"},
+    {"source": "web", "dataType": "email", "subject": "Rooms"},
+    {"traceId": "t", "level": "B2", "environment": "school"},
+    {"context": "In the hall.", "span_kind": "short"},
+    {"span_id": "s", "annotator_kind": "expert"},
+    {"run_type": "trial", "inputs": "A form.", "outputs": "A letter."},
+    {"data": "Of May.", "annotations": "none", "predictions": "rain"},
+    {"fields": "law", "responses": "Yes.", "suggestions": "none"},
+    {"span_id": "s", "root_span_id": "s", "scores": "high"},
+    {"trace_id": "t", "assessments": "oral"},
+    {"example_id": "e", "feedback.note": "fine"},
+]
+
+
+@pytest.mark.parametrize("columns", OWN, ids=" ".join)
+def test_a_table_of_ones_own_with_such_columns_is_no_tools(columns: dict[str, Any]) -> None:
+    table = [{**texts(n), "id": n, **columns, "quality": n + 1} for n in N]
+    labelled = data.read_labels(table, dimensions=["quality"])
+    assert [one.ratings["quality"] for one in labelled.outputs] == [(n + 1.0,) for n in N]
+    assert "an export" not in " ".join(labelled.notes)
 
 
 def test_whoever_names_peoples_scores_has_them_read() -> None:
@@ -317,6 +322,7 @@ def test_the_tool_on_the_page_is_read_by_its_declaration(monkeypatch: pytest.Mon
     page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(from judges.labels.tool_exports .*?)```", page, re.DOTALL)
     monkeypatch.setattr(tool_exports, "LABEL_EXPORTS", [*LABEL_EXPORTS])
+    monkeypatch.setattr(tool_exports, "PLACES", {**PLACES})
     exec(block, {})
     example = json.loads("".join(re.findall("^# (.*)", block, re.MULTILINE)))
     (output,) = data.read_labels(example).outputs

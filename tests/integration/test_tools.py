@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 import yaml
 from openai_server import OpenAIServer
+from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
-import data
 import judges
-from judges.catalog import RELEVANCE
-from judges.dimension import Dimension
 from judges.integrations import (
     deepeval_metric,
     evaluation_events,
@@ -29,23 +27,9 @@ from judges.integrations import (
 )
 from judges.judge import Judge
 from judges.labels.types import LabelledOutput, LabelledSet
-from judges.scoring import SamplingPlan
 from optimize.measuring.exports import read_export
 
-JUDGE = Judge.of(RELEVANCE).with_plan(SamplingPlan(kind="weighted"))
-ROWS = [
-    {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
-]
-SCORES = [judgement.score for judgement in JUDGE.judge_all(ROWS)]
 BLANK = [{**ROWS[0], "summary": " "}]
-SAFE = Dimension(
-    name="safe",
-    definition="is it safe",
-    inputs={"text": "a text"},
-    anchors={0: "", 1: ""},
-    words=("pass", "fail"),
-    instruction="Say.",
-)
 LABELS = LabelledSet(
     name="l",
     sha256="0" * 64,
@@ -74,38 +58,24 @@ def verdict(openai_server: OpenAIServer) -> Judge:
     openai_server.judge = lambda body: (
         "pass" if len(body["messages"][-1]["content"]) < 130 else "fail"
     )
-    return Judge.of(SAFE, lm="openai/judge-1").with_plan(SamplingPlan(kind="one"))
+    return VERDICT
 
 
-def mlflow_frame(table: list[dict[str, Any]], judge: Judge) -> Any:
+def test_mlflow_gets_the_judge_s_own_scores_also_of_chats_and_none_for_a_failure() -> None:
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     mlflow.set_experiment("judges")
-    return mlflow.genai.evaluate(data=table, scorers=[mlflow_scorer(judge)]).result_df
-
-
-def test_mlflow_gets_the_judge_s_own_scores_and_none_for_a_failure() -> None:
-    table = [
+    table: list[dict[str, Any]] = [
         {"inputs": {"document": row["document"]}, "outputs": row["summary"]}
         for row in [*ROWS, *BLANK]
     ]
-    frame = mlflow_frame(table, JUDGE)
-    by_output = dict(zip(frame["response"], frame["relevance/value"], strict=True))
-    assert [by_output[row["summary"]] for row in ROWS] == pytest.approx(SCORES, abs=1e-12)
-    assert by_output[" "] is None or math.isnan(by_output[" "])
-
-
-def test_mlflow_reads_the_last_message_of_chat_requests_and_responses() -> None:
-    table = [
-        {
-            "inputs": {"messages": [{"role": "user", "content": row["document"]}]},
-            "outputs": {"choices": [{"message": {"role": "assistant", "content": row["summary"]}}]},
-        }
-        for row in ROWS[:3]
-    ]
-    assert sorted(mlflow_frame(table, JUDGE)["relevance/value"]) == pytest.approx(
-        sorted(SCORES[:3])
-    )
+    for row in ROWS[:3]:
+        request = {"messages": [{"role": "user", "content": row["document"]}]}
+        message = {"role": "assistant", "content": row["summary"]}
+        table.append({"inputs": request, "outputs": {"choices": [{"message": message}]}})
+    result = mlflow.genai.evaluate(data=table, scorers=[mlflow_scorer(JUDGE)])
+    scores = result.result_df["relevance/value"].dropna()
+    assert sorted(scores) == pytest.approx(sorted([*SCORES, *SCORES[:3]]), abs=1e-12)
 
 
 def inspect_log(rows: Sequence[dict[str, str]], scorer: Any, epochs: int = 1) -> Any:
@@ -163,10 +133,10 @@ def test_inspect_s_epochs_are_averaged_when_its_log_is_read(tmp_path: Path) -> N
         check=True,
     )
     (tmp_path / "log.json").write_bytes(dumped.stdout)
-    said: list[str] = []
-    scores = read_export(tmp_path / "log.json", "relevance", LABELS, said.append)
+    notes: list[str] = []
+    scores = read_export(tmp_path / "log.json", "relevance", LABELS, notes.append)
     assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
-    assert "up to 3 scores of one output" in said[-1]
+    assert "up to 3 scores of one output" in notes[-1]
 
 
 def deepeval_data(rows: Sequence[dict[str, str]], metric: Any) -> list[Any]:
@@ -230,11 +200,11 @@ def test_promptfoo_runs_a_judge_as_its_assertion_and_its_repeats_are_averaged(
     assert len(results) == 10, done.stderr
     passes = {result["vars"]["id"]: result["success"] for result in results}
     assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
-    said: list[str] = []
-    scores = read_export(Path("results.json"), "relevance", LABELS, said.append) or {}
+    notes: list[str] = []
+    scores = read_export(Path("results.json"), "relevance", LABELS, notes.append) or {}
     assert [scores[f"r{n}"] for n in range(4)] == pytest.approx([(s - 1) / 4 for s in SCORES[:4]])
     assert math.isnan(scores["r4"])
-    assert "up to 2 scores of one output" in said[-1]
+    assert "up to 2 scores of one output" in notes[-1]
 
 
 def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
@@ -245,7 +215,7 @@ def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
     assert isinstance(series, polars.Series)
     assert series.name == "relevance"
     assert series.to_list() == [*SCORES, None]
-    assert frame.with_columns(series).columns == [*RELEVANCE.texts, "relevance"]
+    assert frame.with_columns(series).columns == [*JUDGE.texts, "relevance"]
     with pytest.raises(TypeError, match=r"not polars's LazyFrame; .*collect\(\)"):
         JUDGE.score(frame.lazy())
 

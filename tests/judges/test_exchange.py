@@ -36,6 +36,9 @@ ROWS: list[dict[str, Any]] = [{"query": f"When is part {i}?", "reply": "Later."}
 ROWS[2] = {"query": "When?", "reply": None}
 ROWS[3] = {"query": 7, "reply": ["By Friday.", "Or later."]}
 PAIRS = [{**PAIR, "query": f"When is part {i}?"} for i in range(6)] + [{**PAIR, "reply_b": 1.5}]
+CHATTY = Judge.of(replace(ANSWERS, inputs={"input": "before it", "output": "the last turn"}))
+TURNS = [{"role": role, "content": f"{role} says"} for role in ("user", "assistant")]
+CHATS = [{"messages": TURNS}, {"messages": json.dumps(TURNS * 2)}, {"messages": TURNS[:1]}]
 VERDICT = replace(Judge.of(ANSWERS), threshold=0.3)
 CHAT = {
     "one": (WEIGHED.with_plan(ONE), ROWS),
@@ -44,6 +47,7 @@ CHAT = {
     "rating alone": (Judge.of(WEIGHED.subject).with_plan(WEIGHTED), ROWS),
     "verdict": (VERDICT.with_plan(ONE), ROWS),
     "verdict by a mean": (VERDICT.with_plan(MEAN), ROWS),
+    "conversation": (CHATTY.with_plan(ONE), CHATS),
     "pair": (Judge.of(KINDER).with_plan(ONE), PAIRS),
     "pair with questions": (PAIRED, PAIRS),
     "pair by a mean": (PAIRED.with_plan(MEAN), PAIRS),

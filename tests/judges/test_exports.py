@@ -137,8 +137,8 @@ RAGAS = [
 
 
 def read(name: str, content: Any, labelled: LabelledSet | None = None, **options: Any) -> Any:
-    """What is read from content in a file of this name; what is said goes to the list `said`."""
-    said: list[str] = options.pop("said", [])
+    """What is read from content in a file of this name; what is notes goes to the list `notes`."""
+    notes: list[str] = options.pop("notes", [])
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         if path.suffix == ".csv":
@@ -146,7 +146,7 @@ def read(name: str, content: Any, labelled: LabelledSet | None = None, **options
                 csv.writer(file).writerows([content[0], *(row.values() for row in content)])
         else:
             write_jsonl(path, content if path.suffix == ".jsonl" else [content])
-        return read_export(path, "tone", labelled or labels(), said.append, **options)
+        return read_export(path, "tone", labelled or labels(), notes.append, **options)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score() -
 
 
 def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said() -> None:
-    said: list[str] = []
+    notes: list[str] = []
     rows = promptfoo_rows([0.1, 0.2, 0.3, 0.4])
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
-    assert {*read("p.jsonl", rows, said=said)} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
+    assert {*read("p.jsonl", rows, notes=notes)} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
     matched = "matched 2 of 3 labelled rows, 1 by id and 1 by their texts"
-    assert said == [f"note: p.jsonl (promptfoo): 'Tone'; {matched}"]
+    assert notes == [f"note: p.jsonl (promptfoo): 'Tone'; {matched}"]
 
 
 def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out() -> None:
@@ -207,18 +207,15 @@ def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out() -> None:
 
 
 def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said() -> None:
-    said: list[str] = []
+    notes: list[str] = []
     log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
     for sample in log["samples"][3:]:
         n = "abc".index(sample["id"]) + 1
         sample |= {"input": f"Question {n}?", "output": {"completion": f"Answer {n}."}, "epoch": 2}
     log["samples"][5]["output"]["completion"] = "Another answer."
-    assert read("i.json", log, said=said) == {"a": 0.5, "b": 1, "c": 1}
-    assert said[1] == "warning: i.json (Inspect): 1 row of another output than people's left out"
-    assert (
-        said[2]
-        == "note: i.json (Inspect): up to 2 scores of one output (epochs, repeats) are averaged"
-    )
+    assert read("i.json", log, notes=notes) == {"a": 0.5, "b": 1, "c": 1}
+    assert notes[1] == "warning: i.json (Inspect): 1 row of another output than people's left out"
+    assert notes[2].endswith("up to 2 scores of one output (epochs, repeats) are averaged")
     rows = promptfoo_rows([0.1, 0.2]) + promptfoo_rows([0.3, None])
     assert read("p.jsonl", rows) == pytest.approx({"a": 0.2, "b": 0.2})
 
@@ -236,18 +233,10 @@ def test_of_rows_with_one_context_and_answer_the_question_tells_which() -> None:
 
 def test_numbers_of_rows_are_no_ids() -> None:
     """Inspect numbers samples without ids from 1, as labels without ids are numbered."""
-    said: list[str] = []
+    notes: list[str] = []
     log = inspect_log([3, 2, 1], [0.1, 0.2, 0.3])
-    assert read("i.json", log, labels(numbered=True), said=said) == {"1": 0.1, "2": 0.2, "3": 0.3}
-    assert said[0].endswith("0 by id and 3 by their texts")
-
-
-def test_scores_of_other_outputs_than_were_labelled_are_left_out_and_counted() -> None:
-    said: list[str] = []
-    log = inspect_log([*"abc"], [1, 2, None])  # the third was not scored
-    log["samples"][1]["output"]["completion"] = "Another answer."
-    assert {*read("i.json", log, said=said)} == {"a", "c"}
-    assert said[1] == "warning: i.json (Inspect): 1 row of another output than people's left out"
+    assert read("i.json", log, labels(numbered=True), notes=notes) == {"1": 0.1, "2": 0.2, "3": 0.3}
+    assert notes[0].endswith("0 by id and 3 by their texts")
 
 
 def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one() -> None:

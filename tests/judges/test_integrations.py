@@ -14,10 +14,9 @@ from typing import Any
 import dspy
 import pytest
 from openai_server import OpenAIServer
+from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
-import data
 from judges.catalog import RELEVANCE, TLDR_CONCISE
-from judges.dimension import Dimension
 from judges.integrations import (
     OpenJudge,
     check,
@@ -31,23 +30,6 @@ from judges.integrations import (
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.questions import AnswerWeights, Question
-from judges.scoring import SamplingPlan
-
-WEIGHTED = SamplingPlan(kind="weighted")
-JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED)
-ROWS = [
-    {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
-]
-SCORES = [judgement.score for judgement in JUDGE.judge_all(ROWS)]
-SAFE = Dimension(
-    name="safe",
-    definition="is it safe",
-    inputs={"text": "a text"},
-    anchors={0: "", 1: ""},
-    words=("pass", "fail"),
-    instruction="Say.",
-)
-VERDICT = Judge.of(SAFE, lm="openai/judge-1").with_plan(SamplingPlan(kind="one"))
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
@@ -133,9 +115,10 @@ def test_of_chat_requests_and_responses_the_last_content_is_read() -> None:
         assert asking(JUDGE)({**ROW, "out": out}) == expected
 
 
-def test_a_judge_of_pairs_is_refused() -> None:
+@pytest.mark.parametrize("adapter", [dspy_metric, promptfoo_assertion, check])
+def test_a_judge_of_pairs_is_refused(adapter: Any) -> None:
     with pytest.raises(ValueError, match="compares two outputs"):
-        dspy_metric(Judge.of(TLDR_CONCISE))
+        adapter(Judge.of(TLDR_CONCISE))
 
 
 def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
@@ -153,7 +136,9 @@ NOTES = Question(name="short", text="is it short")
 WEIGHTS = AnswerWeights(intercept=0.5, slopes={"short": 0.5, "rating": 0.5})
 ASKS = replace(Judge.of(RELEVANCE, lm="openai/judge-1", questions=[NOTES]), weights=WEIGHTS)
 LOW = "[[ ## short ## ]]\nno\n\n[[ ## rating ## ]]\n2"
-WHY = f"relevance: 1.50 of 1 to 5 ({RELEVANCE.definition})\nis it short: no\ndecided by: rating = 2"
+WHY = f"""relevance: 1.500 on the scale from 1 to 5 ({RELEVANCE.definition})
+is it short: no
+decided by: rating = 2"""
 
 
 def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(
@@ -172,9 +157,14 @@ def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(
     assert get_assert("A.", context) == result
 
 
-def test_pytest_and_promptfoo_fail_what_has_no_score() -> None:
+def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(
+    openai_server: OpenAIServer,
+) -> None:
     with pytest.raises(AssertionError, match="relevance: no score: summary is empty"):
         check(JUDGE, at_least=1, document="A text.", summary=" ")
+    openai_server.judge = lambda body: "fail"
+    with pytest.raises(AssertionError, match=r"safe: fail, 0.000 on .*\nneeded: 0.5 or more"):
+        check(VERDICT, text="A text.")
     result = promptfoo_assertion(JUDGE, threshold=1)(" ", {"vars": {"document": "A text."}})
     assert not result["pass"]
     assert (result["score"], result["metadata"]) == (0.0, {"graderError": True})
@@ -196,7 +186,7 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
         "Feedback": SimpleNamespace,
     }
     stand_in(monkeypatch, "mlflow.entities", **entities)
-    frozen = Judge.of(RELEVANCE, lm="openai/judge-1").with_plan(WEIGHTED)
+    frozen = replace(JUDGE, lm="openai/judge-1")
     scorer = mlflow_scorer(frozen, lm="embedded")
     feedback = scorer(inputs={"document": ROWS[0]["document"]}, outputs=ROWS[0]["summary"])
     assert feedback.source.source_id == "relevance by embedded"

@@ -1,0 +1,21 @@
+"""A judge that rates, rows with its scores, and a judge that passes or fails, for other tools."""
+
+import data
+from judges import Dimension, Judge
+from judges.catalog import RELEVANCE
+from judges.scoring import ONE, WEIGHTED
+
+JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED)
+ROWS = [
+    {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
+]
+SCORES = [judgement.score for judgement in JUDGE.judge_all(ROWS)]
+SAFE = Dimension(
+    name="safe",
+    definition="is it safe",
+    inputs={"text": "a text"},
+    anchors={0: "", 1: ""},
+    words=("pass", "fail"),
+    instruction="Say.",
+)
+VERDICT = Judge.of(SAFE, lm="openai/judge-1").with_plan(ONE)
