@@ -279,8 +279,8 @@ class BaseJudge(ABC):
             )
         from judges.terminal import Progress
 
-        records = frame.itertuples(index=False, name=None)
-        rows = self.texts_of([*map(str, frame.columns)], records, mapping)
+        names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
+        rows = self.texts_of(names, records, mapping)
         scores, reasons = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
             for judgement in self.judge_all(rows, **values):

@@ -201,8 +201,8 @@ class Judge(BaseJudge):
 
         Returns:
             The `score` (None where the judgement failed), the `rating`, `verdict` or `preference`,
-            the `answers` to questions, the `distribution` by rating, and the `failure`. What there
-            is not is None.
+            the `answers` to questions, the `distribution` by rating, the `rationale`, and the
+            `failure`. What there is not is None.
         """
         exchange, texts = self._exchange(), self._texts(row)
         if isinstance(texts, str):
@@ -213,10 +213,11 @@ class Judge(BaseJudge):
         score = judgement.score if judgement.failure is None else None
         entries: dict[str, Any] = {"score": score, "distribution": None}
         if isinstance(judgement, Preference):
-            entries["preference"] = judgement.preferred
+            entries |= {"preference": judgement.preferred, "rationale": judgement.comparison}
         else:
             words, rating = getattr(self.subject, "words", None), judgement.rating
             entries[self.kind] = words[1 - rating] if words and rating is not None else rating
+            entries["rationale"] = judgement.rationale
             if judgement.distribution is not None:
                 entries["distribution"] = {str(r): p for r, p in judgement.distribution.items()}
         return {**entries, "answers": judgement.answers, "failure": judgement.failure}

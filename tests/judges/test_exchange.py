@@ -86,6 +86,8 @@ def expected(judge: Judge, judgement: Judgement | Preference) -> dict[str, Any]:
         "preference" if judge.kind == "pairwise" else judge.kind: answer,
         "answers": judgement.answers,
         "distribution": distribution,
+        "rationale": getattr(judgement, "rationale", None)
+        or getattr(judgement, "comparison", None),
         "failure": failure,
     }
 
@@ -132,7 +134,7 @@ def test_what_holds_no_judgement_fails_for_the_clients_reason(
 def test_a_row_that_cannot_be_judged_has_no_request_and_says_why() -> None:
     judge = WEIGHED.with_plan(ONE)
     assert judge.request(ROWS[2]) is None
-    nothing = dict.fromkeys(("score", "rating", "answers", "distribution"))
+    nothing = dict.fromkeys(("score", "rating", "answers", "distribution", "rationale"))
     assert judge.read(ROWS[2], ()) == {**nothing, "failure": "no reply"}
     assert judge.read(ROW, ()) == {**nothing, "failure": "no reply"}
     assert judge.request({"query": "When?", "reply": " \u200b"}) is None
