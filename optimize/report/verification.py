@@ -16,7 +16,6 @@ from optimize.figures.as_text import (
     wrapped,
 )
 from optimize.measuring.associations import is_clear
-from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS
 from optimize.measuring.scorecard import PeopleFigures
 from optimize.measuring.verification import Verification
 from optimize.report.next_steps import verification_step
@@ -55,7 +54,7 @@ def verification_lines(
         # As many of either kind as the screen has lines for; the report has all.
         n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
         n_each = max(0, MOST_LINES - len(lines) - len(last_lines) - n_faults) // 2
-        for kind in (FALSE_PASS, FALSE_ALARM):
+        for kind in ("false pass", "false alarm"):
             rows = [row for row in result.misses or () if row["miss"] == kind]
             lines += map(miss_line, rows[:n_each])
     lines += last_lines
