@@ -10,57 +10,21 @@ from judges.client import is_embedded
 from judges.labels.values import VERDICTS
 from optimize.figures.as_text import cost_text, counted
 from optimize.measuring.comparison import JudgeComparison
+from optimize.measuring.floors import suggested_floors
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.sentences import COIN, beats_constant
-from optimize.statistics.correlations import Correlation
-from optimize.statistics.floor import correlation_floor, share_floor
-from optimize.statistics.intervals import FEW_DOCUMENTS, PERFECT
-from optimize.statistics.two_values import FEW_OUTPUTS, TwoValues
+from optimize.statistics.intervals import PERFECT
 
 # A judge at its floor that is looked at again and again passes in the end.
 LOOK_AGAIN = "add --looks 2 then, or as many looks as there will be"
-# With fewer documents, rho over all outputs has no interval in too many further draws.
-FEW_DOCUMENTS_FOR_FLOOR = 100
-# With fewer documents of several outputs the width of an interval is too uncertain.
-FEWEST_FOR_FLOOR = 2 * FEW_DOCUMENTS
 # An interval that reaches further to either side asks for more labels.
 WIDE = 0.10
 # From these shares on, failures and what an attack adds of the scale ask for a step.
 MANY_FAILED, MOVED = 0.05, 0.10
 MOST_STEPS = 3
-
-
-def floor_flags(figures: Correlation | TwoValues) -> str:
-    """A gate that an equally good judge passes on as many new labels, nine times of ten.
-
-    Empty where labels are so few that new ones may give no intervals.
-    """
-    if isinstance(figures, TwoValues):
-        floors = []
-        for rate in (figures.tpr, figures.tnr):
-            low = rate.interval.low if rate.interval else 0.0
-            n_documents = rate.n_documents or 0
-            fewest = 2 * FEW_OUTPUTS if n_documents == rate.n else FEWEST_FOR_FLOOR
-            if not low or n_documents < fewest:
-                return ""
-            floors.append(_rounded_down(share_floor(rate.value, low, rate.n, 2)))
-        return "--min-tpr {} --min-tnr {}".format(*floors)
-    fewest = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
-    if figures.interval is None or figures.n_documents < fewest:
-        return ""
-    least = _rounded_down(correlation_floor(figures.value, figures.interval.low))
-    return f"--min-spearman {least}"
-
-
-def _rounded_down(floor: float) -> str:
-    return f"{math.floor(100 * floor) / 100:.2f}"
-
-
-def _floor_flags_of(card: Scorecard) -> str:
-    return floor_flags(card.two_values.judge if card.two_values else card.rho)
 
 
 # --- after a verification and after a tuning run
@@ -90,7 +54,7 @@ def verification_step(result: Verification, *, has_page: bool = False) -> str:
     if gate and gate.gate:
         again = result.is_undecided and gate.looks == 1
         steps += [f"Label more; {LOOK_AGAIN}."] if again else []
-    elif flags := _floor_flags_of(card):
+    elif flags := suggested_floors(card):
         steps.append(f"In CI {flags} (an equal judge passes 9 of 10 times).")
     else:
         steps.append("Too few labels for a floor: --against in CI.")
@@ -157,7 +121,7 @@ def _run_steps(
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
     if card.beside_coin.interval and not doubt:
-        flags, path = _floor_flags_of(card), shlex.quote(folder)
+        flags, path = suggested_floors(card), shlex.quote(folder)
         gate, why = f"verify NEW --against {path}", "labels are too few for a floor"
         if flags:
             gate = f"verify {path} --data FILE {flags}"

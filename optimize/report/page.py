@@ -22,12 +22,7 @@ from judges.prompt import Prompt, encodable
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import visible
-from optimize.figures.as_text import (
-    counted,
-    number_text,
-    share_text,
-    signature,
-)
+from optimize.figures.as_text import counted, number_text, share_text, signature
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
@@ -120,13 +115,7 @@ def _environment() -> Environment:
 
 def backticks_as_code(sentence: str) -> Markup:
     """What stands between backticks is code; a lone backtick stays."""
-    pieces = sentence.split("`")
-    if len(pieces) % 2 == 0:
-        return escape(sentence)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)
-        for place, piece in enumerate(pieces)
-    )
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:

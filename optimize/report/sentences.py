@@ -18,7 +18,6 @@ from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.verification import Verification
 from optimize.statistics.correlations import Level
-from optimize.statistics.two_values import Rate
 
 # What a sentence is about, in a word or two, and the sentence.
 Titled = tuple[str, str]
@@ -73,24 +72,24 @@ def agreement(card: Scorecard, data: DataCounts, *, held_out: bool = False) -> l
 def two_value_sentences(card: TwoValueFigures) -> list[str]:
     """What a judge lets through, its false alarms, and what always saying one word reaches."""
     judge, always, word = card.judge, card.constant.accuracy, card.constant_word
-    is_known = judge.tnr.interval is not None
-
-    def misses(unit: str, name: str, rate: Rate, verbs: tuple[str, str], number: int) -> str:
-        if not rate.n:
-            return f"People call none of these outputs a {unit}: {name} is not known."
+    sentences = []
+    for unit, name, rate, error, success, count in (
+        ("fail", "TNR", judge.tnr, "misses", "catches", judge.confusion["fail_pass"]),
+        ("pass", "TPR", judge.tpr, "fails", "passes", judge.confusion["pass_fail"]),
+    ):
         certainty, n_more = certainty_text(rate), judge.n_more[unit]
-        if unit == "pass" and is_known:  # what the ends are of was said of fails
-            certainty = certainty.removeprefix("95% interval ")
         if rate.interval is None and n_more:
             certainty = f"{n_more:,} more for an interval"
-        miss, catch = verbs
-        share = f"{name}, it {catch} {share_text(rate.value)}; {certainty}"
-        return f"It {miss} {number:,} of {counted(rate.n, unit)} ({share})."
-
-    counts = judge.confusion
+        elif unit == "pass" and judge.tnr.interval:  # what the ends are of was said of fails
+            certainty = certainty.removeprefix("95% interval ")
+        sentences.append(
+            f"It {error} {count:,} of {counted(rate.n, unit)} ({name}, it {success} "
+            f"{share_text(rate.value)}; {certainty})."
+            if rate.n
+            else f"People call none of these outputs a {unit}: {name} is not known."
+        )
     return [
-        misses("fail", "TNR", judge.tnr, ("misses", "catches"), counts["fail_pass"]),
-        misses("pass", "TPR", judge.tpr, ("fails", "passes"), counts["pass_fail"]),
+        *sentences,
         f"It agrees on {share_text(judge.accuracy.value)} (always saying {word} would on "
         f"{share_text(always.value)}), kappa {figure_text(judge.kappa)}.",
         f"People pass {share_text(judge.base_rate.value)}, the judge "
