@@ -86,12 +86,10 @@ def comparison_answer(result: JudgeComparison) -> list[Titled]:
     ]
     answer.append(("Best", f"{best.name} ({result.figure_name} {figure_text(card.headline)})."))
     answer += [*agreement(card, result.data), *as_one_annotator(card)]
-    near = ", ".join(judge.name for judge in rest if judge.standing == "as good")
-    unclear = ", ".join(judge.name for judge in rest if judge.standing == "unclear")
+    if near := ", ".join(judge.name for judge in rest if judge.standing == "as good"):
+        answer.append(("As good", f"within one standard error of it: {near}."))
+    if unclear := ", ".join(judge.name for judge in rest if judge.standing == "unclear"):
+        answer.append(("Not known", f"whether it is better than {unclear}."))
     if rest and not near and not unclear:
         answer.append(("Sure", "Yes: its figure is clearly above that of every other judge."))
-    if near:
-        answer.append(("As good", f"within one standard error of it: {near}."))
-    if unclear:
-        answer.append(("Not known", f"whether it is better than {unclear}."))
     return answer

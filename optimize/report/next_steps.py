@@ -5,6 +5,7 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 
 from judges.client import is_embedded
 from judges.labels.values import VERDICTS
@@ -177,15 +178,15 @@ def comparison_step(result: JudgeComparison) -> str:
     best, *rest = result.judges
     if math.isnan(best.card.headline.value):
         return "Bring labels that differ: none of the judges has a figure on these."
-    costs = {
-        judge.name: judge.usage.cost_per_1000_rows
-        for judge in (best, *rest)
+    costs = [
+        (cost, judge)
+        for judge in result.judges
         if judge.standing in ("best", "as good")
-    }
-    known = {name: cost for name, cost in costs.items() if cost is not None}
-    cheapest = min(known, key=known.__getitem__, default=best.name)
-    if cheapest != best.name:
-        return f"Use {cheapest}: as good as the best, and it costs {cost_text(known[cheapest])}."
+        and (cost := judge.usage.cost_per_1000_rows) is not None
+    ]
+    cost, cheapest = min(costs, key=itemgetter(0), default=(None, best))
+    if cheapest is not best:
+        return f"Use {cheapest.name}: as good as the best, and it costs {cost_text(cost)}."
     if any(judge.standing == "unclear" for judge in rest):
         return f"Use {best.name} for now; more labels would tell whether it is better."
     return f"Use {best.name}."

@@ -37,12 +37,10 @@ def verification_lines(
     `page` is the file that shows the judge's errors, where one was asked for.
     """
     two, gate = result.card.two_values, result.gate
-    table = f", {Path(page).with_suffix(f'.{MISSES}').name}" if page and two else ""
-    last = (
-        f"Its errors: {address(Path(page))}{table}"
-        if page
-        else f"Next: {verification_step(result)}"
-    )
+    last = f"Next: {verification_step(result)}"
+    if page:
+        last = f"Its errors: {address(Path(page))}"
+        last += f", {Path(page).with_suffix(f'.{MISSES}').name}" if two else ""
     # What does not hold is printed as an error.
     holds = gate_lines(result) if gate and gate.passed else []
     lines, last_lines = wrapped(*verification_answer(result)), wrapped(*holds, last)
