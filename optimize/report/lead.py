@@ -20,7 +20,7 @@ from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.next_steps import comparison_step, swap_step, verification_step
 from optimize.report.sentences import COIN, RANKED, beats_constant
-from optimize.report.verification import gate_lines
+from optimize.report.verification import gate_lines, span_text
 from optimize.statistics.intervals import Figure, Interval, IntervalEstimate
 
 GATES = {
@@ -190,9 +190,9 @@ def _rate_tiles(card: TwoValueFigures, people: PeopleFigures | None) -> list[Til
     beside = (
         f"always saying {card.constant_word} reaches {share_text(card.constant.accuracy.value)}"
     )
-    if people and (equal := sorted(row.equal for row in people.among_annotators)):
-        ends = dict.fromkeys(map(share_text, (equal[0], equal[-1])))
-        beside = f"two annotators agree on {' to '.join(ends)}"
+    if people and people.among_annotators:
+        equal = span_text([row.equal for row in people.among_annotators], share_text)
+        beside = f"two annotators agree on {equal}"
     figures: list[tuple[Figure, str]] = [
         (judge.tnr, f"of fails caught; it misses {counts['fail_pass']:,} of {judge.tnr.n:,}"),
         (

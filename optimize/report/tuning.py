@@ -137,11 +137,11 @@ def _unseen(result: TuningResult) -> Iterator[Titled]:
     share = result.unseen and result.unseen.card(result.shipped).beside_coin
     if share and not math.isnan(share.value):
         percent = share_text(share.value)
-        coin = share.interval is not None and share.interval.low <= COIN
         text = f"On systems that tuning did not see it does so in {percent} of pairs"
         if result.is_binary:
             text = f"Balanced accuracy on systems that tuning did not see: {percent}"
-        than = "; a coin may do as well" if coin else ""
+        is_chance = share.interval is not None and share.interval.low <= COIN
+        than = "; a coin may do as well" if is_chance else ""
         yield "New systems", f"{text} ({certainty_text(share)}){than}."
     elif not result.is_pairs and result.data.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."

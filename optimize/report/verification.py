@@ -132,14 +132,14 @@ def _people_lines(card: Scorecard, most: float = 1) -> list[str]:
         if len(rows) > alone:
             each = [(f"{who}, {len(rows)} pairs", rows)]
         for name, group in each:
-            equal = _span([row.equal for row in group], share_text)
-            kappa = _span([row.kappa for row in group], number_text)
-            rho = "" if card.two_values else _span([row.rho for row in group], number_text)
+            equal = span_text([row.equal for row in group], share_text)
+            kappa = span_text([row.kappa for row in group], number_text)
+            rho = "" if card.two_values else span_text([row.rho for row in group], number_text)
             lines.append(f"{name}: equal labels {equal}, kappa {kappa}{rho and f', rho {rho}'}")
     return [*lines, *(sentence for _, sentence in as_one_annotator(card))]
 
 
-def _span(values: Sequence[float], text: Callable[[float], str]) -> str:
+def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:
     """A figure, of several the lowest and the highest."""
     numbers = sorted(value for value in values if not math.isnan(value))
     return " to ".join(dict.fromkeys(map(text, numbers[:1] + numbers[-1:]))) or "undefined"
