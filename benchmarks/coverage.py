@@ -26,8 +26,8 @@ from panels import SHARED, labelled
 from swaps import draws
 
 from judges.true_rate import corrected_rate, errors_by_document
+from optimize.measuring.floors import floor_flags
 from optimize.measuring.recorded import read_scores
-from optimize.report.next_steps import floor_flags
 from optimize.statistics.corrected import (
     Estimate,
     labels_needed,

@@ -42,7 +42,8 @@ from optimize.measuring.request import check_names, expectation_lines, read_judg
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.lead import Lead, figure_tile
-from optimize.report.page import Page, Section, Table, write
+from optimize.report.page import Page, Section, write
+from optimize.report.sentences import Table
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import Rate
@@ -328,7 +329,7 @@ def write_page(path: Path, run: PanelRun) -> None:
             ),
             sections=[
                 Section(title="Figures", sentences=sentences[1:]),
-                Section(title="Members", tables=[Table(head=head, rows=rows, caption=TERMS)]),
+                Section(title="Members", tables=[Table(head, rows, TERMS)]),
             ],
         ),
     )

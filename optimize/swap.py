@@ -30,10 +30,9 @@ from optimize.measuring.request import (
     with_recordings,
 )
 from optimize.measuring.swap import SwapResult, certificate
-from optimize.report.comparison import tuned_on_sentences
 from optimize.report.next_steps import swap_step
 from optimize.report.page import write_swap
-from optimize.report.sentences import labels_text
+from optimize.report.sentences import labels_text, tuned_on_sentences
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
@@ -149,7 +148,11 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
         f"n={counted(gap.n_documents, result.unit)}; 90% interval{looks_text(result.looks)}: "
         f"{interval_text(gap.interval, signed=True)}."
         + (f" Failed and left out: {failed}." if failed else ""),
-        *(text for _, judge in judges for text in tuned_on_sentences(judge, comparison.card.unit)),
+        *(
+            text
+            for name, judge in judges
+            for text in tuned_on_sentences(judge, comparison.card.unit, name)
+        ),
         _changes(result, *(name for name, _ in judges)),
     )
     shown = [f"What changes: {address(Path(page))}"] if page else []

@@ -19,6 +19,8 @@ from judges.tables.text import Row, TableRow
 # The columns of one over a document's chance of being drawn, and of how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
 _HOW = _TIME, _CHANGED, _SCALE = "labelled_at", "changed_after", "rating_scale"
+# What a label page writes beside a time, in place of a label.
+_MARKS = ("skipped", "unsure")
 # The roles that say which document an output is on and who wrote it.
 _ORIGINS = ("group", "system", "system_a", "system_b")
 # Names of a sheet's last row, or column, of means or sums.
@@ -56,7 +58,8 @@ def latest_labels(columns: Columns) -> Columns:
         rows = tuple({_label_key(columns, row): row for row in rows}.values())
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
         notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
-    names = tuple(name for name in table.columns if name not in (*_HOW, *SAMPLING))
+    others = (*_HOW, *SAMPLING, *(_MARKS if _TIME in table.columns else ()))
+    names = tuple(name for name in table.columns if name not in others)
     return columns.with_table(
         replace(table, columns=names, rows=rows, notes=notes), columns.mapping
     )

@@ -8,11 +8,17 @@ from dataclasses import replace
 from judges.cli.flags import count
 from optimize.figures.as_text import PLURALS, counted, interval_text, looks_text
 from optimize.inputs.flags import MOST_FAILED, SettingsError
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
-from optimize.statistics.intervals import Figure
-from optimize.statistics.two_values import Rate
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.intervals import FEW_DOCUMENTS, Figure
+from optimize.statistics.two_values import FEW_OUTPUTS, Rate, TwoValues
 
+# With fewer documents, rho over all outputs has no interval in too many further draws.
+FEW_DOCUMENTS_FOR_FLOOR = 100
+# With fewer documents of several outputs the width of an interval is too uncertain.
+FEWEST_FOR_FLOOR = 2 * FEW_DOCUMENTS
 # What a floor is of: the figure's name, what it counts, and the least it can be.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
@@ -99,3 +105,34 @@ def _unmeasured(result: Verification, *, has_floors: bool) -> Iterator[str]:
         )
     if result.tuned_on_these_labels:
         yield f"it was tuned on {result.n_met:,} of these {result.card.unit}"
+
+
+def suggested_floors(card: Scorecard) -> str:
+    """Flags of a gate that an equally good judge passes on as many new labels, nine times of ten.
+
+    Empty where labels are so few that new ones may give no intervals.
+    """
+    return floor_flags(card.two_values.judge if card.two_values else card.rho)
+
+
+def floor_flags(figures: Correlation | TwoValues) -> str:
+    """The same, of the figures alone."""
+    if isinstance(figures, TwoValues):
+        floors = []
+        for rate in (figures.tpr, figures.tnr):
+            low = rate.interval.low if rate.interval else 0.0
+            n_documents = rate.n_documents or 0
+            fewest = 2 * FEW_OUTPUTS if n_documents == rate.n else FEWEST_FOR_FLOOR
+            if not low or n_documents < fewest:
+                return ""
+            floors.append(_rounded_down(floor.share_floor(rate.value, low, rate.n, 2)))
+        return "--min-tpr {} --min-tnr {}".format(*floors)
+    fewest = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
+    if figures.interval is None or figures.n_documents < fewest:
+        return ""
+    least = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))
+    return f"--min-spearman {least}"
+
+
+def _rounded_down(floor: float) -> str:
+    return f"{math.floor(100 * floor) / 100:.2f}"

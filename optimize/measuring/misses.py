@@ -1,42 +1,45 @@
 """The outputs on which a judge and people differ, one by one, the worst of each kind first."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from optimize.figures.as_json import json_number
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
-from optimize.statistics.correlations import midranks
+from optimize.statistics.balanced import THRESHOLD
+from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Vector
 
-FALSE_PASS, FALSE_ALARM = "false pass", "false alarm"
-TOO_HIGH, TOO_LOW, WRONG_SIDE = "too high", "too low", "wrong side"
+Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side"]
 # An output that is ranked so far off, as a share of the places, is a miss.
 FAR = 0.25
 # Numbers that are written alike differ by less.
 SAME = 0.005
-_NAMES = "miss id document_id system label verdict score comment reason decided_by output"
-MISS_COLUMNS = tuple(_NAMES.split())
+MISS_COLUMNS = (
+    *("miss", "id", "document_id", "system", "label", "verdict", "score"),
+    *("comment", "reason", "decided_by", "output"),
+)
 
 
-def misses(scored: Scored) -> dict[str, list[int]]:
+def misses(scored: Scored) -> dict[Kind, list[int]]:
     """The rows of each kind: verdicts that differ, of which the judge was surest, come first.
 
     A rating is a miss if the judge ranks it a quarter of the places too high or too low, and a pair
     if the judge does not prefer people's side; those that are farthest off come first.
     """
+    kinds: dict[Kind, Mask]
     if scored.is_binary:
         # NaN, a failed judgement, is neither.
         passes, fails, people = scored.passes == 1, scored.passes == 0, scored.human == 1
-        kinds = {FALSE_PASS: passes & ~people, FALSE_ALARM: fails & people}
-        worst = np.argsort(-np.abs(scored.scores - 0.5), kind="stable")
+        kinds = {"false pass": passes & ~people, "false alarm": fails & people}
+        gaps = scored.scores - 0.5
     else:
         gaps = place_gaps(scored)
-        kinds = {TOO_HIGH: gaps >= FAR, TOO_LOW: gaps <= -FAR}
+        kinds = {"too high": gaps >= FAR, "too low": gaps <= -FAR}
         if scored.is_pairs:
-            kinds = {WRONG_SIDE: gaps != 0}
-        worst = np.argsort(-np.abs(gaps), kind="stable")
+            kinds = {"wrong side": gaps != 0}
+    worst = np.argsort(-np.abs(gaps), kind="stable")
     return {kind: worst[rows[worst]].tolist() for kind, rows in kinds.items()}
 
 
@@ -62,35 +65,34 @@ def place_gaps(scored: Scored) -> Vector:
 
 
 def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
-    """A flat row a miss, of each kind the first `most`: what people and judge wrote, then texts."""
-    rows, passes = [], scored.passes
-    for kind, places in misses(scored).items():
-        for row in places[:most]:
-            item, score = scored.items.items[row], scored.scores[row]
-            verdict = passes[row] if scored.is_binary else score
-            rows.append(
-                {
-                    "miss": kind,
-                    "id": item.id,
-                    "document_id": item.document_id,
-                    "system": item.system,
-                    "label": _word(scored, scored.human[row]),
-                    "verdict": _word(scored, verdict),
-                    "score": json_number(score),
-                    **said_of(scored, row),
-                }
-            )
-    return rows
+    """A flat row for each miss, of each kind the first `most`."""
+    kinds = misses(scored).items()
+    return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:most]]
+
+
+def miss_row(scored: Scored, kind: Kind, row: int) -> dict[str, Any]:
+    """One miss: where it stands, what people and the judge gave and wrote, then the texts."""
+    item, score = scored.items.items[row], scored.scores[row]
+    return {
+        "miss": kind,
+        "id": item.id,
+        "document_id": item.document_id,
+        "system": item.system,
+        "label": _word(scored, item.human),
+        "verdict": _word(scored, score),
+        "score": json_number(score),
+        **comments_and_texts(scored, row),
+    }
 
 
 def _word(scored: Scored, value: float) -> str:
     if scored.is_pairs:
         return "A" if value > 0 else "B" if value < 0 else "tie"
-    return scored.word(value) if scored.is_binary else f"{value:.2f}"
+    return scored.word(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
 
 
-def said_of(scored: Scored, row: int) -> dict[str, Any]:
-    """What people and judge wrote about an output, then the texts."""
+def comments_and_texts(scored: Scored, row: int) -> dict[str, Any]:
+    """What people and the judge wrote about an output, then the texts."""
     texts = dict(scored.texts(row))
     return {
         "comment": scored.items.items[row].comment,

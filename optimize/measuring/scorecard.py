@@ -164,15 +164,20 @@ class PeopleFigures:
     def among_annotators(self) -> list[AnnotatorAgreement]:
         return [row for row in self.agreement if row.first is not None]
 
-    def names_of(self, row: AnnotatorAgreement) -> list[str]:
-        """The two annotators' names; one where the other is the judge."""
-        return [self.names[column] for column in (row.first, row.second) if column is not None]
+    def pair_of(self, row: AnnotatorAgreement) -> list[str]:
+        """The two annotators' names; "judge" and one where the other is the judge."""
+        first = "judge" if row.first is None else self.names[row.first]
+        return [first, self.names[row.second]]
 
     def to_json(self) -> Cell:
-        rows = [(self.names_of(row), fields_json(row, "first", "second")) for row in self.agreement]
-        judge = [{"annotator": names[0], **row} for names, row in rows if len(names) == 1]
-        people = [{"annotators": names, **row} for names, row in rows if len(names) == 2]
-        agreement = {"judge": judge, "annotators": people}
+        rest = "first", "second"
+        judge, people = self.with_judge, self.among_annotators
+        agreement = {
+            "judge": [{"annotator": self.names[r.second], **fields_json(r, *rest)} for r in judge],
+            "annotators": [
+                {"annotators": self.pair_of(r), **fields_json(r, *rest)} for r in people
+            ],
+        }
         return {**fields_json(self, "names"), "agreement": agreement}
 
 

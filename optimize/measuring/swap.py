@@ -25,7 +25,7 @@ from optimize.measuring.comparison import (
     on_common_rows,
     unmet_by_all,
 )
-from optimize.measuring.misses import said_of
+from optimize.measuring.misses import comments_and_texts
 from optimize.measuring.scored import Scored
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, verdicts
 from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
@@ -262,7 +262,7 @@ def changed_rows(new: Scored, old: Scored) -> list[dict[str, Any]]:
             "new": json_number(new.scores[row]),
             "old": json_number(old.scores[row]),
             "human": json_number(new.human[row]),
-            **said_of(new, row),
+            **comments_and_texts(new, row),
         }
         for row in order[now[order] != before[order]].tolist()
     ]

@@ -1,7 +1,7 @@
 """The report's charts, as positions that the page's template draws: no script, no library."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -61,7 +61,7 @@ class DotChart:
 Chart = RowChart | MatrixChart | DotChart
 
 
-def pictures(scored: Scored) -> list[Chart]:
+def pictures(scored: Scored) -> Sequence[Chart]:
     """The pictures of one judge: of verdicts, of ratings, or of pairs; and of its systems."""
     if np.isnan(scored.scores).all():
         return []
@@ -71,22 +71,23 @@ def pictures(scored: Scored) -> list[Chart]:
 
 
 def _matrix(scored: Scored) -> MatrixChart:
-    people, judge, words = scored.human, scored.passes, scored.words
     rows = []
-    for value, word in zip((1, 0), words, strict=True):
-        counts = [int(((people == value) & (judge == said)).sum()) for said in (1, 0)]
+    for people, word in zip((1, 0), scored.words, strict=True):
+        judge = scored.passes[scored.human == people]
+        counts = [int((judge == verdict).sum()) for verdict in (1, 0)]
         shares = [count / max(1, sum(counts)) for count in counts]
-        rows.append((word, [(n, f"{s:.0%}", s) for n, s in zip(counts, shares, strict=True)]))
+        rows.append((word, [*zip(counts, map(share_text, shares), shares, strict=True)]))
     caption = "Outputs by what people and the judge say; shares are of what people say."
-    return MatrixChart(words=words, rows=rows, caption=caption)
+    return MatrixChart(words=scored.words, rows=rows, caption=caption)
 
 
 def _ratings(scored: Scored) -> DotChart:
     rows = np.flatnonzero(~np.isnan(scored.scores))
     shown = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
-    some = f" {shown.size:,} of {rows.size:,} are drawn." if shown.size < rows.size else ""
-    what = f"Each dot is an output.{some}"
-    return _dots(scored, scored.human[shown], scored.scores[shown], [""] * shown.size, what)
+    caption = "Each dot is an output."
+    if shown.size < rows.size:
+        caption += f" {shown.size:,} of {rows.size:,} are drawn."
+    return _dots(scored, scored.human[shown], scored.scores[shown], [""] * shown.size, caption)
 
 
 def _systems(scored: Scored) -> list[DotChart]:
@@ -98,22 +99,20 @@ def _systems(scored: Scored) -> list[DotChart]:
         return []
     people = np.array([scored.human[systems == name].mean() for name in names])
     means = np.array([np.nanmean(judge[systems == name]) for name in names])
-    what = f"Each dot is a system's {'share of passes' if scored.is_binary else 'mean'}."
-    return [_dots(scored, people, means, names, what)]
+    caption = f"Each dot is a system's {'share of passes' if scored.is_binary else 'mean'}."
+    return [_dots(scored, people, means, names, caption)]
 
 
 def _dots(
-    scored: Scored, people: Vector, judge: Vector, names: Sequence[str], what: str
+    scored: Scored, people: Vector, judge: Vector, names: Sequence[str], caption: str
 ) -> DotChart:
     """Both sides on one scale with its diagonal, or each on its own where they share none."""
-    is_one = scored.is_binary or scored.within_scale
-    both = np.concatenate([people, judge])
-    x_axis, y_axis = (_Axis.of(each) for each in ((both, both) if is_one else (people, judge)))
-    spread = float(np.sqrt(np.mean((judge - people) ** 2)))
-    ends = (x_axis.start, x_axis.start + x_axis.length)
-    corners = [(end, end + side * spread) for side in (1, -1) for end in ends[::side]]
-    if is_one:
-        what += " On the line both say the same; the band is the usual distance from it."
+    x_axis, y_axis, band = _Axis.of(people), _Axis.of(judge), list[tuple[float, float]]()
+    if scored.is_binary or scored.within_scale:
+        x_axis = y_axis = _Axis.of([*people, *judge])
+        spread = 100 * float(np.sqrt(np.mean((judge - people) ** 2))) / x_axis.length
+        band = [(0, spread), (100, 100 + spread), (100, 100 - spread), (0, -spread)]
+        caption += " On the line both say the same; the band is the usual distance from it."
     return DotChart(
         dots=[
             (x_axis.percent(x), y_axis.percent(y), name)
@@ -121,65 +120,66 @@ def _dots(
         ],
         x_ticks=x_axis.ticks(number_of),
         y_ticks=y_axis.ticks(number_of),
-        band=[(x_axis.percent(x), y_axis.percent(y)) for x, y in corners] if is_one else [],
-        caption=what,
+        band=band,
+        caption=caption,
     )
 
 
-def _pairs(scored: Scored) -> list[Chart]:
+def _pairs(scored: Scored) -> list[RowChart]:
     """How often the judge decides as people do, by how clear they are and by what came first."""
-    human, judge = scored.human, scored.scores
+    human, clear = scored.human, np.abs(scored.human)
     verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
-    orders = np.array([(each.margin_ab, each.margin_ba) for each in verdicts])
-    people = np.abs(human)
+    first_a, first_b = np.array([(each.margin_ab, each.margin_ba) for each in verdicts]).T
     parts = {
-        "annotators agree": (judge, people == 1),
-        "annotators differ": (judge, (people > 0) & (people < 1)),
-        "A shown first": (orders[:, 0], people > 0),
-        "B shown first": (orders[:, 1], people > 0),
+        "annotators agree": (scored.scores, clear == 1),
+        "annotators differ": (scored.scores, (clear > 0) & (clear < 1)),
+        "A shown first": (first_a, clear > 0),
+        "B shown first": (first_b, clear > 0),
     }
-    shares, words = dict[str, Figure](), list[str]()
-    for name, (margin, rows) in parts.items():
-        answered = rows & ~np.isnan(margin)
-        if n := int(answered.sum()):
-            right = (1 + np.sign(margin[answered]) * np.sign(human[answered])) / 2
-            shares[name] = IntervalEstimate(float(right.mean()), None)
-            words.append(f"{right.mean():.0%} of {n:,}")
+    rows: list[tuple[str, Figure, str]] = []
+    for name, (margin, chosen) in parts.items():
+        answered = chosen & ~np.isnan(margin)
+        if answered.any():
+            right = (1 + np.sign(margin[answered] * human[answered])) / 2
+            share = IntervalEstimate(float(right.mean()), None)
+            rows.append((name, share, f"{share_text(share.value)} of {right.size:,}"))
     caption = "Pairs decided as people do, a tie being half right; the dashed line is a coin."
-    chart = _row_chart(shares, words, share_text, caption, line=0.5)
-    return [chart] if chart else []
+    return _row_chart(rows, share_text, caption, line=0.5)
 
 
-def costs(figures: Mapping[str, tuple[Figure, str]], symbol: str) -> RowChart | None:
-    """Each judge's figure with its interval, and what 1,000 rows cost; None without a figure."""
-    known = {name: each for name, (each, _) in figures.items() if not math.isnan(each.value)}
-    words = (f"{number_text(each.value)}, {figures[name][1]}" for name, each in known.items())
+def costs(rows: Sequence[tuple[str, Figure, str]], symbol: str) -> list[RowChart]:
+    """Each judge's name, figure with its interval, and price; none without a figure."""
+    known = [
+        (name, figure, f"{number_text(figure.value)}, {price}")
+        for name, figure, price in rows
+        if not math.isnan(figure.value)
+    ]
     caption = f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows."
-    return _row_chart(known, words, number_of, caption)
+    return _row_chart(known, number_of, caption)
 
 
 def _row_chart(
-    known: Mapping[str, Figure],
-    words: Iterable[str],
+    rows: Sequence[tuple[str, Figure, str]],
     tick: Callable[[float], str],
     caption: str,
     line: float | None = None,
-) -> RowChart | None:
-    if not known:
-        return None
-    values = [each.value for each in known.values()]
-    intervals = [each.interval for each in known.values()]
-    ends = [[interval.low, interval.high] if interval else [] for interval in intervals]
-    axis = _Axis.of([*values, *chain(*ends), *([] if line is None else [line, 1.0])])
-    return RowChart(
+) -> list[RowChart]:
+    if not rows:
+        return []
+    figures = [figure for _, figure, _ in rows]
+    ends = [(one.interval.low, one.interval.high) if one.interval else () for one in figures]
+    beside = [] if line is None else [line, 1.0]
+    axis = _Axis.of([*(figure.value for figure in figures), *chain(*ends), *beside])
+    chart = RowChart(
         rows=[
-            (name, axis.percent(value), [*map(axis.percent, own)], text)
-            for name, value, own, text in zip(known, values, ends, words, strict=True)
+            (name, axis.percent(figure.value), [*map(axis.percent, own)], words)
+            for (name, figure, words), own in zip(rows, ends, strict=True)
         ],
         ticks=axis.ticks(tick),
         caption=caption,
         line=None if line is None else axis.percent(line),
     )
+    return [chart]
 
 
 class _Axis(NamedTuple):
@@ -189,10 +189,10 @@ class _Axis(NamedTuple):
     length: float
 
     @classmethod
-    def of(cls, held: Iterable[float]) -> "_Axis":
-        held = [*map(float, held)]
-        room = MARGIN * (max(held) - min(held)) or 0.5
-        return cls(min(held) - room, max(held) - min(held) + 2 * room)
+    def of(cls, values: Sequence[float] | Vector) -> "_Axis":
+        low, high = float(min(values)), float(max(values))
+        room = MARGIN * (high - low) or 0.5
+        return cls(low - room, high - low + 2 * room)
 
     def percent(self, value: float) -> float:
         return round(100 * (float(value) - self.start) / self.length, 2)

@@ -1,20 +1,17 @@
 """A comparison in words and tables: which judge to use, how sure that is, what each costs."""
 
-from collections.abc import Iterator
-
-from optimize.figures.as_text import cost_text, figure_text, table_lines, wrapped
+from optimize.figures.as_text import cost_text, figure_text, share_text, table_lines, wrapped
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
-from optimize.report.next_steps import comparison_step, price_text
+from optimize.report.next_steps import comparison_step
 from optimize.report.sentences import (
     RATES,
-    TWO_VALUES,
-    HeadAndRows,
+    Table,
     Titled,
     agreement,
     as_one_annotator,
     labels_text,
     paragraphs,
-    two_value_sentences,
+    tuned_on_sentences,
 )
 
 COMPARED = (
@@ -29,29 +26,53 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
     left_out = [("Left out", f"{entry.name}: {entry.reason}") for entry in result.left_out]
     cost = f"{cost_text(result.cost_usd)} in {seconds:,.0f} s."
     sentences = [*comparison_answer(result), ("Next", step), *left_out, ("Cost", cost)]
+    tables = comparison_tables(result)
     return [
         *wrapped(f"{result.dimension} on {labels_text(result.data, result.card.unit)}"),
         "",
         *paragraphs(sentences),
         "",
-        *(line for table in comparison_tables(result) for line in table_lines(*table)),
+        *(line for table in tables for line in table_lines(table.head, table.rows)),
         *wrapped(COMPARED),
         f"Report: {folder}/report.html",
     ]
 
 
-def comparison_tables(result: JudgeComparison) -> list[HeadAndRows]:
-    """Heads and rows: each judge's figure, its difference from the best, its cost; its rates."""
+def comparison_tables(result: JudgeComparison) -> list[Table]:
+    """Each judge's figure, its difference from the best and its price; of two values its rates."""
     rows: list[tuple[str, ...]] = []
     rates: list[tuple[str, ...]] = []
     for judge in result.judges:
         gap = judge.difference
         beside = figure_text(gap, signed=True) if gap else judge.standing
-        rows.append((judge.name, figure_text(judge.card.headline), beside, price_text(judge)))
+        price = price_text(judge, recorded="-", unknown="?")
+        rows.append((judge.name, figure_text(judge.card.headline), beside, price))
         if two := judge.card.two_values:
             rates.append((judge.name, *map(figure_text, two.rates)))
-    tables: list[HeadAndRows] = [(("judge", result.figure_name, "less the best", "$/1,000"), rows)]
-    return [*tables, (("judge", *RATES), rates)] if rates else tables
+    figures = Table(("judge", result.figure_name, "less the best", "$/1,000"), rows)
+    return [figures, Table(("judge", *RATES), rates)] if rates else [figures]
+
+
+def usage_table(result: JudgeComparison) -> Table:
+    """What asking each judge took, and for how much it has no score."""
+    head = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
+    rows = []
+    for judge in result.judges:
+        usage, seconds = judge.usage, judge.usage.seconds_per_1000_rows
+        asked = ["", "", "recorded"]
+        if usage.plan:
+            asked = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
+        failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.ties)
+        rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *asked])
+    return Table(head, rows, "Use and failures.")
+
+
+def price_text(judge: ComparedJudge, recorded: str, unknown: str) -> str:
+    """Dollars for 1,000 rows, or these words where there is no price."""
+    if judge.usage.plan is None:
+        return recorded
+    cost = judge.usage.cost_per_1000_rows
+    return unknown if cost is None else cost_text(cost)
 
 
 def comparison_answer(result: JudgeComparison) -> list[Titled]:
@@ -61,33 +82,14 @@ def comparison_answer(result: JudgeComparison) -> list[Titled]:
     answer = [
         ("Warning", text)
         for judge in result.judges
-        for text in tuned_on_sentences(judge, card.unit)
+        for text in tuned_on_sentences(judge, card.unit, judge.name)
     ]
     answer.append(("Best", f"{best.name} ({result.figure_name} {figure_text(card.headline)})."))
-    if card.two_values:
-        answer += zip(TWO_VALUES, two_value_sentences(card.two_values), strict=True)
-    else:
-        answer.append(("Agreement", agreement(card, result.data)))
-        answer += as_one_annotator(card.people)
-    near = ", ".join(judge.name for judge in rest if judge.standing == "as good")
-    unclear = ", ".join(judge.name for judge in rest if judge.standing == "unclear")
+    answer += [*agreement(card, result.data), *as_one_annotator(card)]
+    if near := ", ".join(judge.name for judge in rest if judge.standing == "as good"):
+        answer.append(("As good", f"within one standard error of it: {near}."))
+    if unclear := ", ".join(judge.name for judge in rest if judge.standing == "unclear"):
+        answer.append(("Not known", f"whether it is better than {unclear}."))
     if rest and not near and not unclear:
         answer.append(("Sure", "Yes: its figure is clearly above that of every other judge."))
-    if near:
-        answer.append(("As good", f"within one standard error of it: {near}."))
-    if unclear:
-        answer.append(("Not known", f"whether it is better than {unclear}."))
     return answer
-
-
-def tuned_on_sentences(judge: ComparedJudge, unit: str) -> Iterator[str]:
-    """Yield on how much of what is compared, and of what is set apart, a judge was tuned."""
-    if judge.tuned_on_these_labels:
-        yield f"{judge.name} was tuned on {judge.n_met:,} of these {unit}, which flatters it."
-    elif judge.n_met:
-        yield f"{judge.n_met:,} more {unit} that {judge.name} was tuned on are set apart."
-    if judge.n_given:
-        yield (
-            f"{judge.name} was tuned on documents of {judge.n_given:,} of these {unit}, which "
-            "flatters it."
-        )

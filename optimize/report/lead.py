@@ -4,17 +4,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimize.figures.as_text import cost_text, counted, figure_text, number_text, share_text
+from optimize.figures.as_text import (
+    TOO_FEW,
+    cost_text,
+    counted,
+    figure_text,
+    number_text,
+    share_text,
+)
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
-from optimize.measuring.scorecard import Scorecard
+from optimize.measuring.scorecard import PeopleFigures, Scorecard, TwoValueFigures
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.next_steps import comparison_step, swap_step, verification_step
 from optimize.report.sentences import COIN, RANKED, beats_constant
-from optimize.report.verification import gate_lines
+from optimize.report.verification import gate_lines, span_text
 from optimize.statistics.intervals import Figure, Interval, IntervalEstimate
+
+GATES = {
+    "holds": "It holds its floors.",
+    "falls short": "It falls short of a floor.",
+    "undecided": "Undecided: these labels cannot tell if it holds its floors.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +66,12 @@ def run_lead(result: TuningResult, step: str) -> Lead:
 
 def verification_lead(result: Verification) -> Lead:
     """The first screen of a verification; with floors, whether they hold comes first."""
-    use = verdict_on(result.card, result.data)
-    held = {"holds": "It holds its floors.", "falls short": "It falls short of a floor."}
-    gate, sentences = result.gate, gate_lines(result)
+    verdict, sentences = verdict_on(result.card, result.data), gate_lines(result)
     if result.tuned_on_these_labels:
-        use = "Do not use these figures: it was tuned on these labels, which flatters them."
-    verdict = use
-    if gate and gate.gate:
-        verdict = held.get(gate.gate, "Undecided: these labels cannot tell if it holds its floors.")
-        sentences = [*sentences, use]
+        verdict = "Do not use these figures: it was tuned on these labels, which flatters them."
+    if result.gate and result.gate.gate:
+        sentences.append(verdict)
+        verdict = GATES[result.gate.gate]
     return Lead(
         verdict=verdict,
         sentences=sentences,
@@ -84,20 +94,15 @@ def comparison_lead(result: JudgeComparison) -> Lead:
 
 def swap_lead(result: SwapResult) -> Lead:
     """The first screen of a swap: the certificate, both judges' figures, and the difference."""
-    gap, name = result.difference, result.comparison.figure_name
-    words = ("the new judge's", "the old judge's")
-    tiles = [
-        figure_tile(judge.card.headline, f"{word} {name}: {judge.name}")
-        for word, judge in zip(words, result.judges, strict=True)
+    name = result.comparison.figure_name
+    figures = [
+        figure_tile(judge.card.headline, f"the {age} judge's {name}: {judge.name}")
+        for age, judge in zip(("new", "old"), result.judges, strict=True)
     ]
-    difference = Tile(
-        number=number_text(gap.value, signed=True),
-        what="the difference (90% interval)",
-        interval=_ends(gap.interval),
-    )
+    gap = figure_tile(result.difference, "the difference (90% interval)", signed=True)
     return Lead(
         verdict=result.verdict,
-        tiles=[*tiles, difference],
+        tiles=[*figures, gap],
         lines=[_measured_on(result.comparison.card)],
         step=swap_step(result),
     )
@@ -105,48 +110,47 @@ def swap_lead(result: SwapResult) -> Lead:
 
 def verdict_on(card: Scorecard, data: DataCounts) -> str:
     """Whether the judge is of use: better than a coin, and than always saying the same word."""
-    share, two = card.beside_coin, card.two_values
+    interval, two = card.beside_coin.interval, card.two_values
     if data.is_constructed:
         return "Do not use it: its labels were made from known faults, not given by people."
     if not card.rho.n_outputs:
         return "Do not use it yet: it gave no score."
-    if share.interval is None or math.isnan(share.value):
+    if interval is None or math.isnan(card.beside_coin.value):
         return "Do not use it yet: these labels are too few, or too alike, to tell it from a coin."
-    if share.interval.low <= COIN:
+    if interval.low <= COIN:
         return "Do not use it yet: it may agree with people no more than a coin."
     if two:
-        own, always = two.judge.accuracy, two.constant.accuracy.value
-        reach = f"agrees with people on {share_text(own.value)}, and always saying "
-        reach += f"{two.constant_word} would on {share_text(always)}"
+        own, always = share_text(two.judge.accuracy.value), share_text(two.constant.accuracy.value)
+        agrees = f"agrees with people on {own}, and always saying {two.constant_word} would on"
         if beats_constant(two):
-            return f"Use it: it {reach}."
-        return f"Do not use its verdicts yet: it {reach}. It may choose what people look at first."
+            return f"Use it: it {agrees} {always}."
+        return (
+            f"Do not use its verdicts yet: it {agrees} {always}. It may choose what people look at "
+            "first."
+        )
+    does, beside = "prefers the same side" if card.is_pairs else "orders outputs", ""
     one = card.people.one_annotator if card.people else None
-    does = "prefers the same side" if card.is_pairs else "orders outputs"
-    verdict = f"Use it: it {does} as people do, clearly more often than a coin"
-    if one and one.gap.interval:
-        low, high = one.gap.interval.low, one.gap.interval.high
-        how = "better than" if low > 0 else "not as well as" if high < 0 else "perhaps as well as"
-        verdict += f", {how} one annotator"
-    return f"{verdict}."
+    if one and (gap := one.gap.interval):
+        how = "better than" if gap.low > 0 else "not as well as" if gap.high < 0 else ""
+        beside = f", {how or 'perhaps as well as'} one annotator"
+    return f"Use it: it {does} as people do, clearly more often than a coin{beside}."
 
 
 def tuning_sentence(result: TuningResult) -> str:
     """What tuning did by the gate, and which of test and gate decides where they disagree."""
-    ships, test = result.shipped == "tuned", result.test
+    is_tuned, test = result.shipped == "tuned", result.test
     did = "Tuning shows no gain that is sure and worth its price, so the untuned judge ships."
-    if ships:
-        did = "Tuning helped: by the gate, the tuned judge is better than the untuned one."
     if "--ship tuned" in result.why:
         did = "The tuned judge ships by --ship tuned; by the gate it shows no gain."
-    if not test or math.isnan(test.objective_gain.value):
+    elif is_tuned:
+        did = "Tuning helped: by the gate, the tuned judge is better than the untuned one."
+    gain = test.objective_gain if test else None
+    if not test or not gain or math.isnan(gain.value):
         return did
-    gain = test.objective_gain
-    low = gain.interval.low if gain.interval else -math.inf
-    if gain.value >= 0 if ships else low <= 0:
+    is_clear = gain.interval is not None and gain.interval.low > 0
+    if gain.value >= 0 if is_tuned else not is_clear:
         return did
-    rho = test.tuned.rho
-    n_test = rho.n_documents + rho.n_undefined
+    n_test = test.tuned.rho.n_documents + test.tuned.rho.n_undefined
     return (
         f"{did} On test the difference is {figure_text(gain, signed=True)}: test is small "
         f"({counted(n_test, 'document')}), and the gate over the other "
@@ -156,53 +160,58 @@ def tuning_sentence(result: TuningResult) -> str:
 
 def tiles_of(card: Scorecard, untuned: Scorecard | None = None) -> list[Tile]:
     """Three figures at most; those that do not exist are left out."""
-    rho, people = card.rho, card.people
-    if two := card.two_values:
-        judge, always = two.judge, two.constant.accuracy
-        counts, word = judge.confusion, two.constant_word
-        beside = f"always saying {word} reaches {share_text(always.value)}"
-        if people and (equal := sorted(row.equal for row in people.among_annotators)):
-            ends = dict.fromkeys(map(share_text, (equal[0], equal[-1])))
-            beside = f"two annotators agree on {' to '.join(ends)}"
-        passes = judge.tpr.interval
-        alarms = passes and Interval(1 - passes.high, 1 - passes.low)
-        caught = f"of fails caught; it misses {counts['fail_pass']:,} of {judge.tnr.n:,}"
-        failed = f"it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}"
-        figures: list[tuple[Figure, str]] = [
-            (judge.tnr, caught),
-            (IntervalEstimate(1 - judge.tpr.value, alarms), f"false alarms; {failed}"),
-            (judge.accuracy, f"agreement with people; {beside}"),
-        ]
-        return [figure_tile(figure, what, share=True) for figure, what in figures]
+    if card.two_values:
+        return _rate_tiles(card.two_values, card.people)
+    rho, one = card.rho, card.people.one_annotator if card.people else None
+    pairs = "pairs of outputs" if rho.level == "dataset" else "pairs of one document's outputs"
+    what = f"of {'pairs decided' if card.pairs else f'{pairs} ordered'} as people do"
+    tiles = [figure_tile(card.order, f"{what}; a coin reaches 50%", share=True)]
     if card.pairs:
-        what, same = "of pairs decided as people do", share_text(card.pairs.order_agreement)
-        second = Tile(number=same, what="of pairs with the same answer in both orders")
+        same = share_text(card.pairs.order_agreement)
+        tiles.append(Tile(number=same, what="of pairs with the same answer in both orders"))
     else:
-        pairs = "pairs of outputs" if rho.level == "dataset" else "pairs of one document's outputs"
-        what, ranked = f"of {pairs} ordered as people do", RANKED[rho.level]
-        second = figure_tile(rho, f"rho: 1 is people's ranking of {ranked}, 0 chance")
-    tiles = [figure_tile(card.order, f"{what}; a coin reaches 50%", share=True), second]
-    if one := people.one_annotator if people else None:
+        ranking = f"people's ranking of {RANKED[rho.level]}"
+        tiles.append(figure_tile(rho, f"rho: 1 is {ranking}, 0 chance"))
+    if one:
         own = number_text(one.judge.value)
         what = f"one annotator's rho with the others; the judge's is {own}"
         tiles.append(figure_tile(one.annotator, what))
     elif untuned:
-        figure = untuned.headline
-        tiles.append(figure_tile(figure, "the same of the untuned judge", share=untuned.is_pairs))
+        what = "the same of the untuned judge"
+        tiles.append(figure_tile(untuned.headline, what, share=untuned.is_pairs))
     return [tile for tile in tiles if tile.number != "undefined"]
 
 
-def figure_tile(figure: Figure, what: str, *, share: bool = False) -> Tile:
-    """A figure and its interval."""
-    number = share_text(figure.value) if share else number_text(figure.value)
-    return Tile(number=number, what=what, interval=_ends(figure.interval, share=share))
+def _rate_tiles(card: TwoValueFigures, people: PeopleFigures | None) -> list[Tile]:
+    """How many fails are caught, how many passes are false alarms, and the agreement."""
+    judge, counts = card.judge, card.judge.confusion
+    passes = judge.tpr.interval
+    alarms = passes and Interval(1 - passes.high, 1 - passes.low)
+    beside = (
+        f"always saying {card.constant_word} reaches {share_text(card.constant.accuracy.value)}"
+    )
+    if people and people.among_annotators:
+        equal = span_text([row.equal for row in people.among_annotators], share_text)
+        beside = f"two annotators agree on {equal}"
+    figures: list[tuple[Figure, str]] = [
+        (judge.tnr, f"of fails caught; it misses {counts['fail_pass']:,} of {judge.tnr.n:,}"),
+        (
+            IntervalEstimate(1 - judge.tpr.value, alarms),
+            f"false alarms; it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}",
+        ),
+        (judge.accuracy, f"agreement with people; {beside}"),
+    ]
+    return [figure_tile(figure, what, share=True) for figure, what in figures]
 
 
-def _ends(interval: Interval | None, *, share: bool = False) -> str:
-    if interval is None:
-        return "too few for an interval"
+def figure_tile(figure: Figure, what: str, *, share: bool = False, signed: bool = False) -> Tile:
+    """A figure as a number or a share in percent, and its interval."""
     text = share_text if share else number_text
-    return f"{text(interval.low)} to {text(interval.high)}"
+    number = number_text(figure.value, signed=True) if signed else text(figure.value)
+    interval = TOO_FEW
+    if figure.interval:
+        interval = f"{text(figure.interval.low)} to {text(figure.interval.high)}"
+    return Tile(number=number, what=what, interval=interval)
 
 
 def _measured_on(card: Scorecard, unseen: str = "") -> str:

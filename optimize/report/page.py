@@ -8,7 +8,7 @@ import difflib
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -22,29 +22,23 @@ from judges.prompt import Prompt, encodable
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import visible
-from optimize.figures.as_text import (
-    cost_text,
-    counted,
-    number_text,
-    share_text,
-    signature,
-)
+from optimize.figures.as_text import counted, number_text, share_text, signature
 from optimize.items import DataCounts
-from optimize.measuring.comparison import ComparedJudge, JudgeComparison
+from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
 from optimize.measuring.misses import MISS_COLUMNS, miss_rows
-from optimize.measuring.scorecard import PeopleFigures
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import Scored
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.charts import Chart
-from optimize.report.comparison import comparison_answer, comparison_tables
+from optimize.report.comparison import comparison_answer, comparison_tables, price_text, usage_table
 from optimize.report.lead import Lead, comparison_lead, run_lead, swap_lead, verification_lead
 from optimize.report.misses import MissGroup, change_group, cut_text, miss_groups
 from optimize.report.next_steps import run_steps
-from optimize.report.sentences import Titled, figure_meaning, labels_text, scale_warning
+from optimize.report.sentences import Table, Titled, figure_meaning, labels_text, scale_warning
 from optimize.report.tuning import run_answer, run_table, run_title, search_end
 from optimize.report.verification import MISSES, gate_lines, verification_answer
 
@@ -55,34 +49,20 @@ MAX_REASON = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Rows of cells under a head."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """Texts by name, folded until they are opened."""
-
-    title: str
-    texts: Sequence[tuple[str, str]] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page; what it lacks is left out. Backticks in steps become code."""
+    """A part of the page; what it lacks is left out. Backticks in steps become code.
+
+    `folded` are texts by name under a title each, which a reader unfolds.
+    """
 
     title: str
     sentences: Sequence[str] = ()
     titled: Sequence[Titled] = ()
     steps: Sequence[str] = ()
-    charts: Sequence[Chart | None] = ()
+    charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
-    cases: Sequence[Case] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
+    folded: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +115,7 @@ def _environment() -> Environment:
 
 def backticks_as_code(sentence: str) -> Markup:
     """What stands between backticks is code; a lone backtick stays."""
-    pieces = sentence.split("`")
-    if len(pieces) % 2 == 0:
-        return escape(sentence)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)
-        for place, piece in enumerate(pieces)
-    )
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
@@ -156,67 +130,69 @@ def write_run(
     probes: Probes,
 ) -> None:
     """Write a run's page; `judged` holds both judges' judgements by split."""
-    head, rows = run_table(result)
-    meaning = figure_meaning(result.card, result.level)
-    caption = f"Both judges on labels that tuning did not use. {meaning}"
-    scored, labels = judged[result.shipped]["test"], labels_text(result.data, result.unit)
-    answer = [*run_answer(result), *search_end(result)]
-    answer += scale_warning(result.card) if result.card else []
-    tables = [
-        Table(head=head, rows=rows, caption=caption),
-        *_people(result.card.people if result.card else None),
-        _attempts(probes),
-        _failures(scored),
-    ]
+    scored, card, folder = judged[result.shipped]["test"], result.card, str(path.parent)
+    figures = Section(
+        title="Figures",
+        titled=[
+            *(*run_answer(result), *search_end(result)),
+            *(scale_warning(card) if card else []),
+            ("Labels", labels_text(result.data, result.unit)),
+        ],
+        tables=[
+            run_table(result),
+            *_people(card),
+            _attempts(probes),
+            _failures(scored),
+        ],
+    )
     # The page comes last: where it stands, a run has ended.
     _write_misses(path.with_name(MISSES), scored)
-    step, *more = run_steps(result, talked_up(probes, scored), str(path.parent))
-    write(
-        path,
-        Page(
-            title=run_title(result),
-            lead=run_lead(result, step),
-            groups=miss_groups(scored),
-            sections=[
-                *([Section(title="What else to do", steps=more)] if more else []),
-                Section(title="In a picture", charts=charts.pictures(scored)),
-                Section(title="Figures", titled=[*answer, ("Labels", labels)], tables=tables),
-                _prompt(result, prompts),
-                _source(
-                    result.data,
-                    ("Search", f"{result.optimizer}, seed {result.seed}"),
-                    ("Folder", str(path.parent)),
-                ),
-            ],
-        ),
+    step, *more = run_steps(result, talked_up(probes, scored), folder)
+    search = ("Search", f"{result.optimizer}, seed {result.seed}")
+    page = Page(
+        title=run_title(result),
+        lead=run_lead(result, step),
+        groups=miss_groups(scored),
+        sections=[
+            *([Section(title="What else to do", steps=more)] if more else []),
+            Section(title="In a picture", charts=charts.pictures(scored)),
+            figures,
+            _prompt(result, prompts),
+            _source(result.data, search, ("Folder", folder)),
+        ],
     )
+    write(path, page)
 
 
 def write_verification(path: Path, result: Verification, scored: Scored) -> None:
     """Write a verification's page; `scored` are the judgements that its figures are of."""
-    judge, data, card = Path(result.judge), result.data, result.card
-    levels = Table(
-        head=("level and coefficient",),
-        rows=[(signature(rho, card.unit, data.n_systems),) for rho in card.correlations],
-        caption="Every level and coefficient.",
+    judge, card = Path(result.judge), result.card
+    levels = [(signature(rho, card.unit, result.data.n_systems),) for rho in card.correlations]
+    figures = Section(
+        title="Figures",
+        sentences=[
+            *(*verification_answer(result), *gate_lines(result)),
+            figure_meaning(card, result.level),
+        ],
+        tables=[
+            *_people(card),
+            _failures(scored),
+            Table(("level and coefficient",), levels, "Every level and coefficient."),
+        ],
     )
-    answer = [*verification_answer(result), *gate_lines(result), figure_meaning(card, result.level)]
-    tables = [*_people(card.people), _failures(scored), levels]
     # Beside a run's page, it must not take the place of the run's own.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
-    write(
-        path,
-        Page(
-            title=f"{result.dimension}: {judge.name} against people",
-            lead=verification_lead(result),
-            groups=miss_groups(scored),
-            sections=[
-                Section(title="In a picture", charts=charts.pictures(scored)),
-                Section(title="Figures", sentences=answer, tables=tables),
-                _source(data, ("Judge", "/".join(judge.parts[-2:]))),
-            ],
-        ),
+    page = Page(
+        title=f"{result.dimension}: {judge.name} against people",
+        lead=verification_lead(result),
+        groups=miss_groups(scored),
+        sections=[
+            Section(title="In a picture", charts=charts.pictures(scored)),
+            figures,
+            _source(result.data, ("Judge", "/".join(judge.parts[-2:]))),
+        ],
     )
+    write(path, page)
 
 
 def _write_misses(path: Path, scored: Scored) -> None:
@@ -233,52 +209,43 @@ def _write_misses(path: Path, scored: Scored) -> None:
 def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write a comparison's page."""
     judges, data = result.judges, result.data
-    points = {judge.name: (judge.card.headline, _cost(judge)) for judge in judges[:MAX_DRAWN]}
-    tables = [Table(head=head, rows=rows) for head, rows in comparison_tables(result)]
-    use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
-    labels = ("Labels", labels_text(data, result.card.unit))
-    figures = [
-        *tables,
-        Table(head=use, rows=list(map(_use, judges)), caption="Use and failures."),
-        Table(head=("left out", "why"), rows=left_out),
-    ]
-    write(
-        path,
-        Page(
-            title=f"{result.dimension}: {counted(len(judges), 'judge')} side by side",
-            lead=comparison_lead(result),
-            sections=[
-                Section(title="In a picture", charts=[charts.costs(points, result.figure_name)]),
-                Section(
-                    title="Figures",
-                    sentences=[figure_meaning(result.card, result.level)],
-                    titled=[*comparison_answer(result), labels],
-                    tables=figures,
-                ),
-                _source(data),
-            ],
-        ),
+    figures = Section(
+        title="Figures",
+        sentences=[figure_meaning(result.card, result.level)],
+        titled=[*comparison_answer(result), ("Labels", labels_text(data, result.card.unit))],
+        tables=[
+            *comparison_tables(result),
+            usage_table(result),
+            Table(("left out", "why"), left_out),
+        ],
     )
+    priced = [
+        (judge.name, judge.card.headline, price_text(judge, "recorded", "cost unknown"))
+        for judge in judges[:MAX_DRAWN]
+    ]
+    picture = charts.costs(priced, result.figure_name)
+    page = Page(
+        title=f"{result.dimension}: {counted(len(judges), 'judge')} side by side",
+        lead=comparison_lead(result),
+        sections=[Section(title="In a picture", charts=picture), figures, _source(data)],
+    )
+    write(path, page)
 
 
 def write_swap(
     path: Path, result: SwapResult, sentences: Sequence[str], word: Callable[[float], str]
 ) -> None:
     """Write a swap's page: the certificate, and the rows that change; `word` writes a score."""
-    write(
-        path,
-        Page(
-            title="{}: may {} replace {}?".format(result.comparison.dimension, *result.names),
-            lead=swap_lead(result),
-            groups=[change_group(result, word)],
-            groups_title="What changes",
-            sections=[
-                Section(title="Figures", sentences=sentences),
-                _source(result.comparison.data),
-            ],
-        ),
+    figures = Section(title="Figures", sentences=sentences)
+    page = Page(
+        title="{}: may {} replace {}?".format(result.comparison.dimension, *result.names),
+        lead=swap_lead(result),
+        groups=[change_group(result, word)],
+        groups_title="What changes",
+        sections=[figures, _source(result.comparison.data)],
     )
+    write(path, page)
 
 
 def _source(data: DataCounts, *facts: Titled) -> Section:
@@ -286,33 +253,13 @@ def _source(data: DataCounts, *facts: Titled) -> Section:
     return Section(title="Where it comes from", titled=titled)
 
 
-def _cost(judge: ComparedJudge) -> str:
-    usage = judge.usage
-    return "recorded" if usage.plan is None else cost_text(usage.cost_per_1000_rows)
-
-
-def _use(judge: ComparedJudge) -> tuple[str, ...]:
-    usage = judge.usage
-    seconds, asked = usage.seconds_per_1000_rows, usage.plan is not None
-    return (
-        judge.name,
-        f"{judge.card.rho.n_failed:,}",
-        share_text(judge.card.ties),
-        "" if seconds is None else f"{seconds:,.0f}",
-        f"{usage.lm_calls:,}" if asked else "",
-        cost_text(usage.cost_usd) if asked else "",
-        usage.plan or "recorded",
-    )
-
-
 def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
     """What each attack adds beyond a neutral line, as a share of the scale, where it adds."""
     width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
-    shifts = [pair for pair in probes.shifts if pair[1].n_outputs]
-    control = next((shift.mean for attack, shift in shifts if attack.control), 0.0)
+    control = next((s.mean for attack, s in probes.shifts if attack.control and s.n_outputs), 0.0)
     return [
         (attack.title, (shift.mean - control) / width)
-        for attack, shift in shifts
+        for attack, shift in probes.shifts
         if shift.mean > control
     ]
 
@@ -330,57 +277,57 @@ def _attempts(probes: Probes) -> Table:
         if shift.n_outputs
     ]
     why_not = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
-    return Table(
-        head=("line added to the output", "change of score", "raised", "tried"),
-        rows=rows,
-        caption=f"Can an output talk the judge up?{why_not}",
-    )
+    head = ("line added to the output", "change of score", "raised", "tried")
+    return Table(head, rows, f"Can an output talk the judge up?{why_not}")
 
 
 def _failures(scored: Scored) -> Table:
     """Why outputs have no score."""
     failures = [(name, why[:MAX_REASON]) for name, why in scored.failures.items()]
-    caption = (
-        f"{len(failures):,} of {len(scored.items):,} have no score: they are left out of every "
-        "figure, and counted."
-    )
-    return Table(
-        head=("without a score", "why"),
-        rows=failures[:MAX_FAILURES],
-        caption=caption if failures else "Every output has a score.",
-    )
+    caption = "Every output has a score."
+    if failures:
+        number = f"{len(failures):,} of {len(scored.items):,}"
+        caption = f"{number} have no score: they are left out of every figure, and counted."
+    return Table(("without a score", "why"), failures[:MAX_FAILURES], caption)
 
 
-def _people(people: PeopleFigures | None) -> list[Table]:
+def _people(card: Scorecard | None) -> list[Table]:
     """The judge beside each annotator, and every two annotators."""
-    if not people:
+    if not (card and (people := card.people)):
         return []
-    rows = []
-    for row in people.agreement[:MAX_PEOPLE]:
-        names = people.names_of(row)
-        who = " and ".join(names if len(names) == 2 else ("judge", *names))
-        rows.append((who, share_text(row.equal), number_text(row.kappa), number_text(row.rho)))
+    rows = [
+        (
+            " and ".join(people.pair_of(row)),
+            share_text(row.equal),
+            number_text(row.kappa),
+            number_text(row.rho),
+        )
+        for row in people.agreement[:MAX_PEOPLE]
+    ]
     alpha = number_text(people.alpha)
     caption = f"The judge and people; the annotators' Krippendorff's alpha is {alpha}."
-    return [Table(head=("who", "equal labels", "kappa", "rho"), rows=rows, caption=caption)]
+    return [Table(("who", "equal labels", "kappa", "rho"), rows, caption)]
 
 
 def _prompt(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
     """The prompt that ships, what tuning changed in it, its demonstrations and questions."""
-    untuned, tuned = prompts["seed"], prompts["tuned"]
-    shipped = prompts[result.shipped]
-    changed = "sentences that tuning took out are struck through, those it put in are marked"
+    untuned, tuned, shipped = prompts["seed"], prompts["tuned"], prompts[result.shipped]
     demos = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
     if len(shipped.demos) > MAX_DEMOS:
         demos += f"; the first {MAX_DEMOS} are below"
     instruction: str | Markup = shipped.instruction
+    folded: dict[str, Sequence[tuple[str, str]]] = {}
     if untuned.instruction == tuned.instruction:
         changed = "tuning left it as it was"
     elif result.shipped == "tuned":
+        changed = "sentences that tuning took out are struck through, those it put in are marked"
         instruction = sentence_difference(untuned.instruction, tuned.instruction)
     else:
         changed = "the untuned one ships; the tuned one is below"
-    tuned_one = Case(title="The tuned prompt", texts=[("instruction", tuned.instruction)])
+        folded["The tuned prompt"] = [("instruction", tuned.instruction)]
+    for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1):
+        texts = [(name, cut_text(str(value))) for name, value in demo.items()]
+        folded[f"Demonstration {number}"] = texts
     return Section(
         title="The prompt that ships",
         titled=[
@@ -390,16 +337,7 @@ def _prompt(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
         ],
         tables=_answers(result),
         texts=[("instruction", instruction)],
-        cases=[
-            *([tuned_one] if shipped.instruction != tuned.instruction else []),
-            *(
-                Case(
-                    title=f"Demonstration {number}",
-                    texts=[(name, cut_text(str(value))) for name, value in demo.items()],
-                )
-                for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1)
-            ),
-        ],
+        folded=folded,
     )
 
 
@@ -417,13 +355,12 @@ def _answers(result: TuningResult) -> list[Table]:
         )
         for each in result.answers
     ]
-    head = ("answer", "asks", "answers", "share of the score", "without it")
     figure = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
         "What it answers in one reply. People's labels taught the shares; the last column is what "
         f"{figure} would change by without the question, on the labels that teach."
     )
-    return [Table(head=head, rows=rows, caption=caption)]
+    return [Table(("answer", "asks", "answers", "share of the score", "without it"), rows, caption)]
 
 
 def sentence_difference(before: str, after: str) -> Markup:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from optimize.figures.as_text import (
     certainty_text,
@@ -13,13 +14,13 @@ from optimize.figures.as_text import (
     wrapped,
 )
 from optimize.items import DataCounts
-from optimize.measuring.scorecard import PeopleFigures, Scorecard, TwoValueFigures
+from optimize.measuring.comparison import ComparedJudge
+from optimize.measuring.scorecard import Scorecard, TwoValueFigures
+from optimize.measuring.verification import Verification
 from optimize.statistics.correlations import Level
-from optimize.statistics.two_values import Rate
 
 # What a sentence is about, in a word or two, and the sentence.
 Titled = tuple[str, str]
-HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # The share of pairs that tossing a coin orders as people do.
 COIN = 0.5
@@ -34,47 +35,61 @@ RANKED = {
 }
 
 
-def agreement(card: Scorecard, data: DataCounts, *, held_out: bool = False) -> str:
-    """In how many of a hundred pairs the judge does as people do, with an interval, and a coin."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells under a head."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+def agreement(card: Scorecard, data: DataCounts, *, held_out: bool = False) -> list[Titled]:
+    """How the judge agrees with people: of pass and fail by rates, else beside a coin."""
+    if card.two_values:
+        return list(zip(TWO_VALUES, two_value_sentences(card.two_values), strict=True))
     people, order = "the constructed labels" if data.is_constructed else "people", card.order
     if not card.rho.n_outputs:
-        return "It gave no score at all."
+        return [("Agreement", "It gave no score at all.")]
     if math.isnan(order.value):
-        return f"None can be counted: {people} tell no two {card.unit} with a score apart."
-    documents = counted(order.n_documents, "document")
-    on = f"on {documents} that tuning did not see" if held_out else f"on {documents}"
+        none = f"No agreement can be counted: {people} tell no two {card.unit} with a score apart."
+        return [("Agreement", none)]
+    unseen = " that tuning did not see" if held_out else ""
     of_one = "" if card.rho.level == "dataset" else " of one document"
     does = f"orders two outputs{of_one} as {people} do in"
     if card.is_pairs:
         does = f"prefers the same side as {people} in"
-    lead = f"It {does} {order.value:.0%} of pairs ({certainty_text(order)}), {on}"
-    if order.interval is None or order.interval.low > COIN:
-        return f"{lead}. A coin reaches {COIN:.0%}."
-    may = order.interval.high >= COIN
-    return f"{lead}. A coin {'may do as well' if may else 'does better'}."
+    coin = f"reaches {COIN:.0%}"
+    if order.interval and order.interval.low <= COIN:
+        coin = "may do as well" if order.interval.high >= COIN else "does better"
+    text = (
+        f"It {does} {order.value:.0%} of pairs ({certainty_text(order)}), on "
+        f"{counted(order.n_documents, 'document')}{unseen}. A coin {coin}."
+    )
+    return [("Agreement", text)]
 
 
 def two_value_sentences(card: TwoValueFigures) -> list[str]:
     """What a judge lets through, its false alarms, and what always saying one word reaches."""
     judge, always, word = card.judge, card.constant.accuracy, card.constant_word
-    is_known = judge.tnr.interval is not None
-
-    def misses(unit: str, name: str, rate: Rate, verbs: tuple[str, str], number: int) -> str:
-        if not rate.n:
-            return f"People call none of these outputs a {unit}: {name} is not known."
+    sentences = []
+    for unit, name, rate, error, success, count in (
+        ("fail", "TNR", judge.tnr, "misses", "catches", judge.confusion["fail_pass"]),
+        ("pass", "TPR", judge.tpr, "fails", "passes", judge.confusion["pass_fail"]),
+    ):
         certainty, n_more = certainty_text(rate), judge.n_more[unit]
-        if unit == "pass" and is_known:  # what the ends are of was said of fails
-            certainty = certainty.removeprefix("95% interval ")
         if rate.interval is None and n_more:
             certainty = f"{n_more:,} more for an interval"
-        miss, catch = verbs
-        share = f"{name}, it {catch} {share_text(rate.value)}; {certainty}"
-        return f"It {miss} {number:,} of {counted(rate.n, unit)} ({share})."
-
-    counts = judge.confusion
+        elif unit == "pass" and judge.tnr.interval:  # what the ends are of was said of fails
+            certainty = certainty.removeprefix("95% interval ")
+        sentences.append(
+            f"It {error} {count:,} of {counted(rate.n, unit)} ({name}, it {success} "
+            f"{share_text(rate.value)}; {certainty})."
+            if rate.n
+            else f"People call none of these outputs a {unit}: {name} is not known."
+        )
     return [
-        misses("fail", "TNR", judge.tnr, ("misses", "catches"), counts["fail_pass"]),
-        misses("pass", "TPR", judge.tpr, ("fails", "passes"), counts["pass_fail"]),
+        *sentences,
         f"It agrees on {share_text(judge.accuracy.value)} (always saying {word} would on "
         f"{share_text(always.value)}), kappa {figure_text(judge.kappa)}.",
         f"People pass {share_text(judge.base_rate.value)}, the judge "
@@ -88,23 +103,36 @@ def beats_constant(card: TwoValueFigures) -> bool:
     return own is not None and own.low > card.constant.accuracy.value
 
 
-def as_one_annotator(people: PeopleFigures | None) -> Iterator[Titled]:
+def as_one_annotator(card: Scorecard) -> Iterator[Titled]:
     """Yield whether the judge is as good as one annotator, where several labelled the same."""
-    one = people.one_annotator if people else None
+    one = card.people.one_annotator if card.people and not card.two_values else None
     if not one:
         return
     interval, verdict = one.gap.interval, "Perhaps as good as one of these annotators"
     if interval is None:
         verdict = "Too few documents to say whether it is as good as one of these annotators"
-    elif interval.high < 0:
-        verdict = "Not as good as one of these annotators"
-    elif interval.low > 0:
-        verdict = "Better than one of these annotators"
-    yield (
-        "One person",
-        f"{verdict}: rho with the other annotators {number_text(one.judge.value)}, an annotator's "
-        f"{number_text(one.annotator.value)}.",
-    )
+    elif 0 not in interval:
+        verdict = (
+            f"{'Better than' if interval.low > 0 else 'Not as good as'} one of these annotators"
+        )
+    rhos = [number_text(one.judge.value), number_text(one.annotator.value)]
+    text = "{}: rho with the other annotators {}, an annotator's {}.".format(verdict, *rhos)
+    yield "One person", text
+
+
+def tuned_on_sentences(
+    judge: ComparedJudge | Verification, unit: str, name: str = "It"
+) -> Iterator[str]:
+    """Yield on how much of what is measured, and of what is set apart, a judge was tuned."""
+    if judge.tuned_on_these_labels:
+        yield f"{name} was tuned on {judge.n_met:,} of these {unit}, which flatters it."
+    elif judge.n_met:
+        yield f"{name} was tuned on {judge.n_met:,} more {unit}, which are set apart."
+    if judge.n_given:
+        yield (
+            f"{name} was tuned on documents of {judge.n_given:,} of these {unit}, which may "
+            "flatter it."
+        )
 
 
 def scale_warning(card: Scorecard) -> Iterator[Titled]:

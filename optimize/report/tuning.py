@@ -15,26 +15,25 @@ from optimize.figures.as_text import (
     table_lines,
     wrapped,
 )
-from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.measuring.tuning_result import TuningResult
 from optimize.report.next_steps import run_steps
 from optimize.report.sentences import (
     COIN,
     RATES,
-    TWO_VALUES,
-    HeadAndRows,
+    Table,
     Titled,
     agreement,
     as_one_annotator,
+    figure_meaning,
     labels_text,
     paragraphs,
-    two_value_sentences,
 )
 
 
 def run_lines(result: TuningResult, folder: str = "") -> list[str]:
     """A run for a terminal: the answer, what to do next, and both judges' figures."""
     step = run_steps(result, folder=folder or "FOLDER")[0].replace("`", "")
-    sentences = [*run_answer(result), ("Next", step)]
+    sentences, table = [*run_answer(result), ("Next", step)], run_table(result)
     files = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
     if result.tuned_file:
         files += f"; {result.tuned_file} did not ship"
@@ -42,7 +41,7 @@ def run_lines(result: TuningResult, folder: str = "") -> list[str]:
         *wrapped(f"{run_title(result)} on {labels_text(result.data, result.unit)}"),
         "",
         *paragraphs(sentences),
-        *(["", *table_lines(*run_table(result))] if result.test else []),
+        *(["", *table_lines(table.head, table.rows)] if result.test else []),
         *(wrapped(files) if folder else []),
     ]
 
@@ -59,37 +58,24 @@ def run_answer(result: TuningResult) -> list[Titled]:
     if not (result.test and result.card):
         answer.append(("Agreement", "Not known: no labels were held out for a test."))
         return [*answer, ("Cost", _cost(result))]
-    card = result.card
-    if card.two_values:
-        answer += zip(TWO_VALUES, two_value_sentences(card.two_values), strict=True)
-    else:
-        answer.append(("Agreement", agreement(card, result.data, held_out=True)))
-    answer += _failures(result.test)
-    answer += _unseen(result)
-    answer += [] if card.two_values else as_one_annotator(card.people)
-    answer += _asks(result)
+    answer += agreement(result.card, result.data, held_out=True)
+    rhos = {word: card.rho for word, card in result.test.cards.items()}
+    failed = [f"{word} judge {rho.n_failed:,}" for word, rho in rhos.items() if rho.n_failed]
+    if failed:
+        number = max(rho.n_outputs + rho.n_failed for rho in rhos.values())
+        answer.append(("No score", f"{', '.join(failed)} of {number:,} {result.card.unit}."))
+    answer += [*_unseen(result), *as_one_annotator(result.card)]
+    if result.answers and result.shipped == "tuned":
+        *questions, own = result.answers
+        shares = ", ".join(f"{each.name} ({each.share:.0%})" for each in questions)
+        answer.append(("Asks", f"{shares}, beside its own {own.name} ({own.share:.0%})."))
     return [*answer, ("Gain", gain_sentence(result)), ("Cost", _cost(result))]
 
 
-def _asks(result: TuningResult) -> Iterator[Titled]:
-    """Yield what a tuned judge that ships asks besides its rating, and what each answer counts."""
-    if result.answers and result.shipped == "tuned":
-        *questions, own = result.answers
-        shares = [f"{each.name} ({each.share:.0%})" for each in questions]
-        yield "Asks", f"{', '.join(shares)}, beside its own {own.name} ({own.share:.0%})."
-
-
-def _failures(test: SplitResult) -> Iterator[Titled]:
-    """Yield how many of test's outputs have no score, where any has none."""
-    rhos = {word: card.rho for word, card in test.cards.items()}
-    counts = [f"{word} judge {rho.n_failed:,}" for word, rho in rhos.items() if rho.n_failed]
-    if counts:
-        number = max(rho.n_outputs + rho.n_failed for rho in rhos.values())
-        yield "No score", f"{', '.join(counts)} of {number:,} {test.tuned.unit}."
-
-
-def run_table(result: TuningResult) -> HeadAndRows:
-    """Head and rows: both judges' figures on every split that tuning did not use."""
+def run_table(result: TuningResult) -> Table:
+    """Both judges' figures on every split that tuning did not use."""
+    meaning = figure_meaning(result.card, result.level)
+    caption = f"Both judges on labels that tuning did not use. {meaning}"
     rows: list[tuple[str, ...]] = []
     if result.is_binary:
         for name, split in result.splits.items():
@@ -99,11 +85,12 @@ def run_table(result: TuningResult) -> HeadAndRows:
                     *rates, kappa = card.two_values.rates
                     texts = *map(figure_text, rates), number_text(kappa.value)
                     rows.append((f"{title}, {word}", *texts))
-        return ("", *RATES), rows
+        return Table(("", *RATES), rows, caption)
     for name, split in result.splits.items():
         rhos = [card.rho for card in split.cards.values()]
         rows.append((SPLITS[name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
-    return (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents"), rows
+    head = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
+    return Table(head, rows, caption)
 
 
 def gain_sentence(result: TuningResult) -> str:
@@ -129,29 +116,20 @@ def gain_sentence(result: TuningResult) -> str:
         tells = f"So tuning helped: these {documents} had no part in it."
     elif interval.high < 0:
         tells = f"So the tuned judge is worse: these {documents} had no part in tuning."
+    clause, price = "", ""
+    unseen = result.unseen.objective_gain if result.unseen else None
+    if unseen and not math.isnan(unseen.value):
+        joined = "and" if unseen.value * gain.value >= 0 else "but"
+        clause = f", {joined} {figure_text(unseen, signed=True)} on unseen systems"
+    if costs := result.cost_per_1000_rows:
+        price = (
+            f", for {cost_text(costs['tuned_judge'])} per 1,000 rows, "
+            f"{cost_text(costs['seed_judge'])} untuned"
+        )
     return (
-        f"On test {name} is {untuned} untuned and {tuned} tuned: "
-        f"{figure_text(gain, signed=True)}{_gain_unseen(result)}{_dearer(result)}. {tells}"
+        f"On test {name} is {untuned} untuned and {tuned} tuned: {figure_text(gain, signed=True)}"
+        f"{clause}{price}. {tells}"
     )
-
-
-def _dearer(result: TuningResult) -> str:
-    """What 1,000 rows cost with each judge, as a clause."""
-    if not (costs := result.cost_per_1000_rows):
-        return ""
-    untuned, tuned = (cost_text(costs[f"{name}_judge"]) for name in ("seed", "tuned"))
-    return f", for {tuned} per 1,000 rows, {untuned} untuned"
-
-
-def _gain_unseen(result: TuningResult) -> str:
-    """The paired difference on systems that tuning did not see, as a clause."""
-    if not (result.test and result.unseen):
-        return ""
-    gain = result.unseen.objective_gain
-    if math.isnan(gain.value):
-        return ""
-    joined = "and" if gain.value * result.test.objective_gain.value >= 0 else "but"
-    return f", {joined} {figure_text(gain, signed=True)} on unseen systems"
 
 
 def _unseen(result: TuningResult) -> Iterator[Titled]:
@@ -159,11 +137,11 @@ def _unseen(result: TuningResult) -> Iterator[Titled]:
     share = result.unseen and result.unseen.card(result.shipped).beside_coin
     if share and not math.isnan(share.value):
         percent = share_text(share.value)
-        coin = share.interval is not None and share.interval.low <= COIN
         text = f"On systems that tuning did not see it does so in {percent} of pairs"
         if result.is_binary:
             text = f"Balanced accuracy on systems that tuning did not see: {percent}"
-        than = "; a coin may do as well" if coin else ""
+        is_chance = share.interval is not None and share.interval.low <= COIN
+        than = "; a coin may do as well" if is_chance else ""
         yield "New systems", f"{text} ({certainty_text(share)}){than}."
     elif not result.is_pairs and result.data.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."
@@ -188,17 +166,15 @@ def search_end(result: TuningResult) -> Iterator[Titled]:
     last, spent = result.last_round, result.cost_usd
     if not last or result.max_cost is None or spent is None:
         return
-    gain, further = f"{last.gain:+.3f} on train", f"${2 * last.cost:.2f}"
+    gain, further = f"{last.gain:+.3f} on train", f"would cost ${2 * last.cost:.2f}"
+    text = (
+        f"The limit ended it. Its last rounds gained {gain}; further ones {further} and are "
+        "expected to gain no more than that."
+    )
     if last.is_final:
-        yield (
-            "Search",
+        text = (
             f"It ended because its last rounds gained {gain}, no more than their standard error "
-            f"({number_text(last.error)}). Further ones would cost {further} and are expected "
-            f"to gain no more. ${max(0, result.max_cost - spent):.2f} is left unspent.",
+            f"({number_text(last.error)}). Further ones {further} and are expected to gain no "
+            f"more. ${max(0, result.max_cost - spent):.2f} is left unspent."
         )
-    else:
-        yield (
-            "Search",
-            f"The limit ended it. Its last rounds gained {gain}; further ones would cost {further} "
-            "and are expected to gain no more than that.",
-        )
+    yield "Search", text

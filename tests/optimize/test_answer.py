@@ -68,9 +68,9 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
     assert fails == "People call none of these outputs a fail: TNR is not known."
     steps = run_steps(summary)
     assert steps[0].startswith(
-        "Do not rely on its verdicts: on test it agrees with people less often"
+        "Do not rely on its verdicts: on test it does not agree with people more often"
     )
-    assert steps[0].endswith("Label more fails: test has 0, and an interval takes 10 more there.")
+    assert steps[0].endswith("Label 10 more fails for an interval: on test are 0.")
 
 
 @pytest.mark.parametrize(

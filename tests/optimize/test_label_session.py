@@ -101,7 +101,8 @@ def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(
     path = tmp_path / "labels.jsonl"
     skipped, unsure = (line for line in read_jsonl(path) if line["rating"] is None)
     assert (skipped["skipped"], unsure["unsure"]) == (True, True)
-    assert not {"skipped", "unsure", "comment"} & {*read_labels(path).outputs[0].texts}
+    labels = read_labels(path)
+    assert not {"skipped", "unsure", "comment"} & {*labels.outputs[0].texts, *labels.reading.unread}
     assert sum(bool(output.ratings) for output in read_labels(path).outputs) == N - 1
     # A session that goes on passes over them, too, and an undo takes a mark back.
     again = opened(tmp_path)

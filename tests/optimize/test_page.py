@@ -33,16 +33,15 @@ from optimize.report import charts
 from optimize.report.lead import Lead, Tile
 from optimize.report.misses import MissGroup, miss_groups
 from optimize.report.page import (
-    Case,
     Page,
     Section,
-    Table,
     backticks_as_code,
     html,
     sentence_difference,
     talked_up,
     write_verification,
 )
+from optimize.report.sentences import Table
 
 NAN = math.nan
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- \x1b[8m\u202e"
@@ -92,8 +91,7 @@ def page_with(text: str) -> str:
     dots = charts.DotChart(
         dots=[(1, 1, f"x{text}")], x_ticks=[(0, text)], y_ticks=[(0, text)], band=[], caption=text
     )
-    table = Table(head=(text,), rows=[(text,)], caption=f"x{text}")
-    case = Case(title=text, texts=[(text, text)])
+    table = Table((text,), [(text,)], f"x{text}")
     miss = dict.fromkeys(MISS_COLUMNS, f"x{text}") | {
         "anchor": "a-1", "people": [(text, text)], "outputs": [(text, text)],
         "texts": [(text, text)],
@@ -101,7 +99,11 @@ def page_with(text: str) -> str:
     other = miss | {"system": "y", "decided_by": "y", "people": [("y", "y")]}
     tile = Tile(number=text, what=text, interval=text)
     lead = Lead(verdict="v", sentences=[text], tiles=[tile], lines=[text], step="s")
-    parts: dict[str, Any] = {"titled": [(text, text)], "texts": [(text, text)], "cases": [case]}
+    parts: dict[str, Any] = {
+        "titled": [(text, text)],
+        "texts": [(text, text)],
+        "folded": {text: [(text, text)]},
+    }
     return html(
         Page(
             title=text,
@@ -269,15 +271,14 @@ def test_pairs_are_drawn_by_how_far_people_agree() -> None:
 
 
 def test_marks_stand_where_the_axis_says() -> None:
-    figures = {"a": (reaching(0.75, 0.1), "free"), "b": (reaching(NAN, None), "free")}
-    chart = charts.costs(figures, "rho")
-    assert chart is not None
+    unknown = ("b", reaching(NAN, None), "free")
+    (chart,) = charts.costs([("a", reaching(0.75, 0.1), "free"), unknown], "rho")
     ((name, mark, ends, words),) = chart.rows
     # From .65 - .012 to .85 + .012: .75 is in the middle, .65 and .85 are .10 / .224 from it.
     assert (name, words) == ("a", "0.750, free")
     assert (mark, ends) == (50.0, [5.36, 94.64])
     assert chart.ticks[0] == (5.36, "0.65")
-    assert charts.costs({"b": (reaching(NAN, None), "free")}, "rho") is None
+    assert charts.costs([unknown], "rho") == []
 
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() -> None:
@@ -298,7 +299,7 @@ def test_a_verification_has_the_same_sections(tmp_path: Path) -> None:
     write_verification(page, Verification.of(evidence, evidence, labelled), evidence)
     text = page.read_text(encoding="utf-8")
     assert text.count("<section ") == 5
-    for said in ("60 outputs, 12 documents", "label more documents", "b/judge.json"):
+    for said in ("60 outputs, 12 documents", "Label more documents", "b/judge.json"):
         assert said in text
 
 

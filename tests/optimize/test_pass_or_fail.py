@@ -56,15 +56,15 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     assert [line[:19] for line in lines[5:7]] == [f"false pass d{d}o6: An" for d in (0, 1)]
     assert lines[7].startswith("false alarm d29o5: Answer 5 to 29. So.")
     step = " ".join(lines[9:])
-    assert step.startswith("Next: --report FILE.html shows all; in CI --min-tpr 0.")
-    assert step.endswith(" (an equal judge passes 9 of 10 times)")
+    assert step.startswith("Next: --report FILE.html shows all. In CI --min-tpr 0.")
+    assert step.endswith(" (an equal judge passes 9 of 10 times).")
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 80
     assert "rho" not in "\n".join(lines)
     assert command([*files(tmp_path), "--all"]) == 0
     out = capsys.readouterr().out
     # Twenty documents of nine outputs do not tell how much alike these are.
-    assert "too few labels for a floor: --against in CI" in " ".join(out.split())
+    assert "Too few labels for a floor: --against in CI" in " ".join(out.split())
     assert "dataset-level rho" in out
 
 
@@ -154,7 +154,7 @@ def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
     arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "kind"]
     arguments += ["--data", write_jsonl(tmp_path / "l.jsonl", rows)]
     assert command(arguments) == 0
-    assert "may be the wrong way round; --values yes=0,no=1 turns" in capsys.readouterr().out
+    assert "may be the wrong way round: --values yes=0,no=1 turns" in capsys.readouterr().out
     turned = verified(capsys, *arguments, "--values", "yes=0,no=1")
     assert turned["kappa"]["value"] == pytest.approx(0.8)
 
@@ -166,7 +166,7 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
     assert command([*arguments, "--min-tnr", "0.5"]) == 3
     out, err = capsys.readouterr()
     assert "(TNR, it catches 100%; 4 more for an interval)." in out
-    assert "Next: label 4 more fails" in out
+    assert "Next: Label 4 more fails" in out
     assert "TNR 1.0000 too few for an interval, --min-tnr\n0.5: 4 more fails" in err
 
 

@@ -1,6 +1,6 @@
 const $ = id => document.getElementById(id), SHOWN = 50;
 const form = $("filter"), words = $("words"), picks = [...form.querySelectorAll("select")];
-const groups = [...document.querySelectorAll(".misses")].map(group => ({
+const groups = [...document.querySelectorAll(".misses:has(article)")].map(group => ({
   none: group.querySelector(".none"), more: group.querySelector("button"), isWhole: false,
   all: [...group.querySelectorAll("article")].map(article => ({ article })) }));
 // What is searched is read once, in an idle moment or when it is first needed.
@@ -15,8 +15,8 @@ function show() {
       && chosen.every(pick => namesOf(one, pick.name).includes(pick.value)));
     const seen = new Set(group.isWhole ? hits : hits.slice(0, SHOWN));
     for (const one of group.all) if (one.article.hidden === seen.has(one)) one.article.hidden ^= true;
-    if (group.more) group.more.hidden = seen.size === hits.length;
-    if (group.none) group.none.hidden = hits.length > 0;
+    group.more.hidden = seen.size === hits.length;
+    group.none.hidden = hits.length > 0;
   }
 }
 function walk(step) {
@@ -31,7 +31,7 @@ function linked() {
 form.hidden = false;
 form.onsubmit = event => event.preventDefault();
 form.oninput = show;
-for (const group of groups) if (group.more) group.more.onclick = () => { group.isWhole = true; show(); };
+for (const group of groups) group.more.onclick = () => { group.isWhole = true; show(); };
 addEventListener("hashchange", linked);
 addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
