@@ -126,13 +126,15 @@ def floor_flags(figures: Correlation | TwoValues) -> str:
             if not low or n_documents < fewest:
                 return ""
             floors.append(_rounded_down(floor.share_floor(rate.value, low, rate.n, 2)))
-        return "--min-tpr {} --min-tnr {}".format(*floors)
+        # A coin passes floors with a smaller sum.
+        is_above_chance = sum(floors) > 1
+        return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floors) if is_above_chance else ""
     fewest = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
     if figures.interval is None or figures.n_documents < fewest:
         return ""
     least = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))
-    return f"--min-spearman {least}"
+    return f"--min-spearman {least:.2f}" if least > 0 else ""
 
 
-def _rounded_down(floor: float) -> str:
-    return f"{math.floor(100 * floor) / 100:.2f}"
+def _rounded_down(floor: float) -> float:
+    return math.floor(100 * floor) / 100

@@ -19,8 +19,14 @@ KINDS: dict[Kind, tuple[str, str]] = {
         "False alarms",
         "People pass them and the judge fails them; the surest first.",
     ),
-    "too high": ("Too high", "The judge ranks them far higher than people; the farthest first."),
-    "too low": ("Too low", "The judge ranks them far lower than people; the farthest first."),
+    "too high": (
+        "Too high",
+        "The judge ranks them far higher among the others than people; the farthest first.",
+    ),
+    "too low": (
+        "Too low",
+        "The judge ranks them far lower among the others than people; the farthest first.",
+    ),
     "wrong side": ("Wrong side", "The judge does not prefer people's side; the farthest first."),
 }
 

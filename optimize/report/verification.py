@@ -132,10 +132,13 @@ def _people_lines(card: Scorecard, most: float = 1) -> list[str]:
         if len(rows) > alone:
             each = [(f"{who}, {len(rows)} pairs", rows)]
         for name, group in each:
-            equal = span_text([row.equal for row in group], share_text)
-            kappa = span_text([row.kappa for row in group], number_text)
-            rho = "" if card.two_values else span_text([row.rho for row in group], number_text)
-            lines.append(f"{name}: equal labels {equal}, kappa {kappa}{rho and f', rho {rho}'}")
+            text = f"{name}: equal labels {span_text([row.equal for row in group], share_text)}"
+            # Ranges of three figures take two lines.
+            if card.two_values or len(group) == 1:
+                text += f", kappa {span_text([row.kappa for row in group], number_text)}"
+            if not card.two_values:
+                text += f", rho {span_text([row.rho for row in group], number_text)}"
+            lines.append(text)
     return [*lines, *(sentence for _, sentence in as_one_annotator(card))]
 
 

@@ -95,7 +95,7 @@ def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_ho
     assert "of 4 looks, --min-tpr 0.895: about " in err.replace("\n", " ")
     assert "--looks" not in out
     assert verify([*sheet(400), "--min-tpr", "0.91"]) == 3
-    assert "label more; add --looks 2 then" in capsys.readouterr().out.replace("\n", " ")
+    assert "Label more; add --looks 2 then" in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_a_swap_is_decided_by_one_of_so_many_looks(capsys: pytest.CaptureFixture[str]) -> None:
