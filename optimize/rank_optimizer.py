@@ -383,6 +383,32 @@ class ProgramJudge(Judge):
         """Allow any fields, because the program's adapter renders them."""
 
 
+def _only_predictor(module: dspy.Module) -> tuple[str, Any]:
+    """The path and the predictor that is tuned; ProgramError if there are others, or none."""
+    predictors = [
+        (path, predictor)
+        for path, predictor in module.named_predictors()
+        if predictor is module or not getattr(predictor, "_compiled", False)
+    ]
+    if len(predictors) != 1:
+        names = ", ".join(path for path, _ in predictors)
+        raise ProgramError(
+            f"RankOptimizer tunes one predictor, and {type(module).__name__} has {len(predictors)} "
+            f"({names}): tune the module that rates by itself, or set _compiled = True on the "
+            "others"
+        )
+    return predictors[0]
+
+
+def _input_names(module: dspy.Module, signature: Any) -> tuple[str, ...]:
+    """The predictor's inputs, or those of a forward that names others as its parameters."""
+    own = signature.input_fields
+    _, *parameters = inspect.signature(type(module).forward).parameters.values()
+    needed = [p.name for p in parameters if p.default is p.empty or p.name in own]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return tuple(own if takes_any or {*needed} == {*own} else needed)
+
+
 class Program:
     """A program to tune: it reads examples, judges items, and makes tuned copies of itself."""
 
@@ -390,28 +416,15 @@ class Program:
         name = type(module).__name__
         if not isinstance(module, dspy.Module):
             raise ProgramError(f"RankOptimizer cannot tune a {name}: {WAY_OUT}")
-        named = module.named_predictors()
-        predictors = [p for p in named if p[1] is module or not getattr(p[1], "_compiled", False)]
-        if len(predictors) != 1:
-            names = ", ".join(path for path, _ in predictors)
-            raise ProgramError(
-                f"RankOptimizer tunes one predictor, and {name} has {len(predictors)} ({names}): "
-                "tune the module that rates by itself, or set _compiled = True on the others"
-            )
         self.module = module
-        ((self.path, self.predictor),) = predictors
+        self.path, self.predictor = _only_predictor(module)
         self.signature = self.predictor.signature
         scoring = scoring_of(module)
         if output is None and scoring is not None:
             output = scoring.choices[-1].name
         self.answer = answer_of(name, self.signature, output)
         self.weights = scoring and scoring.weights
-        # A forward that names its parameters may have other inputs than the predictor.
-        own = self.signature.input_fields
-        _, *parameters = inspect.signature(type(module).forward).parameters.values()
-        needed = [p.name for p in parameters if p.default is p.empty or p.name in own]
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self.text_names = tuple(own if takes_any or {*needed} == {*own} else needed)
+        self.text_names = _input_names(module, self.signature)
         outputs = self.signature.output_fields.items()
         typed = [_answer(name, info) for name, info in outputs]
         asked = [each for each in typed if each and each.values and each.name != self.answer.name]

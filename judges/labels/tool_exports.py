@@ -5,7 +5,7 @@ The forms are those of files that the tools wrote, or of their sources: docs/lab
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspy_judges.column_names import name_key
@@ -189,39 +189,56 @@ class _Reader:
 
     def read(self, *, is_beside: bool) -> Table:
         """Return the long table, with a row for each label, and for each output without one."""
-        export, options, rows = self._export, self._options, self._table.rows
-        outputs = [] if "" in export.labels else [*map(self._output, rows)]
-        # A trace of Langfuse holds outputs of its own parts.
-        parts = ((row, part) for row in rows for part in objects_in(row.cells.get("observations")))
-        inner = [self._output(row._replace(cells=part)) for row, part in parts]
-        by_id = {str(row.cells.get("id")): row for row in (*inner, *outputs)}
-        labels = self._labels(by_id)
-        labelled = {row.cells["id"] for row in labels}
-        others = [row for row in outputs if row.cells.get("id") not in labelled]
-        if export.labels:
-            # An output without a label is one all the same, if it has all of its texts.
-            full = [row for row in others if not any(map(is_blank, row.cells.values()))]
-            self._omissions["outputs without a label and a text"] = len(others) - len(full)
-            empty = {"dimension": labels[0].cells["dimension"]} if labels else {}
-            others = [row._replace(cells={**row.cells, **empty}) for row in full]
-        note, fault = f"an export of {export.tool}", ", which does not say who rated"
-        if labels or self._omissions.total():
-            counts = joined_names([f"{n:,} {source}" for source, n in (+self._omissions).items()])
-            note += f": {count(len(labels), 'label')} by people (left out: {counts})"
-            fault = ""
-        named = {name for name in options.map if not is_known_text(name)} - _NOT_RATED
-        is_needed = is_beside or not (named or options.annotations or not export.advice)
-        if not labels and options.labelled and is_needed:
-            raise UnreadableError("no-rating", f"is {note}{fault}", export.advice)
-        if not (outputs or is_beside or options.texts == ()):
-            raise UnreadableError("no-text", f"is {note}, without texts", export.advice)
-        rows = tuple(sorted([*labels, *others], key=lambda row: row.line))
+        outputs = [] if "" in self._export.labels else [*map(self._output, self._table.rows)]
+        labels = self._labels(self._by_id(outputs))
+        others = self._unlabelled(outputs, labels)
+        note = self._note(len(labels))
+        if not labels and self._needs_labels(is_beside):
+            who = "" if self._omissions.total() else ", which does not say who rated"
+            raise UnreadableError("no-rating", f"is {note}{who}", self._export.advice)
+        if not (outputs or is_beside or self._options.texts == ()):
+            raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
+        rows = sorted([*labels, *others], key=lambda row: row.line)
         return replace(
             self._table,
             columns=tuple(dict.fromkeys(name for row in rows for name in row.cells)),
             rows=tuple(row._replace(number=n) for n, row in enumerate(rows, 1)),
             notes=(*self._table.notes, note),
         )
+
+    def _by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
+        """The outputs by id, with those of a Langfuse trace's own parts."""
+        rows = self._table.rows
+        parts = ((row, part) for row in rows for part in objects_in(row.cells.get("observations")))
+        inner = [self._output(row._replace(cells=part)) for row, part in parts]
+        return {str(row.cells.get("id")): row for row in (*inner, *outputs)}
+
+    def _unlabelled(
+        self, outputs: Sequence[TableRow], labels: Sequence[TableRow]
+    ) -> list[TableRow]:
+        """The outputs without a label; in an export of labels those alone that have all texts."""
+        labelled = {row.cells["id"] for row in labels}
+        others = [row for row in outputs if row.cells.get("id") not in labelled]
+        if not self._export.labels:
+            return others
+        full = [row for row in others if not any(map(is_blank, row.cells.values()))]
+        self._omissions["outputs without a label and a text"] = len(others) - len(full)
+        empty = {"dimension": labels[0].cells["dimension"]} if labels else {}
+        return [row._replace(cells={**row.cells, **empty}) for row in full]
+
+    def _note(self, n_labels: int) -> str:
+        """Which tool's export it is, and how many labels are people's and others'."""
+        note = f"an export of {self._export.tool}"
+        if not (n_labels or self._omissions.total()):
+            return note
+        others = joined_names([f"{n:,} {source}" for source, n in (+self._omissions).items()])
+        return f"{note}: {count(n_labels, 'label')} by people (left out: {others})"
+
+    def _needs_labels(self, is_beside: bool) -> bool:
+        """Whether the table is read for its labels, and no user names columns that hold them."""
+        mapped = {name for name in self._options.map if not is_known_text(name)} - _NOT_RATED
+        has_others = mapped or self._options.annotations or not self._export.advice
+        return self._options.labelled and (is_beside or not has_others)
 
     def _output(self, row: TableRow) -> TableRow:
         """A row with its id, its texts and the columns that a user names."""
