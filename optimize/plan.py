@@ -271,15 +271,22 @@ def _write(
     content = "".join(f"{json.dumps(row)}\n" for row in written).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    words = ["dspy-judges", "label", str(out), "--dimension", name]
+    command = _label_command(flags, labelled, name, out)
+    return {"out": str(out), "n_outputs": len(written), "next": command}
+
+
+def _label_command(
+    flags: argparse.Namespace, labelled: LabelledSet, name: str, outputs: Path
+) -> str:
+    """The command that opens a page on which people label these outputs."""
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     if not scale and name in {*labelled.dimensions} - labelled.words.keys():
         scale = "" if find_subject(name) else "LOW-HIGH"
-    words += ["--scale", scale] if scale else []
     # Only a file of the page's own form can grow by the page.
     grows = flags.labels and "rating" in labelled.reading.ratings
-    words += ["--out", flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))]
-    return {"out": str(out), "n_outputs": len(written), "next": shlex.join(words)}
+    out = flags.labels if grows else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
+    words = ["dspy-judges", "label", str(outputs), "--dimension", name]
+    return shlex.join([*words, *(["--scale", scale] if scale else []), "--out", out])
 
 
 def lines(result: PlanResult) -> list[str]:

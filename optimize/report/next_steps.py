@@ -14,7 +14,7 @@ from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.floors import suggested_floors
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
-from optimize.measuring.tuning_result import TuningResult
+from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.sentences import COIN, beats_constant
 from optimize.statistics.intervals import PERFECT
@@ -97,22 +97,7 @@ def _run_steps(
     more_labels, doubt = _more_labels(card, "on test"), _doubt(card, "on test")
     if doubt:
         yield doubt
-    gain = result.test.objective_gain.interval
-    if result.shipped == "tuned":
-        if gain and gain.low <= 0:
-            yield "Verify both judges on further labels: test alone does not confirm the gain."
-        if result.unseen and result.unseen.objective_gain.value < 0:
-            yield (
-                "Before you judge new systems, label some of their outputs and verify both judges: "
-                "tuning has shown no gain on unseen systems."
-            )
-    elif result.test.untuned.beside_coin.value >= PERFECT:
-        pass  # nothing is left to gain
-    elif result.limit_reached:
-        yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
-    else:
-        stronger = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
-        yield f"Label more documents and tune again, or try {stronger}: no gain could be shown."
+    yield from _on_gain(result, result.test)
     if more_labels and more_labels not in doubt:
         yield more_labels
     attack, share = max(shifts, key=lambda shift: shift[1], default=("", 0.0))
@@ -122,13 +107,38 @@ def _run_steps(
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
     if card.beside_coin.interval and not doubt:
-        flags, path = suggested_floors(card), shlex.quote(folder)
-        gate, why = f"verify NEW --against {path}", "labels are too few for a floor"
-        if flags:
-            gate = f"verify {path} --data FILE {flags}"
-            why = "a judge as good passes nine times of ten"
-        use = f"judges.load({json.dumps(folder)})"
-        yield f"Use it with `{use}`, and catch a large drop in CI with `dspy-judges {gate}`: {why}."
+        yield _use(card, folder)
+
+
+def _on_gain(result: TuningResult, test: SplitResult) -> Iterator[str]:
+    """Yield what to do about a gain that test or unseen systems do not show, or about none."""
+    gain = test.objective_gain.interval
+    if result.shipped == "tuned":
+        if gain and gain.low <= 0:
+            yield "Verify both judges on further labels: test alone does not confirm the gain."
+        if result.unseen and result.unseen.objective_gain.value < 0:
+            yield (
+                "Before you judge new systems, label some of their outputs and verify both judges: "
+                "tuning has shown no gain on unseen systems."
+            )
+    elif test.untuned.beside_coin.value >= PERFECT:
+        pass  # nothing is left to gain
+    elif result.limit_reached:
+        yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
+    else:
+        stronger = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
+        yield f"Label more documents and tune again, or try {stronger}: no gain could be shown."
+
+
+def _use(card: Scorecard, folder: str) -> str:
+    """How to use the judge, and the gate that holds it."""
+    flags, path = suggested_floors(card), shlex.quote(folder)
+    gate, why = f"verify NEW --against {path}", "labels are too few for a floor"
+    if flags:
+        gate = f"verify {path} --data FILE {flags}"
+        why = "a judge as good passes nine times of ten"
+    use = f"judges.load({json.dumps(folder)})"
+    return f"Use it with `{use}`, and catch a large drop in CI with `dspy-judges {gate}`: {why}."
 
 
 def _doubt(card: Scorecard, where: str) -> str:
