@@ -44,13 +44,7 @@ OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     """Measure both judges; raises SettingsError for flags that name no two judges."""
     margin = MARGIN if flags.margin is None else flags.margin
-    if not 0 < margin < 1:
-        raise SettingsError(f"--margin {margin:g}: it is between 0 and 1")
-    given = [getattr(flags, name) for name in OF_ONE_JUDGE]
-    if any(value is not None and value is not False for value in given):  # 0 is a floor
-        raise SettingsError("--min-... and --all are of one judge: leave them out beside --against")
-    if flags.report and flags.changed is not None:
-        raise SettingsError("--report draws a swap on labels drawn at random, not one by --changed")
+    _check_flags(flags, margin)
     recordings = [split_name(each) for each in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
@@ -83,6 +77,17 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     if flags.report:
         write_swap(Path(flags.report), result, swap_lines(result), partial(_word, result))
     return result
+
+
+def _check_flags(flags: argparse.Namespace, margin: float) -> None:
+    """Raise SettingsError for flags that are not of a swap."""
+    if not 0 < margin < 1:
+        raise SettingsError(f"--margin {margin:g}: it is between 0 and 1")
+    values = [getattr(flags, name) for name in OF_ONE_JUDGE]
+    if any(value is not None and value is not False for value in values):  # 0 is a floor
+        raise SettingsError("--min-... and --all are of one judge: leave them out beside --against")
+    if flags.report and flags.changed is not None:
+        raise SettingsError("--report draws a swap on labels drawn at random, not one by --changed")
 
 
 def changed_lines(result: ChangedSwap) -> list[str]:

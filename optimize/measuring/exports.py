@@ -125,13 +125,11 @@ def read_export(
     n_others = 0
     for number, (row, row_id) in enumerate(zip(rows, ids, strict=True)):
         place = f"{path.name}, row {number + 1}"
-        of_metric = [entry for name, entry in entries[number] if name == metric] or [{}]
-        if len(of_metric) > 1:
-            raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
         try:
-            score = _score(tool, row, of_metric[0], is_verdict=is_verdict)
+            entry = _only_entry(entries[number], metric)
+            score = _score(tool, row, entry, is_verdict=is_verdict)
         except ValueError as error:
-            raise RecordingError(f"{place}: {metric!r} is {error}; a number is wanted") from None
+            raise RecordingError(f"{place}: {metric!r} {error}") from None
         if row_id and not math.isnan(score) and _has_other_output(row, items[row_id]):
             n_others += 1
         else:
@@ -146,6 +144,14 @@ def read_export(
     if most > 1:
         say(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
     return {name: _mean(repeated) for name, repeated in scores.items()}
+
+
+def _only_entry(entries: Sequence[tuple[str, Row]], metric: str) -> Row:
+    """The entry of a metric, empty if there is none; ValueError for a second one."""
+    of_metric = [entry for name, entry in entries if name == metric] or [{}]
+    if len(of_metric) > 1:
+        raise ValueError("has two scores; name them apart")
+    return of_metric[0]
 
 
 def _mean(repeated: Sequence[Score]) -> Score:
@@ -165,7 +171,7 @@ def _score(tool: Tool, row: Row, entry: Row, *, is_verdict: bool) -> Score:
         value = first_value(entry, VERDICT + VALUE)
     score = Score(math.nan if failure else _number(value, tool))
     if math.isinf(score):
-        raise ValueError(excerpt(value))
+        raise ValueError(f"is {excerpt(value)}; a number is wanted")
     comments = (failure, first_value(entry, REASON), error)
     score.reason = next((text for text in comments if isinstance(text, str)), "")
     return score
