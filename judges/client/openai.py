@@ -116,7 +116,7 @@ class Spelling:
             self.note(f"no {name} (requests go without it)")
 
     def note(self, change: str) -> None:
-        """Log a change, once."""
+        """Log once that a request is spelled differently for this endpoint."""
         if change not in self.changes:
             self.changes.append(change)
             # A warning reaches stderr even where logging is not set up.

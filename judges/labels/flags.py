@@ -26,7 +26,10 @@ _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
 class Parser(argparse.ArgumentParser):
-    """Exits with 2 and one line; flags have no short forms; -1:1 is a value of --scale."""
+    """A parser that ends with code 2 and one line for wrong usage.
+
+    Flags have no short forms, and `-1:1` is read as a value of --scale.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)

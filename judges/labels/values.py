@@ -174,7 +174,7 @@ def _decimal(digits: str) -> float:
 
 
 class RatingCells:
-    """Reads the cells of one column by what all of them are.
+    """Reads a column's cells as ratings; the values of all cells decide how each is read.
 
     A column has one kind of cells: plain numbers (which may have labels), shares of one whole,
     percentages, or one pair of words for yes (1) and no (0). Cells of another kind are refused, and

@@ -56,7 +56,7 @@ class Decision:
 
 
 def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
-    """What labels on a dimension, or pairs, can show, as texts by headings; empty if all tie.
+    """What these labels can show, as texts by their headings; empty if all labels tie.
 
     The headings are those of `check`: labels, people, contrast, intervals, floors, gain, collect.
     """

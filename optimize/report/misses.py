@@ -13,21 +13,19 @@ from optimize.measuring.swap import MOST_CHANGED, SwapResult
 
 # Characters of a text, and of the output's first part.
 MAX_TEXT, FIRST_PART = 1500, 400
+SUREST, WORST = "The ones it is surest of come first.", "The worst come first."
 KINDS: dict[Kind, tuple[str, str]] = {
-    "false pass": ("False passes", "People fail them and the judge passes them; the surest first."),
-    "false alarm": (
-        "False alarms",
-        "People pass them and the judge fails them; the surest first.",
-    ),
+    "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST}"),
+    "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST}"),
     "too high": (
         "Too high",
-        "The judge ranks them far higher among the others than people; the farthest first.",
+        f"The judge places them far higher among the other outputs than people do. {WORST}",
     ),
     "too low": (
         "Too low",
-        "The judge ranks them far lower among the others than people; the farthest first.",
+        f"The judge places them far lower among the other outputs than people do. {WORST}",
     ),
-    "wrong side": ("Wrong side", "The judge does not prefer people's side; the farthest first."),
+    "wrong side": ("Wrong side", f"The judge does not prefer the side that people do. {WORST}"),
 }
 
 
@@ -35,8 +33,8 @@ KINDS: dict[Kind, tuple[str, str]] = {
 class MissGroup:
     """The misses of a kind, worst first: rows of `miss_row`, and what a page adds to them.
 
-    That is an `anchor`, `people` as (annotator, what they gave and wrote), the first parts of the
-    `outputs`, and all `texts` where they say more.
+    The page adds an `anchor`, `people` (each annotator with the label and the comment), the first
+    parts of the `outputs`, and all `texts` if these say more.
     """
 
     title: str
