@@ -30,7 +30,7 @@ from optimize.measuring.request import (
 )
 from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.answer import SCREEN_LINES, Answer, Tile
-from optimize.report.card import labels_text, measured, tuned_on
+from optimize.report.card import measured, tuned_on
 from optimize.report.misses import change_group
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, source_section, write
@@ -160,7 +160,8 @@ def swap_answer(result: SwapResult) -> Answer:
     comparison, looks = result.comparison, looks_text(result.looks)
     rho = f"{comparison.level}-level rho"
     figure = rho if comparison.figure_name == "rho" else comparison.figure_name
-    judges = [(short_name(judge.name), judge) for judge in result.judges]
+    new, old = map(short_name, result.names)
+    judges = [*zip((new, old), result.judges, strict=True)]
     failed = ", ".join(
         f"{number:,} of {name}" for name, judge in judges if (number := judge.card.rho.n_failed)
     )
@@ -168,10 +169,10 @@ def swap_answer(result: SwapResult) -> Answer:
     prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges)
     interval = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
     return Answer(
-        title="{}: may {} replace {}?".format(comparison.dimension, *result.names),
+        title=f"{comparison.dimension}: may {new} replace {old}, on {comparison.data.name}?",
         headline=result.verdict,
         why=[
-            ("", _changes(result, *(name for name, _ in judges))),
+            ("", _changes(result, new, old)),
             *([("Failed and left out", f"{failed}.")] if failed else []),
             *tuned,
         ],
@@ -180,10 +181,7 @@ def swap_answer(result: SwapResult) -> Answer:
             Tile.of("Difference", result.difference, interval, sign=True),
         ],
         measured=measured(comparison.card, comparison.data),
-        facts=[
-            ("1,000 rows", f"{prices}."),
-            ("Labels", labels_text(comparison.data, comparison.card.unit)),
-        ],
+        facts=[("1,000 rows", f"{prices}.")],
         steps=[swap_step(result)],
     )
 

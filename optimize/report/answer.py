@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimize.figures.as_text import TOO_FEW, number_text, share_text, table_lines, wrapped
+from optimize.figures.as_text import number_text, share_text, table_lines, wrapped
 from optimize.statistics.intervals import Figure
 
 # What a sentence is about, in a word or two, and the sentence.
@@ -41,7 +41,7 @@ class Tile:
         return cls(
             what=what,
             number=number_text(figure.value, signed=True) if sign else text(figure.value),
-            interval=f"{text(ends.low)} to {text(ends.high)}" if ends else TOO_FEW,
+            interval=f"{text(ends.low)} to {text(ends.high)}" if ends else "",
             beside=beside,
         )
 

@@ -106,9 +106,9 @@ def measured(card: Scorecard, data: DataCounts, unseen: str = "") -> str:
     if rho.n_outputs == n_documents:
         amount = counted(n_documents, "pair" if card.is_pairs else "row")
     weighted = ", weighted," if data.weighted else ""
-    text = f"Measured on {amount}{weighted}{unseen}"
-    if any(figure.interval for figure in (two.rates if two else (rho, card.order))):
-        text += "; intervals are 95%"
+    is_sure = any(figure.interval for figure in (two.rates if two else (rho, card.order)))
+    intervals = "intervals are 95%" if is_sure else "too few for an interval"
+    text = f"Measured on {amount}{weighted}{unseen}; {intervals}"
     if rho.n_undefined and not two:
         zero = f", {rho.n_zero:,} of which count 0" if rho.n_zero else ""
         text += f". Rho is undefined on {counted(rho.n_undefined, 'document')}{zero}"

@@ -39,7 +39,8 @@ def verification_step(result: Verification, *, has_page: bool = False) -> str:
     if result.tuned_on_these_labels:
         return "Measure it on labels that it was not tuned on (--data FILE)."
     if gate and gate.gate == "falls short":
-        return "Look at its misses, and tune it on other labels (dspy-judges tune)."
+        page = "" if has_page else " (--report FILE.html)"
+        return f"Look at its misses and failures{page}, or tune it on other labels."
     kappa = two.judge.kappa.interval if two else None
     if kappa and kappa.high < 0 and result.words and "/".join(result.words) not in VERDICTS:
         turned = shlex.quote("{}=0,{}=1".format(*result.words))

@@ -32,7 +32,7 @@ from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.answer import Answer, Table, Titled
-from optimize.report.card import people_facts
+from optimize.report.card import labels_text, people_facts
 from optimize.report.charts import Chart
 from optimize.report.comparison import comparison_answer, price_text, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
@@ -127,7 +127,7 @@ def write_run(
     """Write a run's page; `judged` holds both judges' judgements by split."""
     scored, folder = judged[result.shipped]["test"], str(path.parent)
     answer = run_answer(result, talked_up(probes, scored), folder)
-    more = answer.steps[1:]
+    more, tables = answer.steps[1:], [charts.counts(scored), _attempts(probes), _failures(scored)]
     # The page comes last: where it stands, a run has ended.
     _write_misses(path.with_name(MISSES), scored)
     search = ("Search", f"{result.optimizer}, seed {result.seed}")
@@ -140,12 +140,7 @@ def write_run(
                 title="Figures",
                 titled=[*answer.facts, *people_facts(result.card)],
                 charts=charts.pictures(scored),
-                tables=[
-                    *answer.tables,
-                    charts.counts(scored),
-                    _attempts(probes),
-                    _failures(scored),
-                ],
+                tables=[*answer.tables, *tables],
             ),
             _prompt(result, prompts),
             source_section(result.data, search, ("Folder", folder)),
@@ -157,6 +152,7 @@ def write_run(
 def write_verification(path: Path, result: Verification, scored: Scored) -> None:
     """Write a verification's page; `scored` are the judgements that its figures are of."""
     answer, card, judge = verification_answer(result), result.card, Path(result.judge)
+    labels = ("Counts", labels_text(result.data, card.unit))
     levels = [(signature(rho, card.unit, result.data.n_systems),) for rho in card.correlations]
     every = Table(("level and coefficient",), levels, "Every level and coefficient.")
     # Beside a run's page, it must not take the place of the run's own.
@@ -171,7 +167,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
                 charts=charts.pictures(scored),
                 tables=[charts.counts(scored), _failures(scored), every],
             ),
-            source_section(result.data, ("Judge", "/".join(judge.parts[-2:]))),
+            source_section(result.data, labels, ("Judge", "/".join(judge.parts[-2:]))),
         ],
     )
     write(path, page)

@@ -11,7 +11,6 @@ from optimize.measuring.verification import Verification
 from optimize.report.answer import SCREEN_LINES, Answer, Titled, titled
 from optimize.report.card import (
     card_facts,
-    labels_text,
     measured,
     people_facts,
     tiles_of,
@@ -26,7 +25,7 @@ MOST_PEOPLE = 2
 MISSES = "misses.csv"
 GATES = {
     "holds": "It holds its floors.",
-    "falls short": "It falls short of a floor.",
+    "falls short": "It falls short of what is asked of it.",
     "undecided": "Undecided: these labels cannot tell if it holds its floors.",
 }
 
@@ -49,7 +48,7 @@ def verification_lines(
     rows = result.misses or ()
     kinds = ([row for row in rows if row["miss"] == kind] for kind in ("false pass", "false alarm"))
     misses = [miss_line(row) for row in chain(*zip_longest(*kinds)) if row]
-    extra = [*titled([*people_facts(card, MOST_PEOPLE)]), *misses]
+    extra = [*misses[:2], *titled([*people_facts(card, MOST_PEOPLE)]), *misses[2:]]
     lines = answer.lines(SCREEN_LINES - n_faults, extra=extra, last=last)
     if not everything:
         return lines
@@ -63,7 +62,8 @@ def verification_answer(result: Verification, *, has_page: bool = True) -> Answe
     judge, headline, why = Path(result.judge).name, verdict_on(card, result.data), list[Titled]()
     if result.tuned_on_these_labels:
         headline = "Do not use these figures: it was tuned on these labels, which flatters them."
-    if gate and (parts := [*result.faults, *(f"holds: {each}" for each in gate.held)]):
+    held = [f"holds: {'; '.join(gate.held)}"] if gate and gate.held else []
+    if parts := [*result.faults, *held]:
         why.append(("Gate", "; ".join(parts)))
     if gate and gate.gate:
         why.append(("", headline))
@@ -79,7 +79,6 @@ def verification_answer(result: Verification, *, has_page: bool = True) -> Answe
             *_on_met(result),
             *card_facts(card),
             *_association_facts(result.associations),
-            ("Labels", labels_text(result.data, card.unit)),
         ],
         steps=[verification_step(result, has_page=has_page)],
     )
@@ -94,7 +93,8 @@ def _association_facts(associations: Associations) -> Iterator[Titled]:
     """Yield what else explains the scores, where that is clear; of several samples how alike."""
     if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
-        yield "Length", f"Its scores follow it more than people's: rho {judge}, theirs {people}."
+        text = f"Its scores follow length more than people's: rho {judge}, theirs {people}."
+        yield "Length", text
     if (position := associations.position) and is_clear(position.value, position.interval):
         place, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {place} in {share:.0%} of cases (a coin 50%)."
