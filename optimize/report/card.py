@@ -69,7 +69,7 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     rho, pairs, coin = card.rho, card.pairs, "a coin reaches 50%"
     what = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
-        what, coin = "Pairs decided as people do", f"of {pairs.n_decided:,}; {coin}"
+        what, coin = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin}"
     yield Tile.of(what, card.order, coin, share=True)
     published = ""
     if rho.n_zero and (others := card.correlations[1:]):
@@ -90,7 +90,7 @@ def _rate_tiles(card: Scorecard, two: TwoValueFigures) -> Iterator[Tile]:
     yield Tile.of("Fails caught (TNR)", judge.tnr, misses, share=True)
     alarms = f"it fails {counts['pass_fail']:,} of {judge.tpr.n:,}"
     yield Tile.of("Passes let through (TPR)", judge.tpr, alarms, share=True)
-    beside = f"always saying {two.constant_word} reaches {share_text(two.constant.accuracy.value)}"
+    beside = f"always {two.constant_word}: {share_text(two.constant.accuracy.value)}"
     if card.people and (pairs := card.people.among_annotators):
         equal = span_text([row.equal for row in pairs], share_text)
         beside = f"two annotators agree on {equal}"

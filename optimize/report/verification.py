@@ -11,6 +11,7 @@ from optimize.measuring.verification import Verification
 from optimize.report.answer import SCREEN_LINES, Answer, Titled, titled
 from optimize.report.card import (
     card_facts,
+    is_useful,
     measured,
     people_facts,
     tiles_of,
@@ -41,7 +42,6 @@ def verification_lines(
     if page:
         more = f", {Path(page).with_suffix(f'.{MISSES}').name}" if card.two_values else ""
         last = [f"Its errors: {address(Path(page))}{more}"]
-        answer = replace(answer, steps=())
     if result.faults:  # they are printed as errors, and are lines of the screen, too
         answer = replace(answer, why=answer.why[1:])
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
@@ -66,7 +66,8 @@ def verification_answer(result: Verification, *, has_page: bool = True) -> Answe
     if parts := [*result.faults, *held]:
         why.append(("Gate", "; ".join(parts)))
     if gate and gate.gate:
-        why.append(("", headline))
+        if not is_useful(card) or result.tuned_on_these_labels or result.data.is_constructed:
+            why.append(("", headline))
         headline = GATES[gate.gate]
     return Answer(
         title=f"{result.dimension}: {judge} against people, on {result.data.name}",

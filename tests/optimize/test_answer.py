@@ -52,7 +52,7 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     caught, passed, agreed = map(str, tiles_of(cards["tuned"]))
     assert caught.startswith("Fails caught (TNR): 50% (35% to 65%); it misses 20 of 40 fails.")
     assert passed.startswith("Passes let through (TPR): 100% (91% to 100%); it fails 0 of 40.")
-    assert "always saying pass reaches 50%" in agreed
+    assert "always pass: 50%" in agreed
     gained = said(summary)["Gain"]
     assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in gained
     table = run_lines(run_result(test=test, unseen=test))[-5:]
@@ -233,7 +233,7 @@ def test_screen_and_page_tell_the_same_figures_and_the_confidence_once() -> None
     caught, passed, agreed = tiles_of(verdicts(76))
     assert (caught.number, caught.beside) == ("100%", "it misses 0 of 20 fails")
     assert (passed.number, passed.beside) == ("93%", "it fails 4 of 60")
-    assert agreed.beside.startswith("always saying pass reaches 75%; kappa")
+    assert agreed.beside.startswith("always pass: 75%; kappa")
     answer, lines = run_answer(run_result()), run_lines(run_result())
     assert [tile.number for tile in answer.tiles] == ["64%", "0.400"]
     assert answer.measured.startswith("Measured on 60 outputs of 20 documents that tuning did not")

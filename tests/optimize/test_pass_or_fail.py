@@ -50,7 +50,7 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     assert re.search(r"Fails caught \(TNR\): 67% \(.+\); it misses 30 of 90 fails\.", text)
     assert re.search(r"Passes let through \(TPR\): 83% \(.+\); it fails 30 of 180\.", text)
     # Both pass 180 of 270, so that chance agrees on 4/9 + 1/9, and kappa is (7/9 - 5/9) / (4/9).
-    assert re.search(r"Agreement: 78% \(.+\); always saying pass reaches 67%; kappa 0\.500", text)
+    assert re.search(r"Agreement: 78% \(.+\); always pass: 67%; kappa 0\.500", text)
     assert "Rates: People pass 67%, the judge 67%." in lines
     assert text.count("95%") == 1
     # The judge is surest of the first document's false passes, and the last one's false alarms.

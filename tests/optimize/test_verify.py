@@ -313,7 +313,7 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties(
     assert command(arguments) == 0
     out = capsys.readouterr().out
     assert "Dataset-level rho: 0.500; " in out
-    assert re.search(r"Pairs decided as people do: 83% \(.+\); of 15; a coin reaches 50%", out)
+    assert re.search(r"Pairs decided as people do: 83% \(.+\); n=15; a coin reaches 50%", out)
     result = verified(capsys, *arguments)
     assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
