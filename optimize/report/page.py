@@ -153,8 +153,9 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
     """Write a verification's page; `scored` are the judgements that its figures are of."""
     answer, card, judge = verification_answer(result), result.card, Path(result.judge)
     labels = ("Counts", labels_text(result.data, card.unit))
-    levels = [(signature(rho, card.unit, result.data.n_systems),) for rho in card.correlations]
-    every = Table(("level and coefficient",), levels, "Every level and coefficient.")
+    about = card.unit, result.data.n_systems
+    levels = dict.fromkeys((signature(rho, *about),) for rho in card.correlations)
+    every = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
     # Beside a run's page, it must not take the place of the run's own.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     page = Page(

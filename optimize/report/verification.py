@@ -93,9 +93,8 @@ def _on_met(result: Verification) -> Iterator[Titled]:
 def _association_facts(associations: Associations) -> Iterator[Titled]:
     """Yield what else explains the scores, where that is clear; of several samples how alike."""
     if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
-        judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
-        text = f"Its scores follow length more than people's: rho {judge}, theirs {people}."
-        yield "Length", text
+        own, theirs = (number_text(rho, signed=True) for rho in (length.judge, length.people))
+        yield "Length", f"Its scores follow length more than people's: rho {own}, theirs {theirs}."
     if (position := associations.position) and is_clear(position.value, position.interval):
         place, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {place} in {share:.0%} of cases (a coin 50%)."
