@@ -36,12 +36,13 @@ def verdict_on(card: Scorecard, data: DataCounts) -> str:
             f"Do not use its verdicts yet: it {agrees} {always}. It may choose what people look at "
             "first."
         )
-    does, beside = "prefers the same side" if card.is_pairs else "orders outputs", ""
     one = card.people.one_annotator if card.people else None
     if one and (gap := one.gap.interval):
         how = "better than" if gap.low > 0 else "not as well as" if gap.high < 0 else ""
-        beside = f", {how or 'perhaps as well as'} one annotator"
-    return f"Use it: it {does} as people do, clearly more often than a coin{beside}."
+        beside = f"{how or 'perhaps as well as'} one annotator"
+        return f"Use it: it orders outputs better than a coin, {beside}."
+    does = "prefers the same side" if card.is_pairs else "orders outputs"
+    return f"Use it: it {does} as people do, clearly more often than a coin."
 
 
 def beats_constant(card: TwoValueFigures) -> bool:

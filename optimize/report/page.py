@@ -39,10 +39,8 @@ from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import run_answer
 from optimize.report.verification import MISSES, verification_answer
 
-# Failures, demonstrations and judges that are shown.
-MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 5, 12
-# Characters of a failure's reason.
-MAX_REASON = 300
+# Failures, characters of a failure's reason, demonstrations, and judges that are shown.
+MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_DRAWN = 20, 300, 5, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
