@@ -106,10 +106,10 @@ def measured(card: Scorecard, data: DataCounts, unseen: str = "") -> str:
     amount = f"{counted(rho.n_outputs, unit)} of {counted(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
         amount = counted(n_documents, "pair" if card.is_pairs else "row")
-    weighted = ", weighted," if data.weighted else ""
+    weighted = ", drawn with unequal chances" if data.weighted else ""
     is_sure = any(figure.interval for figure in (two.rates if two else (rho, card.order)))
     intervals = "intervals are 95%" if is_sure else "too few for an interval"
-    text = f"Measured on {amount}{weighted}{unseen}; {intervals}"
+    text = f"Measured on {amount}{unseen}{weighted}; {intervals}"
     if rho.n_undefined and not two:
         zero = f", {rho.n_zero:,} of which count 0" if rho.n_zero else ""
         text += f". Rho is undefined on {counted(rho.n_undefined, 'document')}{zero}"
