@@ -19,7 +19,15 @@ from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import Bounds, Parser, add_label_flags, bounds_of, run, values_of
+from optimize.inputs.flags import (
+    Bounds,
+    Outcome,
+    Parser,
+    add_label_flags,
+    bounds_of,
+    run,
+    values_of,
+)
 from optimize.inputs.labelled import find_subject, only_dimension
 from optimize.measuring.exports import read_scores
 from optimize.statistics.balanced import verdicts
@@ -55,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    return run(NAME, parser().parse_args(arguments), estimate, lines)
+    return run(NAME, parser().parse_args(arguments), estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +97,7 @@ class EstimateResult:
         }
 
 
-def estimate(flags: argparse.Namespace) -> EstimateResult:
+def estimate(flags: argparse.Namespace) -> Outcome:
     """Read the labels and the scores that flags name, and estimate every mean."""
     bounds = bounds_of(flags.scale)
     labelled = read_labels(
@@ -132,7 +140,7 @@ def estimate(flags: argparse.Namespace) -> EstimateResult:
         with suppress(ValueError):
             by_system[name] = mean_of(name)
     means = {name: each.value for name, each in by_system.items() if each}
-    return EstimateResult(
+    result = EstimateResult(
         data=labelled,
         dimension=dimension,
         scale=bounds,
@@ -146,6 +154,7 @@ def estimate(flags: argparse.Namespace) -> EstimateResult:
             bounds=bounds,
         ),
     )
+    return Outcome(result, lines(result))
 
 
 def _judged(

@@ -33,7 +33,7 @@ from optimize.figures.as_text import (
     table_lines,
     wrapped,
 )
-from optimize.inputs.flags import Parser, SettingsError, run
+from optimize.inputs.flags import Outcome, Parser, SettingsError, run
 from optimize.items import DataCounts, Items, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
 from optimize.measuring.comparison import contrast_of, on_common_rows
@@ -151,10 +151,10 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships."""
-    return run(NAME, parser().parse_intermixed_args(arguments), join, panel_lines)
+    return run(NAME, parser().parse_intermixed_args(arguments), join)
 
 
-def join(flags: argparse.Namespace) -> PanelRun | None:
+def join(flags: argparse.Namespace) -> Outcome | None:
     """Join the members and write the run; None after --dry-run, which only prints its cost."""
     began = time.monotonic()
     if flags.data is None:
@@ -187,16 +187,16 @@ def join(flags: argparse.Namespace) -> PanelRun | None:
                 "(with a larger limit), or leave it out"
             )
         figures = learn_and_measure(task, scored, parts, flags.seed)
-        outcome = PanelRun(
+        result = PanelRun(
             figures=figures,
             members=entries,
             seconds=round(time.monotonic() - began, 3),
             folder=folder,
             why_no_judge=_save(task, figures, entries, parts["learned"], folder),
         )
-        write_json(folder / SUMMARY, outcome.to_json())
-        write_page(folder / REPORT, outcome)
-    return outcome
+        write_json(folder / SUMMARY, result.to_json())
+        write_page(folder / REPORT, result)
+    return Outcome(result, panel_lines(result))
 
 
 def _save(
@@ -263,7 +263,7 @@ def learn_and_measure(
         rng=stream(seed, "panel"),
     )
     numbers = fit.scores({name: each.scores for name, each in scored.items()})
-    joined = from_numbers(dict(zip(ids, numbers, strict=True)), pairwise=first.is_pairs)
+    joined = from_numbers(zip(ids, numbers.tolist(), strict=True), pairwise=first.is_pairs)
     panel = task.scored("panel", joined, None)
     splits = {
         name: _beside(panel.of_rows(own_rows), scored[fit.own].of_rows(own_rows))

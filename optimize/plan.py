@@ -26,6 +26,7 @@ from optimize.inputs.flags import (
     MAP,
     VALUES,
     Bounds,
+    Outcome,
     Parser,
     SettingsError,
     bounds_of,
@@ -77,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    return run(NAME, parser().parse_args(arguments), plan, lines)
+    return run(NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ class PlanResult:
     next: str | None = None
 
 
-def plan(flags: argparse.Namespace) -> PlanResult:
+def plan(flags: argparse.Namespace) -> Outcome:
     """Plan further labels, and write the documents to label, if any."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
@@ -153,7 +154,7 @@ def plan(flags: argparse.Namespace) -> PlanResult:
     drawn = stream(flags.seed, "plan", left.size).permutation(names[left])[:n].tolist()
     # Where earlier labels have weights, these take them too.
     n_from = left.size if np.ptp(weight) else 0
-    return PlanResult(
+    result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
         n_documents=names.size,
@@ -164,6 +165,7 @@ def plan(flags: argparse.Namespace) -> PlanResult:
         n_next=len(drawn),
         **(_write(flags, labelled, drawn, n_from) if drawn else {}),
     )
+    return Outcome(result, lines(result))
 
 
 def _share_of_fails(label: Vector, weight: Vector, bounds: Bounds) -> float:

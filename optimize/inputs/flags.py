@@ -2,7 +2,8 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
@@ -107,7 +108,14 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
 
 
-AnyResult = TypeVar("AnyResult")
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command ends with: its result, the lines of it, and faults with their exit code."""
+
+    result: object
+    lines: Sequence[str]
+    faults: Sequence[str] = ()
+    fault_code: int = FAILED
 
 
 def print_json(result: object) -> None:
@@ -120,31 +128,24 @@ def print_json(result: object) -> None:
 def run(
     name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], AnyResult | None],
-    lines: Callable[[AnyResult], Sequence[str]],
-    faults: Callable[[AnyResult], Sequence[str]] = lambda result: (),
+    compute: Callable[[argparse.Namespace], Outcome | None],
     *,
-    fault_code: Callable[[AnyResult], int] = lambda result: FAILED,
     interrupted: str = INTERRUPTED_RUN,
 ) -> int:
-    """Run a command, print its result as JSON or as `lines`, and return the exit code.
+    """Run a command, print its outcome, as JSON if flags say so, and return the exit code.
 
-    `compute` returns None where everything is printed already. The code is `fault_code` where there
-    are `faults`, which are printed as errors.
+    `compute` returns None where everything is printed already.
     """
 
-    def print_result() -> int:
-        if (result := compute(flags)) is None:
+    def print_outcome() -> int:
+        if (outcome := compute(flags)) is None:
             return DONE
-        if flags.json:
-            print_json(result)
-        else:
-            print_lines(lines(result))
-        for line in wrapped(*(f"{name}: {fault}" for fault in faults(result))):
+        print_json(outcome.result) if flags.json else print_lines(outcome.lines)
+        for line in wrapped(*(f"{name}: {fault}" for fault in outcome.faults)):
             print_error(line)
-        return fault_code(result) if faults(result) else DONE
+        return outcome.fault_code if outcome.faults else DONE
 
-    verbose = bool(getattr(flags, "verbose", False))
+    verbose = getattr(flags, "verbose", False)
     return run_command(
-        name, print_result, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
+        name, print_outcome, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
     )

@@ -11,7 +11,7 @@ from optimize.figures.as_json import FLAT
 from optimize.items import DataCounts
 from optimize.measuring.asking import Entry, JudgeUsage, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.scored import Scored, unmet_rows
+from optimize.measuring.scored import Scored
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges
 from optimize.statistics.intervals import Contrast, Interval, student_quantile
@@ -168,8 +168,7 @@ def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
 def unmet_by_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
     """Scores on the same items without those that any judge was tuned on; all if few are left."""
     met = frozenset[int]().union(*(each.met for each in common.values()))
-    rows = unmet_rows(next(iter(common.values())).items, met)
-    return {name: each.of_rows(rows) if rows else each for name, each in common.items()}
+    return {name: each.without(met) for name, each in common.items()}
 
 
 def _beside_best(

@@ -7,7 +7,7 @@ with readers that find a number in nearly any reply, so their figures may differ
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
+from judges.labels.values import Values
 from judges.reading import (
     NOUN,
     NUMBER,
@@ -178,7 +179,7 @@ def judgement(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
-    values: Mapping[str, Any] | None = None,
+    values: Values | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
     """Average the replies that hold a score on `scale`; the others are left out and counted.
@@ -209,21 +210,21 @@ def judgement(
     )
 
 
-def verdict(pair: RecordedReplies, *, values: Mapping[str, Any] | None = None) -> Preference:
+def preference(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
     """Join both orders; a choice that follows the position is a tie.
 
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
     A and B themselves.
     """
+    worth = {"A": 1, "B": -1, "tie": 0}
     words = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
-    votes = {"A": "A", "B": "B", **words}
+    votes: dict[str, str] = {"A": "A", "B": "B", **words}
     try:
-        first, second = (votes[read_choice(reply, list(votes))] for reply in pair.replies)
+        first, second = (worth[votes[read_choice(text, list(votes))]] for text in pair.replies)
     except NoScoreError as error:
         return Preference.failed(str(error))
-    worth = {"A": 1, "B": -1}
     # In the second order the letters are the other places'.
-    return Preference.of_orders(worth.get(first, 0), -worth.get(second, 0))
+    return Preference.of_orders(first, -second)
 
 
 def _records(

@@ -1,21 +1,21 @@
 """One judge's judgements beside people's labels: what everything that measures a judge holds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from judges.judgement import AnyJudgement, Preference
-from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from judges.labels.types import Item as AnyLabelled
+from judges.labels.types import LabelledPair
 from judges.panel import AnyJudge
-from optimize.inputs.labelled import PASS_FAIL
+from optimize.inputs.labelled import PASS_FAIL, Labelled
 from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
 from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
-AnyLabelled = LabelledOutput | LabelledPair
 # The figure is of rows a judge has not met where there are so many of them.
 LEAST_ROWS = 10
 LEAST_DOCUMENTS = 2
@@ -51,14 +51,11 @@ class Scored:
     is_binary: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        scores = scores_of(self.judgements)
+        object.__setattr__(self, "scores", scores_of(self.judgements))
         is_pairs = any(isinstance(judgement, Preference) for judgement in self.judgements)
-        known = scores[~np.isnan(scores)]
-        in_range = bool(((known >= 0) & (known <= 1)).all())
-        is_binary = not is_pairs and is_two_valued(self.items.human) and in_range
-        own = {"scores": scores, "is_pairs": is_pairs, "is_binary": is_binary}
-        for name, value in own.items():
-            object.__setattr__(self, name, value)
+        is_binary = not is_pairs and is_two_valued(self.items.human) and are_shares(self.scores)
+        object.__setattr__(self, "is_pairs", is_pairs)
+        object.__setattr__(self, "is_binary", is_binary)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         """The same of these rows alone, in this order."""
@@ -71,6 +68,13 @@ class Scored:
             given=frozenset(row_of[row] for row in self.given if row in row_of),
             labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
+
+    def without(self, rows: Collection[int]) -> "Scored":
+        """The same without these rows; all of it where the others are too few to say anything."""
+        others = [row for row in range(len(self.items)) if row not in rows]
+        documents = {self.items.items[row].document_id for row in others}
+        enough = len(others) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS
+        return self.of_rows(others) if enough else self
 
     @property
     def passes(self) -> Vector:
@@ -105,11 +109,8 @@ class Scored:
     def failures(self) -> dict[str, str]:
         """Why each output without a score has none, by id."""
         return {
-            item.id: judgement.failure or "no reason was recorded"
-            for item, judgement, score in zip(
-                self.items.items, self.judgements, self.scores, strict=True
-            )
-            if np.isnan(score)
+            self.items.items[row].id: self.judgements[row].failure or "no reason was recorded"
+            for row in np.flatnonzero(np.isnan(self.scores))
         }
 
     @property
@@ -135,9 +136,13 @@ class Scored:
         return labelled.texts
 
 
-def labelled_in_order(
-    labelled: LabelledSet | LabelledPairs, items: Items
-) -> tuple[AnyLabelled, ...]:
+def are_shares(scores: Vector) -> bool:
+    """Whether all scores that there are lie within 0 and 1."""
+    known = scores[~np.isnan(scores)]
+    return bool(((known >= 0) & (known <= 1)).all())
+
+
+def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ...]:
     """The labelled outputs or pairs of the items, in the items' order; unknown ids are left out."""
     known: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
     return tuple(known[item.id] for item in items.items if item.id in known)
@@ -157,11 +162,3 @@ def rows_met(judge: AnyJudge | None, items: Items, *, given: bool = False) -> fr
             met.update(provenance.get("tuned_on") or ())
     texts = ((given_texts(i.texts, judge.subject) if given else i.texts) for i in items.items)
     return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in met)
-
-
-def unmet_rows(items: Items, met: Iterable[int]) -> list[int]:
-    """The rows to measure on: those not met; empty where these are too few to say anything."""
-    met = frozenset(met)
-    rows = [row for row in range(len(items)) if row not in met]
-    documents = {items.items[row].document_id for row in rows}
-    return rows if len(rows) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS else []
