@@ -19,7 +19,7 @@ from judges.labels.rows import SAMPLING
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
-from optimize.estimate import SCALE, label_bounds
+from optimize.estimate import SCALE, Sample, label_bounds
 from optimize.figures.as_json import figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
@@ -34,11 +34,12 @@ from optimize.inputs.flags import (
     values_of,
 )
 from optimize.inputs.labelled import PASS_FAIL, find_subject, only_dimension
-from optimize.items import Indices, Item, Items, Vector, choose_level
+from optimize.items import Item, Items, Vector, choose_level
 from optimize.measuring.capacity import Decision, missing_for_intervals
 from optimize.measuring.exports import read_scores
 from optimize.measuring.floors import read_floors
-from optimize.statistics.corrected import labels_needed, mean_score
+from optimize.measuring.scored import are_shares
+from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
@@ -129,36 +130,34 @@ def plan(flags: argparse.Namespace) -> Outcome:
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, (labelled, dimension) = read_floors(flags), _read(flags)
-    outputs, score = labelled.outputs, _scores(flags.scores, labelled, dimension)
-    given = [labelled.label(o, dimension) if o.ratings.get(dimension) else None for o in outputs]
-    label, weight = np.array(given, float), np.array([output.weight for output in outputs])
-    names, document = np.unique([o.document_id for o in outputs], return_inverse=True)
-    is_done = np.bincount(document, ~np.isnan(label)) > 0
-    left, n_done = np.flatnonzero(~is_done), int(is_done.sum())
+    score = _scores(flags.scores, labelled, dimension)
+    sample = Sample.of(labelled, labelled.outputs, dimension, score)
+    documents, done = np.unique(sample.document), np.unique(sample.document[sample.has_label])
+    left = np.setdiff1d(documents, done)
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
-    n_ready = np.unique(document[~np.isnan(label + score)]).size
+    n_ready = np.unique(sample.document[~np.isnan(sample.label + score)]).size
     n = FIRST_ROUND - n_ready
     if n_ready >= FEWEST:
-        bounds = label_bounds(flags, labelled, dimension, label, score)
+        bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            decisions = [Decision.of(floors, _share_of_fails(label, weight, bounds))]
+            decisions = [Decision.of(floors, _share_of_fails(sample, bounds))]
             needed = next(iter(decisions[0].n_labels.values())) or math.inf
-            missing = needed - np.count_nonzero(~np.isnan(label))
-            n = math.ceil(min(left.size, max(0, missing * names.size / document.size)))
+            missing = needed - np.count_nonzero(sample.has_label)
+            n = math.ceil(min(left.size, max(0, missing * documents.size / score.size)))
         else:
-            figures = figures_of(label, score, document, weight, bounds, flags.target_width)
+            figures = figures_of(sample, bounds, flags.target_width)
             more = [figure.more_documents for figure in figures.values()]
             n = max((m for m in more if m), default=left.size if None in more else 0)
     # In random order, so that any first part is drawn at random, too.
-    drawn = stream(flags.seed, "plan", left.size).permutation(names[left])[:n].tolist()
+    drawn = stream(flags.seed, "plan", left.size).permutation(left)[:n].tolist()
     # Where earlier labels have weights, these take them too.
-    n_from = left.size if np.ptp(weight) else 0
+    n_from = left.size if np.ptp(sample.weight) else 0
     result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
-        n_documents=names.size,
-        n_labelled=n_done,
+        n_documents=documents.size,
+        n_labelled=done.size,
         target_width=flags.target_width,
         figures=figures,
         decisions=decisions or None,
@@ -168,12 +167,12 @@ def plan(flags: argparse.Namespace) -> Outcome:
     return Outcome(result, lines(result))
 
 
-def _share_of_fails(label: Vector, weight: Vector, bounds: Bounds) -> float:
+def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
     """The share of fails, without ties; SettingsError for labels that are no pass and fail."""
-    known = ~np.isnan(label) & (label != 0.5)
-    if bounds != (0, 1) or not np.isin(label[known], (0, 1)).all():
+    if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
-    return float(np.average(1 - label[known], weights=weight[known]))
+    known = sample.has_label & (sample.label != 0.5)
+    return float(np.average(1 - sample.label[known], weights=sample.weight[known]))
 
 
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -214,31 +213,29 @@ def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
     return scores
 
 
-def figures_of(
-    label: Vector, score: Vector, document: Indices, weight: Vector, bounds: Bounds, target: float
-) -> dict[str, PlannedFigure]:
+def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
     """The mean and the judge's agreement by name; a judge with one score for all has none."""
-    known = ~np.isnan(label)
-    n, n_all = (np.unique(document[rows]).size for rows in (known, slice(None)))
-    is_rate = bounds == (0, 1) and np.isin(label[known], (0, 0.5, 1)).all()
-    mean = mean_score(label, score, document, weight=weight, bounds=bounds)
+    part = sample.of_rows(sample.has_label)
+    n, n_all = np.unique(part.document).size, np.unique(sample.document).size
+    is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
     lacks, least = dict[str, int](), FEW_DOCUMENTS
-    if np.nanmax(score) > np.nanmin(score):
-        known &= ~(is_rate & (label == 0.5))  # where annotators are tied
-        sides = score[known], label[known], document[known]
+    if np.nanmax(sample.score) > np.nanmin(sample.score):
+        if is_rate:  # without those on which annotators are tied
+            part = part.of_rows(part.label != 0.5)
         own = (
-            Item(id="", document_id=str(of), system=None, texts={}, human=human)
-            for _, human, of in zip(*sides, strict=True)
+            Item(id="", document_id=str(document), system=None, texts={}, human=human)
+            for document, human in zip(part.document, part.label, strict=True)
         )
         items = Items(tuple(own))
         level, words = choose_level(items), None
-        if is_rate and np.nanmin(score) >= 0 and np.nanmax(score) <= 1:
-            card, words, least = two_values(*sides, weight=weight[known]), PASS_FAIL, FEW_OUTPUTS
+        sides = part.score, part.label, part.document
+        if is_rate and are_shares(sample.score):
+            card, words, least = two_values(*sides, weight=part.weight), PASS_FAIL, FEW_OUTPUTS
             figures |= {"balanced accuracy": card.balanced_accuracy}
             figures |= {"TPR": card.tpr, "TNR": card.tnr}
         else:
-            figures[f"{level}-level rho"] = correlation(level, *sides, weight=weight[known])
+            figures[f"{level}-level rho"] = correlation(level, *sides, weight=part.weight)
         lacks = missing_for_intervals(items, words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():

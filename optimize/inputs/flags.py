@@ -10,6 +10,7 @@ from judges.cli.flags import Parser as OneLineParser
 from judges.client import holds_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import read_bounds, read_values
+from judges.labels.values import USUAL_SCALES
 from judges.tables.formats import READ_ENDINGS
 from judges.terminal import (
     DONE,
@@ -85,6 +86,12 @@ def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
             "say --scale any to keep its own, since only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))
+
+
+def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
+    """The narrowest usual scale that holds the ratings."""
+    low, high = min(ratings), max(ratings)
+    return next((ends for ends in USUAL_SCALES if ends[0] <= low and high <= ends[1]), None)
 
 
 class Parser(OneLineParser):

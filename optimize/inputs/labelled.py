@@ -20,11 +20,11 @@ from judges.labels.names import OUTPUTS, is_known_text, is_usual_text, known_wor
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import USUAL_SCALES, Values
+from judges.labels.values import Values
 from judges.prompt import NAME, are_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
-from optimize.inputs.flags import ANY_SCALE, SettingsError, bounds_of, whole_ratings
+from optimize.inputs.flags import ANY_SCALE, SettingsError, bounds_of, fitting_scale, whole_ratings
 from optimize.items import Items, annotation_matrix, levels_of
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
@@ -84,8 +84,13 @@ def subject_of(
     `map`, `values` and `annotations` say how a file is read.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
-    if source is None or (equals and not definition.strip(".…")):
-        raise _no_labels(written_name, is_defined=bool(equals))
+    if equals and (source is None or not definition.strip(".…")):
+        raise SettingsError(
+            f"{written_name}=LINE defines labels of your own: write what earns a good one, "
+            "and name them by --data"
+        )
+    if source is None:
+        raise UnknownDimensionError(f"no --data FILE names labels, and {_find(written_name)}")
     name = _NO_NAME.sub("_", written_name.casefold()).strip("_")
     if not NAME.match(name):
         return None
@@ -115,16 +120,6 @@ def subject_of(
     answers = words_of(labelled, name) or _scale_of(labelled, name, scale)
     texts = judged_texts(labelled, columns)
     return loading.dimension_on(name, answers, texts, definition), labelled
-
-
-def _no_labels(name: str, *, is_defined: bool) -> SettingsError | UnknownDimensionError:
-    """The error for a name, or a definition, for which nothing has labels."""
-    if is_defined:
-        return SettingsError(
-            f"{name}=LINE defines labels of your own: write what earns a good one, "
-            "and name them by --data"
-        )
-    return UnknownDimensionError(f"no --data FILE names labels, and {_find(name)}")
 
 
 def _read_any(
@@ -158,18 +153,14 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
         return [CONVERSATION]
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) != 1 or not NAME.match(candidates[0]):
-        raise LabelError(f"{labelled.name}: say which text is judged: {_output_flags(labelled)}")
+        # One of an output's name, or else the longest.
+        rows = labelled.outputs
+        longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
+        ways = " or ".join(map_flag("output", [columns[text]]) for text in outputs or [longest])
+        raise LabelError(f"{labelled.name}: say which text is judged: {ways}")
     others = [text for text in columns if text not in candidates]
     inputs = [text for text in others if text in mapping or is_usual_text(text)]
     return _usable_texts([*inputs, *candidates], labelled)
-
-
-def _output_flags(labelled: LabelledSet) -> str:
-    """The flags that say which text is judged: one of an output's name, or else the longest."""
-    columns, rows = labelled.reading.texts, labelled.outputs
-    longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
-    outputs = [text for text in columns if known_word(text) in OUTPUTS] or [longest]
-    return " or ".join(map_flag("output", [columns[text]]) for text in outputs)
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
@@ -183,11 +174,10 @@ def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int,
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = _ratings(labelled, name)
-    if usual := _usual_scale(ratings):
-        return usual
-    if scale != ANY_SCALE:
+    usual = _usual_scale(ratings)
+    if not usual and scale != ANY_SCALE:
         raise LabelError(f"{labelled.name}: {_scale_advice(ratings)}")
-    return DEFAULT_SCALE
+    return usual or DEFAULT_SCALE
 
 
 def _ratings(labelled: LabelledSet, name: str) -> list[float]:
@@ -251,15 +241,14 @@ def load_labels(
 
 
 def _file_or_rows(source: AnyPath | Rows) -> str | Rows:
-    """The file's path as a string, or the rows; TypeError for anything else."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
-    if is_in_memory(source):
-        return source
-    raise TypeError(
-        f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
-        "of dicts or a labelled set is wanted"
-    )
+    if not is_in_memory(source):
+        raise TypeError(
+            f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
+            "of dicts or a labelled set is wanted"
+        )
+    return source
 
 
 def only_dimension(labelled: LabelledSet) -> str:
@@ -331,13 +320,13 @@ def _read_outputs(
     annotations: AnyPath | None,
 ) -> LabelledSet:
     """The outputs rated on one dimension; LabelError says how to state another scale."""
-    dimension, bounds = judge if isinstance(judge, Dimension) else None, bounds_of(scale)
-    if dimension and scale is None:
-        bounds = float(dimension.scale[0]), float(dimension.scale[-1])
-    good_and_bad = dimension.words if dimension else None
+    bounds, good_and_bad = bounds_of(scale), None
+    if isinstance(judge, Dimension):
+        good_and_bad = judge.words
+        bounds = (judge.scale[0], judge.scale[-1]) if scale is None else bounds
     if good_and_bad:
         # A judge's own words need no flag.
-        words = {**dict(zip(good_and_bad, (1, 0), strict=True)), **words}
+        words = {good_and_bad[0]: 1, good_and_bad[1]: 0, **words}
     read = partial(
         read_labels,
         _file_or_rows(source),
@@ -353,7 +342,7 @@ def _read_outputs(
         if {problem.kind for problem in error.problems} != {"off-scale"}:
             raise
         unbound = read()
-        if dimension and not unbound.words.get(name, "1")[0].isdecimal():
+        if isinstance(judge, Dimension) and not unbound.words.get(name, "1")[0].isdecimal():
             return unbound  # words where a judge rates: `_on_two_values` refuses them
         ratings = _ratings(unbound, name)
         advice = _scale_advice(ratings)
@@ -364,9 +353,7 @@ def _read_outputs(
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
     """The narrowest usual scale that fits the ratings; None if a judge would tie too many."""
-    low, high = min(ratings), max(ratings)
-    usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
-    first, last = next(usual, (0, 0))
+    first, last = fitting_scale(ratings) or (0, 0)
     # On a scale of two or three ratings, a judge would tie outputs that fractions tell apart.
     fits = last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings))
     return (first, last) if fits else None

@@ -17,13 +17,12 @@ from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW
 from judges.labels.names import OUTPUTS
-from judges.labels.types import Item, LabelledPairs, LabelledSet
+from judges.labels.types import Item, LabelledSet
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Row, read_json_file
+from optimize.inputs.labelled import Labelled
 from optimize.measuring.recorded import RecordingError, read_rows
 from optimize.measuring.recorded import read_scores as read_own_scores
-
-Labelled = LabelledSet | LabelledPairs
 
 
 class Tool(NamedTuple):
@@ -123,11 +122,13 @@ def read_export(
     items = {item.id: item for item in labelled.items}
     scores: dict[str, list[Score]] = defaultdict(list)
     n_others = 0
-    for number, (row, row_id) in enumerate(zip(rows, ids, strict=True)):
-        place = f"{path.name}, row {number + 1}"
+    for number, (row, row_id, own) in enumerate(zip(rows, ids, entries, strict=True), 1):
+        place = f"{path.name}, row {number}"
+        of_metric = [entry for name, entry in own if name == metric] or [{}]
         try:
-            entry = _only_entry(entries[number], metric)
-            score = _score(tool, row, entry, is_verdict=is_verdict)
+            if len(of_metric) > 1:
+                raise ValueError("has two scores; name them apart")
+            score = _score(tool, row, of_metric[0], is_verdict=is_verdict)
         except ValueError as error:
             raise RecordingError(f"{place}: {metric!r} {error}") from None
         if row_id and not math.isnan(score) and _has_other_output(row, items[row_id]):
@@ -144,14 +145,6 @@ def read_export(
     if most > 1:
         say(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
     return {name: _mean(repeated) for name, repeated in scores.items()}
-
-
-def _only_entry(entries: Sequence[tuple[str, Row]], metric: str) -> Row:
-    """The entry of a metric, empty if there is none; ValueError for a second one."""
-    of_metric = [entry for name, entry in entries if name == metric] or [{}]
-    if len(of_metric) > 1:
-        raise ValueError("has two scores; name them apart")
-    return of_metric[0]
 
 
 def _mean(repeated: Sequence[Score]) -> Score:
@@ -195,7 +188,7 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
         content = [row for _, row in read_rows(path)]
     for tool in TOOLS:
         rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
-        columns = {column for row in rows for column in row}
+        columns = {*chain.from_iterable(rows)}
         fits = all(any(map(re.compile(each).fullmatch, columns)) for each in tool.columns)
         if fits and not any(map(_OWN.fullmatch, columns)):
             if not tool.scores:
