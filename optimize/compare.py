@@ -100,15 +100,15 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
     """Ask all judges and write the run; None after --dry-run, which prints what to expect alone."""
     started = time.monotonic()
     name_dimension(flags)
-    judges, asked = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
-    if flags.lm and not (asked and find_subject(asked)):
+    judges, prompt = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
+    if flags.lm and not (prompt and find_subject(prompt)):
         if not judges:
             raise SettingsError(
                 "--lm MODEL asks the prompt of a catalogue dimension (--dimension; dspy-judges "
                 "list), else of the first JUDGE: name one (a run folder or FILE.yaml)"
             )
-        asked = judges[0][1].partition("@")[0]
-    of_models = [(name or lm, f"{asked}@{lm}") for name, lm in map(split_name, flags.lm)]
+        prompt = judges[0][1].partition("@")[0]
+    of_models = [(name or lm, f"{prompt}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*of_models, *judges]
     task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)

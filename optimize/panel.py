@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from judges.cli.flags import split_name
 from judges.labels.splits import split
 from judges.labels.types import LabelledPairs
@@ -40,7 +38,7 @@ from optimize.measuring.comparison import contrast_of, on_common_rows
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
-from optimize.measuring.scored import Scored, rows_met
+from optimize.measuring.scored import Scored, tuned_rows, with_both_scores
 from optimize.report.lead import Lead, figure_tile
 from optimize.report.page import Page, Section, write
 from optimize.report.sentences import Table
@@ -170,7 +168,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
     if judges:
         # Refused before anything is paid for where they cannot be joined, or written down.
         _join(judges, [Part(name, 1.0) for name in judges]).dumps()
-    parts = split_unmet(task, list(judges.values()), flags.seed)
+    parts = split_held_out(task, list(judges.values()), flags.seed)
     ids = {name for part in parts.values() for name in part}
     entries = [
         entry.about(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
@@ -221,22 +219,22 @@ def _save(
     return ""
 
 
-def split_unmet(task: Task, judges: Sequence[AnyJudge], seed: int) -> dict[str, set[str]]:
+def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> dict[str, set[str]]:
     """The ids of the labels to learn from ("learned"), and of those to measure on by name.
 
     Rows that a member was tuned on would flatter it: they are in no part. Raises LabelError where
     too few are left.
     """
-    met = set()
+    tuned_ids = set()
     for judge in judges:
         items = task.items(judge)
-        met |= {items.items[row].id for row in rows_met(judge, items)}
-    if met:
-        print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
+        tuned_ids |= {items.items[row].id for row in tuned_rows(judge, items)}
+    if tuned_ids:
+        print_note(f"note: {counted(len(tuned_ids), 'row')} left out, on which a member was tuned")
     labelled: Any = task.labelled
     field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
-    unmet = tuple(item for item in labelled.items if item.id not in met)
-    splits = split(replace(labelled, **{field: unmet}), seed=seed)
+    held_out = tuple(item for item in labelled.items if item.id not in tuned_ids)
+    splits = split(replace(labelled, **{field: held_out}), seed=seed)
     parts = {name: set(ids) for name, ids in splits.ids().items()}
     return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
 
@@ -283,8 +281,7 @@ def learn_and_measure(
 
 def _beside(panel: Scored, own: Scored) -> PanelSplit:
     """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
-    both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
-    panel, own = panel.of_rows(both), own.of_rows(both)
+    panel, own = with_both_scores(panel, own)
     figures = [order_figures(s) if s.is_pairs else rho(s) for s in (own, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
     gap = contrast_of(panel, own)

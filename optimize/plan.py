@@ -178,25 +178,33 @@ def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """All outputs with the labels so far, and the dimension of these."""
     names, wanted = mapping(flags.map) or None, flags.dimension
-    items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
+    items = read_items(flags.file, map=names)
+    assert isinstance(items, LabelledSet)
     # Labels may also stand in the file itself.
     source = flags.labels or (flags.file if items.reading.ratings else None)
     if not source:
         return items, wanted or ""
-    bounds, values = bounds_of(flags.scale), values_of(flags.values)
-    how: Any = {"dimensions": wanted and [wanted], "scales": bounds and {"*": bounds}}
-    done = read_labels(source, texts=(), values=values, **how)
-    given = {output.id: output for output in done.outputs if output.ratings}
-    outputs = [
-        replace(output, ratings=given[output.id].ratings, weight=given[output.id].weight)
-        if output.id in given
-        else output
-        for output in items.outputs
-    ]
-    if unknown := given.keys() - {output.id for output in outputs}:
-        raise LabelError(f"{source}: {min(unknown)!r} is labelled, and {flags.file} lacks it")
-    about: Any = {"words": done.words, "scales": done.scales, "reading": done.reading}
-    return replace(items, outputs=tuple(outputs), **about), only_dimension(done)
+    bounds = bounds_of(flags.scale)
+    labelled = read_labels(
+        source,
+        dimensions=wanted and [wanted],
+        scales=bounds and {"*": bounds},
+        texts=(),
+        values=values_of(flags.values),
+    )
+    outputs = {output.id: output for output in items.outputs}
+    for rated in labelled.outputs:
+        if rated.ratings and (own := outputs.get(rated.id)):
+            outputs[own.id] = replace(own, ratings=rated.ratings, weight=rated.weight)
+    if missing := [o.id for o in labelled.outputs if o.ratings and o.id not in outputs]:
+        raise LabelError(f"{source}: {min(missing)!r} is labelled, and {flags.file} lacks it")
+    return replace(
+        items,
+        outputs=tuple(outputs.values()),
+        words=labelled.words,
+        scales=labelled.scales,
+        reading=labelled.reading,
+    ), only_dimension(labelled)
 
 
 def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
@@ -270,22 +278,16 @@ def _write(
     content = "".join(f"{json.dumps(row)}\n" for row in written).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    command = _label_command(flags, labelled, name, out)
-    return {"out": str(out), "n_outputs": len(written), "next": command}
-
-
-def _label_command(
-    flags: argparse.Namespace, labelled: LabelledSet, name: str, outputs: Path
-) -> str:
-    """The command that opens a page on which people label these outputs."""
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     if not scale and name in {*labelled.dimensions} - labelled.words.keys():
         scale = "" if find_subject(name) else "LOW-HIGH"
     # Only a file of the page's own form can grow by the page.
     grows = flags.labels and "rating" in labelled.reading.ratings
-    out = flags.labels if grows else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    words = ["dspy-judges", "label", str(outputs), "--dimension", name]
-    return shlex.join([*words, *(["--scale", scale] if scale else []), "--out", out])
+    labels = flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))
+    words = ["dspy-judges", "label", str(out), "--dimension", name]
+    words += ["--scale", scale] if scale else []
+    command = shlex.join([*words, "--out", labels])
+    return {"out": str(out), "n_outputs": len(written), "next": command}
 
 
 def lines(result: PlanResult) -> list[str]:

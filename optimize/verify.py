@@ -80,28 +80,28 @@ MOST_LOOKS = 100
 class Measurement:
     """What one judge's scores are worth against people's labels; print it for the figures.
 
-    Figures are of `unmet`, the rows whose texts the judge was not tuned on; where these are too few
-    they are of all, and flatter it (`tuned_on_these_labels` of the summary).
+    Figures are of `held_out`, the rows whose texts the judge was not tuned on; where these are too
+    few they are of all, and flatter it (`tuned_on_these_labels` of the summary).
     """
 
     scored: Scored
-    unmet: Scored
+    held_out: Scored
     labelled: Labelled
 
     @classmethod
     def of(cls, scored: Scored, labelled: Labelled) -> "Measurement":
-        return cls(scored=scored, unmet=scored.without(scored.met), labelled=labelled)
+        return cls(scored=scored, held_out=scored.without(scored.tuned_rows), labelled=labelled)
 
     @property
     def rho(self) -> Correlation:
         """Spearman's, at the level that suits the data, by the primary convention."""
-        return rho(self.unmet)
+        return rho(self.held_out)
 
     def at(
         self, level: Level, coefficient: str = "spearman", undefined: Undefined = PRIMARY
     ) -> Correlation:
         """Another level or coefficient; most published tables leave out what is `undefined`."""
-        return correlation_of(self.unmet, level, coefficient, undefined)
+        return correlation_of(self.held_out, level, coefficient, undefined)
 
     @property
     def judgements(self) -> "pd.DataFrame":
@@ -114,7 +114,7 @@ class Measurement:
     @property
     def result(self) -> Verification:
         """Every figure, typed."""
-        return Verification.of(self.scored, self.unmet, self.labelled)
+        return Verification.of(self.scored, self.held_out, self.labelled)
 
     def summary(self) -> Cell:
         """What `dspy-judges verify --json` prints of it."""
@@ -255,7 +255,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
     result = replace(result, gate=hold(result, floors, flags.looks))
     if flags.report:
-        write_verification(Path(flags.report), result, measured.unmet)
+        write_verification(Path(flags.report), result, measured.held_out)
     return result
 
 

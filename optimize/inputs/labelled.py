@@ -55,8 +55,8 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
 
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison with this name; None where unknown, as recordings may be."""
-    found = _find(name)
-    return None if isinstance(found, UnknownDimensionError) else found
+    subject = _find(name)
+    return None if isinstance(subject, UnknownDimensionError) else subject
 
 
 def _find(name: str) -> Subject | UnknownDimensionError:

@@ -34,7 +34,7 @@ from optimize.inputs.flags import bounds_of, rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
 from optimize.items import Items, choose_level, items_of, n_tied_of
 from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
-from optimize.measuring.scored import Scored, labelled_in_order, rows_met
+from optimize.measuring.scored import Scored, labelled_in_order, tuned_rows
 from optimize.statistics.correlations import Level
 
 ById = Mapping[str, AnyJudgement]
@@ -77,8 +77,8 @@ class Task:
             items=items,
             judgements=tuple(judgements[item.id] for item in items.items),
             scale=tuple(judge.subject.scale if judge else scale),
-            met=rows_met(judge, items),
-            given=rows_met(judge, items, given=True),
+            tuned_rows=tuned_rows(judge, items),
+            tuned_documents=tuned_rows(judge, items, of_documents=True),
             labelled=labelled_in_order(self.labelled, items),
             n_tied=n_tied_of(self.labelled),
             n_unjudged=len(everything) - len(items),
@@ -228,7 +228,7 @@ def ask_entries(
     price = options.pop("price", None)
     if all(entry.in_process for entry in entries):
         options["store"] = None
-    asked = {entry.name: entry for entry in entries}
+    by_name = {entry.name: entry for entry in entries}
     with Session(keep_going=False, **options) as session:
         clients: dict[str, Client] = {}
         costs: dict[str, float] = {}
@@ -247,17 +247,17 @@ def ask_entries(
             cost = total_estimate(entry.expected).cost_usd
             costs[entry.name] = math.inf if cost is None else cost
         for name in sorted(costs, key=costs.__getitem__):
-            asked[name] = _ask(asked[name], task, clients[name], seed)
+            by_name[name] = _ask(by_name[name], task, clients[name], seed)
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-    return list(asked.values())
+    return list(by_name.values())
 
 
 def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
     """The entry with the judgements of its items, or the reason why there are none."""
     judge, items, reason = entry.judge, entry.items, ""
     assert judge is not None
-    judged: dict[str, AnyJudgement] = {}
+    by_id: dict[str, AnyJudgement] = {}
     clients = (client,) if entry.in_process else judge.clients(client)
     earlier = Counts.sum(each.account.total for each in clients).calls
     started = time.monotonic()
@@ -265,15 +265,15 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, result in zip(items.items, judgements, strict=True):
-                judged[item.id] = result
+                by_id[item.id] = result
                 progress.step(failed=result.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
-            reason += f" ({len(judged):,} of {len(items):,} judged)"
+            reason += f" ({len(by_id):,} of {len(items):,} judged)"
     seconds = math.nan if earlier else time.monotonic() - started
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
-    usage = _usage(plan, clients, max(len(judged), 1), seconds)
-    scored = None if reason else task.scored(entry.name, judged, judge)
+    usage = _usage(plan, clients, max(len(by_id), 1), seconds)
+    scored = None if reason else task.scored(entry.name, by_id, judge)
     return replace(entry, scored=scored, usage=usage, reason=reason)
 
 

@@ -96,7 +96,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
     if not common:
         raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    scored = unmet_by_all(common)
+    scored = held_out_from_all(common)
     # A judge of pass and fail beside one that rates: both are ranked by rho.
     binary = all(each.is_binary for each in scored.values())
     cards = {name: Scorecard.of(each, is_binary=binary) for name, each in scored.items()}
@@ -118,9 +118,9 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
         judges.append(
             ComparedJudge(
                 entry=entry,
-                n_met=len(common[entry.name].met),
-                n_given=len(own.given - own.met),
-                tuned_on_these_labels=bool(own.met),
+                n_met=len(common[entry.name].tuned_rows),
+                n_given=len(own.tuned_documents - own.tuned_rows),
+                tuned_on_these_labels=bool(own.tuned_rows),
                 card=cards[entry.name],
                 difference=difference,
                 standing=standing,
@@ -165,10 +165,10 @@ def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
     }
 
 
-def unmet_by_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Scores on the same items without those that any judge was tuned on; all if few are left."""
-    met = frozenset[int]().union(*(each.met for each in common.values()))
-    return {name: each.without(met) for name, each in common.items()}
+def held_out_from_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Scores on the items that no judge was tuned on; on all of them if few are left."""
+    tuned_rows = frozenset[int]().union(*(each.tuned_rows for each in common.values()))
+    return {name: each.without(tuned_rows) for name, each in common.items()}
 
 
 def _beside_best(

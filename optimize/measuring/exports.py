@@ -149,9 +149,9 @@ def read_export(
 
 def _mean(repeated: Sequence[Score]) -> Score:
     """The mean of the scores that there are, with the reason of the first."""
-    known = [score for score in repeated if not math.isnan(score)] or repeated
-    mean = Score(math.fsum(known) / len(known))
-    mean.reason = known[0].reason
+    scores = [score for score in repeated if not math.isnan(score)] or repeated
+    mean = Score(math.fsum(scores) / len(scores))
+    mean.reason = scores[0].reason
     return mean
 
 
@@ -207,8 +207,8 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     names: list[str | None] = []
     for row in rows:
-        known = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
-        keys = (*_ids(row, labelled), *product(*known))
+        shared = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
+        keys = (*_ids(row, labelled), *product(*shared))
         # Of labels with the same context and output, the one with the same question, too.
         alike = Counter(name for key in keys for name in ids_of_key.get(key, ()))
         likeliest = [name for name, n in alike.items() if n == max(alike.values())]

@@ -91,16 +91,13 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
                 continue
             name = str(row["id"]).strip()
             # A column NAME alone may hold people's ratings.
-            given = (
-                name for name in (f"{dimension}_judge", dimension) if f"{name}_failure" in judged
-            )
-            score = judged[next(given, "score" if "score" in judged else dimension)]
+            columns = (c for c in (f"{dimension}_judge", dimension) if f"{c}_failure" in judged)
+            score = judged[next(columns, "score" if "score" in judged else dimension)]
             value = math.nan if score in (None, "") else float(score)
             if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
                 raise ValueError
         except KeyError as error:
-            known = joined_names(list(row))
-            why = f"{error} is not among {known}; give labels and scores one name"
+            why = f"{error} is not among {joined_names(list(row))}; give labels and scores one name"
             raise RecordingError(f"{where}: {why}") from error
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
@@ -111,8 +108,8 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             raise RecordingError(f"{where}: {name!r:.60} has a score already")
         scores[name] = value
     if not scores:
-        known = f"; it has {joined_names(list(others))}: name both alike" if others else ""
-        raise RecordingError(f"{path.name}: no score on {dimension!r}{known}")
+        advice = f"; it has {joined_names(list(others))}: name both alike" if others else ""
+        raise RecordingError(f"{path.name}: no score on {dimension!r}{advice}")
     return scores
 
 
@@ -157,14 +154,14 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     if answer and answer.value is not None:
         return answer.value
     if form.numeric:
-        said = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
+        pattern = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
     else:
         words = "|".join(map(re.escape, form.spellings))
-        said = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
+        pattern = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
     values = {
         form.value(match)
         for line in plain_text(sentences, form).splitlines()
-        for match in re.finditer(said, line, re.IGNORECASE)
+        for match in re.finditer(pattern, line, re.IGNORECASE)
         if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
         and not line.lower().startswith(_SUPPOSED)
         and not line.endswith("?")

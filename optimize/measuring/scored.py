@@ -25,12 +25,11 @@ LEAST_DOCUMENTS = 2
 class Scored:
     """One judgement or verdict an item, in the order of `items`; a failed one scores NaN.
 
-    `scale` is the judge's, empty where unknown and for pairs. `met` holds the rows whose texts the
-    judge was tuned on, `given` those on documents that it was. `labelled` are the labelled outputs
-    or pairs themselves, in the order of `items`, where they are known. Of a recording, `n_unjudged`
-    labelled items have no record, and `n_unknown` records no labelled item. `n_tied` outputs are
-    not among the items, since as many annotators said one of two words as the other. Of two values,
-    .5 or more is a pass; `words` are people's for 1 and 0.
+    `scale` is the judge's, empty where unknown and for pairs. `tuned_rows` have texts that the
+    judge was tuned on, `tuned_documents` are the rows on documents that it was tuned on. `labelled`
+    are the outputs or pairs of the items, where they are known. Of a recording, `n_unjudged` items
+    have no record, and `n_unknown` records no item. `n_tied` outputs are no items, since annotators
+    are tied. Of two values, .5 or more is a pass; `words` are people's for 1 and 0.
     """
 
     judge: str
@@ -39,8 +38,8 @@ class Scored:
     items: Items
     judgements: tuple[AnyJudgement, ...]
     scale: tuple[int, ...] = ()
-    met: frozenset[int] = frozenset()
-    given: frozenset[int] = frozenset()
+    tuned_rows: frozenset[int] = frozenset()
+    tuned_documents: frozenset[int] = frozenset()
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
@@ -64,8 +63,8 @@ class Scored:
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
-            met=frozenset(row_of[row] for row in self.met if row in row_of),
-            given=frozenset(row_of[row] for row in self.given if row in row_of),
+            tuned_rows=frozenset(row_of[row] for row in self.tuned_rows if row in row_of),
+            tuned_documents=frozenset(row_of[row] for row in self.tuned_documents if row in row_of),
             labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
 
@@ -138,27 +137,36 @@ class Scored:
 
 def are_shares(scores: Vector) -> bool:
     """Whether all scores that there are lie within 0 and 1."""
-    known = scores[~np.isnan(scores)]
-    return bool(((known >= 0) & (known <= 1)).all())
+    return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
+
+
+def with_both_scores(a: Scored, b: Scored) -> tuple[Scored, Scored]:
+    """Two judges on the rows that both have scored."""
+    rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
+    return a.of_rows(rows), b.of_rows(rows)
 
 
 def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ...]:
     """The labelled outputs or pairs of the items, in the items' order; unknown ids are left out."""
-    known: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
-    return tuple(known[item.id] for item in items.items if item.id in known)
+    by_id: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
+    return tuple(by_id[item.id] for item in items.items if item.id in by_id)
 
 
-def rows_met(judge: AnyJudge | None, items: Items, *, given: bool = False) -> frozenset[int]:
+def tuned_rows(
+    judge: AnyJudge | None, items: Items, *, of_documents: bool = False
+) -> frozenset[int]:
     """The rows whose texts the judge was tuned on, whatever else is in the file they come from.
 
-    `given`: those on documents that it was tuned on, be their outputs new.
+    `of_documents`: those on documents that it was tuned on, be their outputs new.
     """
     if judge is None:
         return frozenset()
-    met: set[str] = set()
+    keys: set[str] = set()
     for part in (judge, *judge.parts):
         provenance: Mapping[str, Any] = part.provenance or {}
         if provenance.get("shipped") != "seed" or getattr(part, "threshold", 0.5) != 0.5:
-            met.update(provenance.get("tuned_on") or ())
-    texts = ((given_texts(i.texts, judge.subject) if given else i.texts) for i in items.items)
-    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in met)
+            keys.update(provenance.get("tuned_on") or ())
+    texts = (
+        (given_texts(i.texts, judge.subject) if of_documents else i.texts) for i in items.items
+    )
+    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in keys)

@@ -22,11 +22,11 @@ from optimize.measuring.comparison import (
     JudgeComparison,
     compare_judges,
     contrast_of,
+    held_out_from_all,
     on_common_rows,
-    unmet_by_all,
 )
 from optimize.measuring.misses import comments_and_texts
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import Scored, with_both_scores
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, verdicts
 from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
 from optimize.statistics.floor import MOST_FURTHER
@@ -143,15 +143,12 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
 
     Raises JudgesError where a judge has no score for more than a tenth of the labels.
     """
-    both = {entry.name: mostly_scored(entry) for entry in (new, old)}
+    a, b = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new.name)
-    a, b = unmet_by_all(on_common_rows(both)).values()
-    judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
-    a, b = a.of_rows(judged), b.of_rows(judged)
     contrast, interval, least = difference_of(a, b, looks)
     outcome, needed, changed = outcome_of(interval, margin), None, changed_rows(a, b)
-    if a.met or b.met:
+    if a.tuned_rows or b.tuned_rows:
         outcome = "undecided"  # and no number of labels like these would help
     elif interval and outcome == "undecided":
         needed = documents_to_decide(contrast.terms, least, margin, looks)
@@ -170,18 +167,23 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
     )
 
 
-def mostly_scored(entry: Entry) -> Scored:
-    """The entry's scores; JudgesError where it has none for more than a tenth of the labels."""
-    name, scored = entry.name, entry.scored
-    if scored is None:
-        raise JudgesError(f"{name}: {entry.reason}")
-    failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
-    if failed > MOST_FAILED * n:
-        raise JudgesError(
-            f"no verdict: {name} has no score for {failed:,} of {n:,} labels; at most "
-            f"{MOST_FAILED:.0%} may fail or be missing"
-        )
-    return scored
+def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
+    """Both judges on the rows that both scored and, unless few are left, neither was tuned on.
+
+    Raises JudgesError where a judge has no score for more than a tenth of the labels.
+    """
+    scores: dict[str, Scored] = {}
+    for name, scored, reason in ((each.name, each.scored, each.reason) for each in (new, old)):
+        if scored is None:
+            raise JudgesError(f"{name}: {reason}")
+        failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
+        if failed > MOST_FAILED * n:
+            raise JudgesError(
+                f"no verdict: {name} has no score for {failed:,} of {n:,} labels; at most "
+                f"{MOST_FAILED:.0%} may fail or be missing"
+            )
+        scores[name] = scored
+    return with_both_scores(*held_out_from_all(on_common_rows(scores)).values())
 
 
 def difference_of(

@@ -58,23 +58,22 @@ class Verification:
     gate: Gate | None = field(default=None, metadata=FLAT)
 
     @classmethod
-    def of(cls, scored: Scored, unmet: Scored, labelled: Labelled) -> "Verification":
-        """The figures of `unmet`, the rows of `scored` that count."""
-        met, is_on_met = sorted(scored.met), bool(unmet.met)
-        is_apart = bool(met) and not is_on_met
+    def of(cls, scored: Scored, held_out: Scored, labelled: Labelled) -> "Verification":
+        """The figures of `held_out`, the rows of `scored` that count."""
+        tuned, flatters = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
         return cls(
             judge=scored.judge,
             dimension=scored.dimension,
-            data=DataCounts.of(labelled, unmet.items),
+            data=DataCounts.of(labelled, held_out.items),
             level=scored.level,
             n_unjudged=scored.n_unjudged,
-            n_met=len(met),
-            on_met=rho(scored.of_rows(met)) if is_apart else None,
-            n_given=len(unmet.given - unmet.met),
-            tuned_on_these_labels=is_on_met,
-            card=Scorecard.of(unmet),
-            associations=Associations.of(unmet),
-            misses=miss_rows(unmet, MOST_MISSES) if unmet.is_binary else None,
+            n_met=len(tuned),
+            on_met=rho(scored.of_rows(tuned)) if tuned and not flatters else None,
+            n_given=len(held_out.tuned_documents - held_out.tuned_rows),
+            tuned_on_these_labels=flatters,
+            card=Scorecard.of(held_out),
+            associations=Associations.of(held_out),
+            misses=miss_rows(held_out, MOST_MISSES) if held_out.is_binary else None,
             words=getattr(labelled, "words", {}).get(scored.dimension),
         )
 
