@@ -97,8 +97,20 @@ def subject_of(
     columns, words = split_mapping(map, values)
     if name_key(name) != name_key(written_name) and not pairwise:
         columns = {name: written_name, **columns}
+    labelled: Labelled
     try:
-        labelled = _read_any(source, name, columns, words, annotations, pairwise=pairwise)
+        if isinstance(source, LabelledSet | LabelledPairs):
+            labelled = source
+        elif pairwise:
+            labelled = read_pairs(_file_or_rows(source), map=columns, values=words)
+        else:
+            labelled = read_labels(
+                _file_or_rows(source),
+                map=columns,
+                dimensions=[name],
+                annotations=None if annotations is None else os.fspath(annotations),
+                values=words,
+            )
     except LabelError as error:
         unknown = _find(written_name)
         is_absent = not equals and {each.kind for each in error.problems} <= NO_SUCH_LABELS
@@ -120,25 +132,6 @@ def subject_of(
     answers = words_of(labelled, name) or _scale_of(labelled, name, scale)
     texts = judged_texts(labelled, columns)
     return loading.dimension_on(name, answers, texts, definition), labelled
-
-
-def _read_any(
-    source: AnyPath | Labelled | Rows,
-    name: str,
-    columns: Mapping[str, ColumnNames],
-    words: Values,
-    annotations: AnyPath | None,
-    *,
-    pairwise: bool,
-) -> Labelled:
-    """The pairs, or the outputs rated on one dimension, of a file or rows; a labelled set as is."""
-    if isinstance(source, LabelledSet | LabelledPairs):
-        return source
-    file = _file_or_rows(source)
-    if pairwise:
-        return read_pairs(file, map=columns, values=words)
-    beside = None if annotations is None else os.fspath(annotations)
-    return read_labels(file, dimensions=[name], map=columns, values=words, annotations=beside)
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
@@ -285,7 +278,15 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
         if not pair or judge.scale == (0, 1) or any_scale:
             return labelled
         if not pair[0].isdecimal():
-            raise LabelError(f"{labelled.name}: {_words_advice(labelled, judge, pair)}")
+            low, high = judge.scale[0], judge.scale[-1]
+            column = labelled.reading.ratings.get(name, (name,))[0]
+            own = f"{name}_{name_key(pair[0]).replace(' ', '_')}"
+            raise LabelError(
+                f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
+                f"{pair[0]!r} or {pair[1]!r}; tune a judge of these words by --dimension {own} "
+                f"{map_flag(own, [column])}, or say what they count: "
+                f"--values '{pair[0]}={high},{pair[1]}={low}'"
+            )
         # People used two ratings of a longer scale.
         return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
     if pair == judge.words[::-1]:
@@ -296,18 +297,6 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
             f"{others[0]:g}; say which it is, as in --values {others[0]:g}=1"
         )
     return replace(labelled, words={**labelled.words, name: pair or judge.words})
-
-
-def _words_advice(labelled: LabelledSet, judge: Dimension, pair: tuple[str, str]) -> str:
-    """What to do about labels of two words when the judge rates on a scale."""
-    name, low, high = judge.name, judge.scale[0], judge.scale[-1]
-    column = labelled.reading.ratings.get(name, (name,))[0]
-    own = f"{name}_{'ok' if pair[0].isdecimal() else name_key(pair[0]).replace(' ', '_')}"
-    return (
-        f"{name} is rated from {low} to {high}, and the labels say {pair[0]!r} or {pair[1]!r}; "
-        f"tune a judge of these words by --dimension {own} {map_flag(own, [column])}, or say what "
-        f"they count: --values '{pair[0]}={high},{pair[1]}={low}'"
-    )
 
 
 def _read_outputs(

@@ -27,6 +27,7 @@ from judges.reading import (
 )
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, joined_names
+from judges.tables.text import Row
 
 
 class RecordingError(JudgesError, ValueError):
@@ -45,6 +46,11 @@ class RecordedReplies:
     prompt: str | None
     replies: tuple[str, ...]
 
+    @classmethod
+    def of(cls, row: Row, replies: tuple[str, ...]) -> "RecordedReplies":
+        dimension, prompt = (_name_in(row, key) for key in ("dimension", "prompt"))
+        return cls(id=str(row["id"]), dimension=dimension, prompt=prompt, replies=replies)
+
 
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
     """Yield each row's replies from lines `{"id", "dimension", "replies": [...]}`.
@@ -52,8 +58,8 @@ def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[
     Rows that name another dimension are passed over unread. Raises RecordingError for any other
     line.
     """
-    for where, row, identity in _records(path, dimension):
-        yield RecordedReplies(**identity, replies=_texts(where, row, "replies"))
+    for where, row in _rows_on(path, dimension):
+        yield RecordedReplies.of(row, _texts(where, row, "replies"))
 
 
 def read_pair_replies(
@@ -63,13 +69,13 @@ def read_pair_replies(
 
     Both orders may stand under `judge: {name: ...}`. Otherwise as `read_replies`.
     """
-    for where, row, identity in _records(path, dimension):
+    for where, row in _rows_on(path, dimension):
         judge = row.get("judge")
         orders = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
         replies = _texts(where, orders, "order_ab") + _texts(where, orders, "order_ba")
         if len(replies) != 2:
             raise RecordingError(f"{where}: 'order_ab' and 'order_ba' must hold one text each")
-        yield RecordedReplies(**identity, replies=replies)
+        yield RecordedReplies.of(row, replies)
 
 
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
@@ -224,21 +230,20 @@ def preference(pair: RecordedReplies, *, values: Values | None = None) -> Prefer
     return Preference.of_orders(first, -second)
 
 
-def _records(
-    path: str | Path, dimension: str | None
-) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Of each row of the chosen dimension: where it stands, itself, and whose it is."""
+def _name_in(row: Row, key: str) -> str | None:
+    name = row.get(key)
+    return name if isinstance(name, str) else None
+
+
+def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row]]:
+    """Each row that names no other dimension, and where it stands."""
     for where, row in read_rows(Path(path)):
-        identity = {
-            name: row[name] if isinstance(row.get(name), str) else None
-            for name in ("dimension", "prompt")
-        }
-        if dimension is not None and identity["dimension"] not in (None, dimension):
-            continue
-        name = row.get("id")
-        if not isinstance(name, str | int) or name == "":
-            raise RecordingError(f"{where}: 'id' is missing, so the replies belong to no output")
-        yield where, row, {"id": str(name), **identity}
+        if dimension is None or _name_in(row, "dimension") in (None, dimension):
+            if not isinstance(row.get("id"), str | int) or row["id"] == "":
+                raise RecordingError(
+                    f"{where}: 'id' is missing, so the replies belong to no output"
+                )
+            yield where, row
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

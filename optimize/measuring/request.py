@@ -29,7 +29,6 @@ from optimize.measuring.asking import (
     recorded_scale,
 )
 from optimize.measuring.exports import read_scores
-from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import Level
 
 
@@ -148,20 +147,16 @@ def _recordings(
             by_id = from_numbers(numbers.items(), pairwise=pairwise)
         else:
             by_id = from_replies(path, request.name, scale, values, pairwise=pairwise)
-        scored = task.scored(own_name or path.stem, by_id, None, scale)
-        _warn_of(scored)
-        yield Entry(name=scored.judge, scored=scored)
-
-
-def _warn_of(scored: Scored) -> None:
-    """Print a warning where scores are people's own, or ids do not match."""
-    if np.array_equal(scored.scores, scored.human):
-        print_error(f"warning: {scored.judge}: every score is people's own label; is it theirs?")
-    if scored.n_unjudged:
-        print_error(
-            f"warning: {scored.judge}: {scored.n_unjudged} labelled outputs have no record, and "
-            f"{scored.n_unknown} records no labelled output: both are left out"
-        )
+        name = own_name or path.stem
+        scored = task.scored(name, by_id, None, scale)
+        if np.array_equal(scored.scores, scored.human):
+            print_error(f"warning: {name}: every score is people's own label; is it theirs?")
+        if scored.n_unjudged:
+            print_error(
+                f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "
+                f"{scored.n_unknown} records no labelled output: both are left out"
+            )
+        yield Entry(name=name, scored=scored)
 
 
 def read_judges(
