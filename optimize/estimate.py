@@ -18,7 +18,7 @@ from judges.labels.flags import pop_scale
 from judges.labels.readers import read_labels
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
-from optimize.figures.as_json import fields_json
+from optimize.figures.as_json import Cell, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
 from optimize.inputs.flags import (
     Bounds,
@@ -126,7 +126,7 @@ class EstimateResult:
     systems: Mapping[str, Estimate | None]
     differences: Sequence[SystemDifference]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         return {
             "data": {"name": self.data.name, "sha256": self.data.sha256},
             "dimension": self.dimension,
@@ -244,7 +244,7 @@ def _half_width(estimate: Estimate) -> tuple[float | None, int | None]:
     return target, None if needed is None else max(needed - estimate.n_labels, 0)
 
 
-def _estimate_json(estimate: Estimate) -> dict[str, Any]:
+def _estimate_json(estimate: Estimate) -> Cell:
     """What --json prints of an estimate, in all digits."""
     target, more = _half_width(estimate)
     cells = fields_json(estimate, "label_sd", "agreement", digits=None)

@@ -21,7 +21,7 @@ from judges.labels.types import LabelledPairs
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, to_json
+from optimize.figures.as_json import DIGITS, FLAT, Cell, to_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -111,7 +111,7 @@ class PanelRun:
         """The weight of each member in what ships; one without a part has none."""
         return {part.name: part.weight for part in self.figures.fit.parts}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
         per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
         cells = {
@@ -124,7 +124,7 @@ class PanelRun:
         }
         return cells | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
 
-    def _member_json(self, entry: Entry) -> dict[str, Any]:
+    def _member_json(self, entry: Entry) -> Cell:
         """A member's weight in what ships (0: none), and what it adds to a panel."""
         fit = self.figures.fit
         return {

@@ -20,7 +20,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
 from optimize.estimate import SCALE, Sample, label_bounds
-from optimize.figures.as_json import figure_json
+from optimize.figures.as_json import Cell, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
     MAP,
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "written in random order: labels of the first so many will do.",
     )
     add = command_parser.add_argument
-    many: dict[str, Any] = {"action": "append", "default": []}
+    many: Any = {"action": "append", "default": []}
     add("file", metavar="FILE", help="all outputs")
     add("--labels", metavar="FILE", help="labels so far, by the same ids")
     add("--scores", metavar="FILE", help="the judge's scores for all")
@@ -97,7 +97,7 @@ class PlannedFigure:
     def width(self) -> float | None:
         return 2 * self.figure.interval.reach if self.figure.interval else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         cells = figure_json(self.figure, None)
         return {**cells, "width": self.width, "more_documents": self.more_documents}
 
@@ -262,14 +262,14 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
 
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
-) -> dict[str, Any]:
+) -> Cell:
     """Write whole documents in the order drawn; where, how many outputs, and what labels them.
 
     With `n_from` they have the weights of documents drawn from so many.
     """
     file, name = Path(flags.file), flags.dimension or "".join(labelled.dimensions) or "NAME"
     out = flags.out or file.with_suffix(".next.jsonl")
-    of_document: dict[str, list[dict[str, Any]]] = {document: [] for document in drawn}
+    of_document: dict[str, list[Cell]] = {document: [] for document in drawn}
     draw = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
     for output in labelled.outputs:
         if output.document_id in of_document:

@@ -241,7 +241,9 @@ def verify(flags: argparse.Namespace) -> Outcome:
 
 
 def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verification:
-    (source,) = _sources(flags)
+    sources = [*flags.judges, *flags.scores, *flags.replies]
+    if len(sources) != 1:
+        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, (entry,) = read_task(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
@@ -250,18 +252,13 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     if entry.scored is None:
         raise JudgesError(entry.reason)
     measured = Measurement.of(entry.scored, task.labelled)
-    result = replace(measured.result, judge=source)
+    result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
     result = replace(result, gate=hold(result, floors, flags.looks))
     if flags.report:
         write_verification(Path(flags.report), result, measured.held_out)
     return result
-
-
-def _sources(flags: argparse.Namespace) -> list[str]:
-    """What is to be verified, by its flags."""
-    return [*flags.judges, *flags.scores, *flags.replies]
 
 
 def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
@@ -274,11 +271,7 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
         )
     if flags.report and (Path(flags.report).is_dir() or not Path(flags.report).parent.is_dir()):
         raise SettingsError(f"--report {flags.report}: name a file in a folder that exists")
-    if is_swap:
-        return
-    if flags.margin is not None or flags.changed is not None:
+    if not is_swap and (flags.margin is not None or flags.changed is not None):
         raise SettingsError(
             "--margin and --changed are of a swap: name the old judge by --against OLD"
         )
-    if len(_sources(flags)) != 1:
-        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")

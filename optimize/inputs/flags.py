@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dspy_judges.errors import UsageError
+from judges.cli.flags import Flags
 from judges.cli.flags import Parser as OneLineParser
 from judges.client import holds_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import read_bounds, read_values
+from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES
 from judges.tables.formats import READ_ENDINGS
 from judges.terminal import (
@@ -59,7 +61,7 @@ def refuse_secret(api_base: str | None) -> None:
         raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
 
 
-def values_of(values: Any) -> dict[str, Any]:
+def values_of(values: object) -> dict[str, float | Vote | None]:
     """Words and what they count, from --values or a mapping; raises SettingsError."""
     if not isinstance(values, Mapping | list | tuple):
         raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
@@ -102,12 +104,13 @@ class Parser(OneLineParser):
         self.add_argument("--quiet", action="store_true", help=QUIET)
 
 
-def add_label_flags(group: Any, required: str | None = None) -> None:
+def add_label_flags(group: Flags, required: str | None = None) -> None:
     """Which labels are read, and how (a parser's or a group's flags).
 
     `required` says of labels that must be named what they hold; without it there is a default.
     """
-    add, several = group.add_argument, {"action": "append", "default": []}
+    add = group.add_argument
+    several: Any = {"action": "append", "default": []}
     add("--data", metavar="FILE", required=required is not None, help=required or LABELS)
     add("--map", metavar="NAME=COLUMN", help=MAP, **several)
     add("--values", metavar="WORD=N,...", help=VALUES, **several)

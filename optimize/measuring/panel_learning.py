@@ -13,7 +13,7 @@ weights nor which judge is the own one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ class PanelFit:
     adds: Mapping[str, PanelGain]
     passed_over: Mapping[str, str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """What ships, and the gain that decided it."""
         return {"own": self.own, "shipped": self.kind, "gain": self.gain._asdict()}
 

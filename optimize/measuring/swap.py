@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT, fields_json, json_number
+from optimize.figures.as_json import FLAT, Cell, fields_json, json_number
 from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
@@ -131,7 +131,7 @@ class SwapResult(Certificate):
         """What the interval is over."""
         return "system" if self.comparison.level == "system" else "document"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         """All of it, and the verdict where it is the gate's."""
         short = [self.verdict] if self.swap == "worse" else []
         undecided = [self.verdict] if self.swap == "undecided" else []
@@ -244,7 +244,7 @@ def outcome_of(interval: Interval | None, margin: float) -> Outcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new: Scored, old: Scored) -> list[dict[str, Any]]:
+def changed_rows(new: Scored, old: Scored) -> list[Cell]:
     """The rows on which the judges differ in verdict, side, or else in rank among the others.
 
     Those that moved most come first; of these, those on which people side with the old judge.
