@@ -235,22 +235,21 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
     names, specs = _dimensions_of(labelled, options), _dimensions(flags)
-    for name in names:
-        if name in catalog.names() or "=" in specs.get(name, ""):
-            return _tune_lines(labelled, name, specs.get(name, name), flags, options)
+    defined = [name for name in names if name in catalog.names() or "=" in specs.get(name, "")]
     # Labels with two values can do without a definition.
-    own = [n.lower().replace(" ", "_") for n in names if n in labelled.words]
-    own = [name for name in own if NAME.match(name) and name not in catalog.names()]
-    spec = (
+    own = [name.lower().replace(" ", "_") for name in names if name in labelled.words]
+    own = [name for name in own if NAME.match(name)]
+    what = (
         f"{(own or names)[0]}=one line that says what earns {'a pass' if own else 'a high rating'}"
     )
-    define = f"a definition is worth about as much as tuning; write --dimension '{spec}'"
-    if not own:
+    define = f"a definition is worth about as much as tuning; write --dimension '{what}'"
+    if not (defined or own):
         advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
         return _entry("define", f"{define}; {advice}")
-    lines = _tune_lines(labelled, own[0], specs.get(own[0], own[0]), flags, options)
-    has_command = lines and lines[0].startswith("next")
-    return [*lines, *_entry("define", define)] if has_command else lines
+    name = (defined or own)[0]
+    lines = _tune_lines(labelled, name, specs.get(name, name), flags, options)
+    has_command = lines[:1] and lines[0].startswith("next")
+    return [*lines, *_entry("define", define)] if has_command and not defined else lines
 
 
 def _tune_lines(

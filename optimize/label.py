@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from optimize.inputs.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
-from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judged_texts
+from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
 from optimize.label_page.server import Server
 from optimize.label_page.session import Session, State, numbers_of
 from optimize.measuring.asking import on_labels_scale
@@ -146,7 +145,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
         raise SettingsError(f"--scale {flags.scale}: of ratings, and as in 1-5")
     if equals and not definition:
         raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
-    name = re.sub("[^a-z0-9]+", "_", title.casefold()).strip("_")
+    name = judge_name(title)
     subject = None if equals else find_subject(title) or find_subject(name)
     if subject is None:
         if not equals:

@@ -6,7 +6,7 @@ import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
 from optimize.estimate import SCALE, Sample, label_bounds
-from optimize.figures.as_json import Cell, figure_json
+from optimize.figures.as_json import FLAT, Cell, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
     MAP,
@@ -103,12 +103,20 @@ class PlannedFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextFile:
+    """The file of the documents to label, its outputs, and the command that labels them."""
+
+    out: str
+    n_outputs: int
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
     """How many documents are labelled, what more would bring, and the `n_next` to label next.
 
     `figures` is empty where labels with scores are too few to plan by, and where `decisions` about
-    floors are planned. The documents stand in the
-    file `out` with `n_outputs` outputs, which the command `next` labels; none of these without any.
+    floors are planned. The documents to label stand in the `file`, if there are any.
     """
 
     data: Mapping[str, str]
@@ -120,9 +128,7 @@ class PlanResult:
     decisions: Sequence[Decision] | None = None
     n_next: int
     drawn: str = "at random"
-    out: str | None = None
-    n_outputs: int | None = None
-    next: str | None = None
+    file: NextFile | None = field(default=None, metadata=FLAT)
 
 
 def plan(flags: argparse.Namespace) -> Outcome:
@@ -162,7 +168,7 @@ def plan(flags: argparse.Namespace) -> Outcome:
         figures=figures,
         decisions=decisions or None,
         n_next=len(drawn),
-        **(_write(flags, labelled, drawn, n_from) if drawn else {}),
+        file=_write(flags, labelled, drawn, n_from) if drawn else None,
     )
     return Outcome(result, lines(result))
 
@@ -262,8 +268,8 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
 
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
-) -> Cell:
-    """Write whole documents in the order drawn; where, how many outputs, and what labels them.
+) -> NextFile:
+    """Write whole documents in the order drawn.
 
     With `n_from` they have the weights of documents drawn from so many.
     """
@@ -287,7 +293,7 @@ def _write(
     words = ["dspy-judges", "label", str(out), "--dimension", name]
     words += ["--scale", scale] if scale else []
     command = shlex.join([*words, "--out", labels])
-    return {"out": str(out), "n_outputs": len(written), "next": command}
+    return NextFile(out=str(out), n_outputs=len(written), next=command)
 
 
 def lines(result: PlanResult) -> list[str]:
@@ -302,12 +308,10 @@ def lines(result: PlanResult) -> list[str]:
     if result.figures:
         texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
     texts += [_figure_line(name, each, left) for name, each in result.figures.items()]
-    if result.next is None or result.n_outputs is None:
-        return wrapped(
-            *texts, "Nothing is left to label." if not left else "Nothing more to label."
-        )
-    counts = f"{counted(result.n_next, 'document')}, {counted(result.n_outputs, 'output')}"
-    return [*wrapped(*texts, f"{result.out}: {counts}, drawn {result.drawn}; next:"), result.next]
+    if (file := result.file) is None:
+        return wrapped(*texts, f"Nothing {'more' if left else 'is left'} to label.")
+    counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
+    return [*wrapped(*texts, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
 
 
 def _figure_line(name: str, planned: PlannedFigure, left: int) -> str:

@@ -42,7 +42,6 @@ PASS_FAIL = ("pass", "fail")
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
 # A judge's scale where labels have no scale of their own.
 DEFAULT_SCALE = (1, 5)
-_NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
@@ -51,6 +50,11 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
     if level not in ("auto", *levels):
         what = "pairs" if pairs else "these labels"
         raise SettingsError(f"level {level}: {what} have the levels {', '.join(levels)}")
+
+
+def judge_name(text: str) -> str:
+    """A name as judges have it: lower case, its words joined by underscores."""
+    return re.sub("[^a-z0-9]+", "_", text.casefold()).strip("_")
 
 
 def find_subject(name: str) -> Subject | None:
@@ -91,7 +95,7 @@ def subject_of(
         )
     if source is None:
         raise UnknownDimensionError(f"no --data FILE names labels, and {_find(written_name)}")
-    name = _NO_NAME.sub("_", written_name.casefold()).strip("_")
+    name = judge_name(written_name)
     if not NAME.match(name):
         return None
     columns, words = split_mapping(map, values)
