@@ -238,10 +238,9 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     defined = [name for name in names if name in catalog.names() or "=" in specs.get(name, "")]
     # Labels with two values can do without a definition.
     own = [name.lower().replace(" ", "_") for name in names if name in labelled.words]
-    own = [name for name in own if NAME.match(name)]
-    what = (
-        f"{(own or names)[0]}=one line that says what earns {'a pass' if own else 'a high rating'}"
-    )
+    own = [name for name in own if NAME.match(name) and name not in catalog.names()]
+    earned = "a pass" if own else "a high rating"
+    what = f"{(own or names)[0]}=one line that says what earns {earned}"
     define = f"a definition is worth about as much as tuning; write --dimension '{what}'"
     if not (defined or own):
         advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
