@@ -79,6 +79,14 @@ class PanelSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PanelLabels:
+    """The ids of the labels that teach a panel, and of those that measure it, by split."""
+
+    learning: frozenset[str]
+    measuring: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFigures:
     """What a panel has learned from labels, and its figures on held-out splits by name."""
 
@@ -168,8 +176,8 @@ def join(flags: argparse.Namespace) -> Outcome | None:
     if judges:
         # Refused before anything is paid for where they cannot be joined, or written down.
         _join(judges, [Part(name, 1.0) for name in judges]).dumps()
-    parts = split_held_out(task, list(judges.values()), flags.seed)
-    ids = {name for part in parts.values() for name in part}
+    labels = split_held_out(task, list(judges.values()), flags.seed)
+    ids = labels.learning.union(*labels.measuring.values())
     entries = [
         entry.about(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
         for entry in entries
@@ -184,13 +192,13 @@ def join(flags: argparse.Namespace) -> Outcome | None:
                 f"{missing.name} has no scores: {missing.reason}; the same command again goes on "
                 "(with a larger limit), or leave it out"
             )
-        figures = learn_and_measure(task, scored, parts, flags.seed)
+        figures = learn_and_measure(task, scored, labels, flags.seed)
         result = PanelRun(
             figures=figures,
             members=entries,
             seconds=round(time.monotonic() - began, 3),
             folder=folder,
-            why_no_judge=_save(task, figures, entries, parts["learned"], folder),
+            why_no_judge=_save(task, figures, entries, labels.learning, folder),
         )
         write_json(folder / SUMMARY, result.to_json())
         write_page(folder / REPORT, result)
@@ -198,7 +206,11 @@ def join(flags: argparse.Namespace) -> Outcome | None:
 
 
 def _save(
-    task: Task, figures: PanelFigures, entries: Sequence[Entry], learned: set[str], folder: Path
+    task: Task,
+    figures: PanelFigures,
+    entries: Sequence[Entry],
+    learning: frozenset[str],
+    folder: Path,
 ) -> str:
     """Write judge.json; returns why there is none, empty where there is."""
     fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
@@ -212,18 +224,17 @@ def _save(
         joined = _join(judges, fit.parts)
         provenance = to_json(figures)
         provenance["data"]["constructed"] = figures.data.is_constructed
-        taught = _with_ids(task.items(joined), learned)
-        provenance["tuned_on"] = tuned_keys(taught, joined.subject)
+        items = _with_ids(task.items(joined), learning)
+        provenance["tuned_on"] = tuned_keys(items, joined.subject)
         judge = replace(joined, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
     return ""
 
 
-def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> dict[str, set[str]]:
-    """The ids of the labels to learn from ("learned"), and of those to measure on by name.
+def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLabels:
+    """The labels without those that a member was tuned on, which would flatter it.
 
-    Rows that a member was tuned on would flatter it: they are in no part. Raises LabelError where
-    too few are left.
+    Raises LabelError where too few are left.
     """
     tuned_ids = set()
     for judge in judges:
@@ -235,27 +246,28 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> dict[st
     field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
     held_out = tuple(item for item in labelled.items if item.id not in tuned_ids)
     splits = split(replace(labelled, **{field: held_out}), seed=seed)
-    parts = {name: set(ids) for name, ids in splits.ids().items()}
-    return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
+    parts = {name: frozenset(ids) for name, ids in splits.ids().items()}
+    return PanelLabels(learning=parts.pop("train") | parts.pop("dev"), measuring=parts)
 
 
 def learn_and_measure(
-    task: Task, scored: Mapping[str, Scored], parts: Mapping[str, set[str]], seed: int
+    task: Task, scored: Mapping[str, Scored], labels: PanelLabels, seed: int
 ) -> PanelFigures:
     """Learn the panel on one part of the labels, and measure it on the others."""
     scored = on_common_rows(scored)
     first = next(iter(scored.values()))
     ids = [item.id for item in first.items.items]
-    rows = {
-        split: [row for row, name in enumerate(ids) if name in part]
-        for split, part in parts.items()
-    }
-    learned = first.of_rows(rows["learned"])
+
+    def rows_of(part: frozenset[str]) -> list[int]:
+        return [row for row, name in enumerate(ids) if name in part]
+
+    learning = {name: each.of_rows(rows_of(labels.learning)) for name, each in scored.items()}
+    people = next(iter(learning.values()))
     fit = learn_panel(
-        {name: each.scores[rows["learned"]] for name, each in scored.items()},
-        learned.human,
-        learned.documents,
-        learned.systems,
+        {name: each.scores for name, each in learning.items()},
+        people.human,
+        people.documents,
+        people.systems,
         level=task.level,
         pairs=first.is_pairs,
         rng=stream(seed, "panel"),
@@ -264,9 +276,8 @@ def learn_and_measure(
     joined = from_numbers(zip(ids, numbers.tolist(), strict=True), pairwise=first.is_pairs)
     panel = task.scored("panel", joined, None)
     splits = {
-        name: _beside(panel.of_rows(own_rows), scored[fit.own].of_rows(own_rows))
-        for name, own_rows in rows.items()
-        if name != "learned"
+        name: _beside(panel.of_rows(rows_of(part)), scored[fit.own].of_rows(rows_of(part)))
+        for name, part in labels.measuring.items()
     }
     return PanelFigures(
         dimension=task.dimension,
@@ -289,7 +300,7 @@ def _beside(panel: Scored, own: Scored) -> PanelSplit:
     return PanelSplit(own=rates[0], panel=rates[1], difference=difference)
 
 
-def _with_ids(items: Items, ids: set[str]) -> Items:
+def _with_ids(items: Items, ids: frozenset[str]) -> Items:
     return Items(tuple(item for item in items.items if item.id in ids))
 
 

@@ -89,15 +89,15 @@ class Score(float):
 
 
 def read_scores(
-    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float]:
     """Scores by id: another tool's, or plain ones (see `recorded`); raises RecordingError."""
-    exported = read_export(path, dimension, labelled, say, metric)
+    exported = read_export(path, dimension, labelled, warn, metric)
     return read_own_scores(path, dimension) if exported is None else exported
 
 
 def read_export(
-    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float] | None:
     """A tool's scores by labelled id, the others by place; None for a file that is no tool's.
 
@@ -138,12 +138,12 @@ def read_export(
     by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
     n_by_id = sum(row_id in _ids(row, labelled) for row_id, row in by_id.items())
     counts = f"{len(by_id):,} of {len(labelled.items):,} labelled rows, {n_by_id:,} by id"
-    say(f"note: {file}: {metric!r}; matched {counts} and {len(by_id) - n_by_id:,} by their texts")
+    warn(f"note: {file}: {metric!r}; matched {counts} and {len(by_id) - n_by_id:,} by their texts")
     if n_others:
-        say(f"warning: {file}: {count(n_others, 'row')} of another output than people's left out")
+        warn(f"warning: {file}: {count(n_others, 'row')} of another output than people's left out")
     most = max(map(len, scores.values()), default=0)
     if most > 1:
-        say(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
+        warn(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
     return {name: _mean(repeated) for name, repeated in scores.items()}
 
 
