@@ -113,12 +113,11 @@ def _check(flags: argparse.Namespace) -> int:
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     """The first ten problems of each kind and column, and how many there are in all."""
-    groups: dict[tuple[str, str | None], list[Problem]] = {}
+    kinds = Counter[tuple[str, str | None]]()
     lines = []
     for problem in problems:
-        group = groups.setdefault((problem.kind, problem.field), [])
-        group.append(problem)
-        if len(group) <= _MOST_OF_A_KIND:
+        kinds[problem.kind, problem.field] += 1
+        if kinds[problem.kind, problem.field] <= _MOST_OF_A_KIND:
             lines.append(str(problem))
     n_more = len(problems) - len(lines)
     more = f", of which {n_more:,} like these are left out here (--json has all)" if n_more else ""

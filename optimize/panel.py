@@ -198,7 +198,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
             members=entries,
             seconds=round(time.monotonic() - began, 3),
             folder=folder,
-            why_no_judge=_save(task, figures, entries, labels.learning, folder),
+            why_no_judge=_save(task, figures, entries, labels, folder),
         )
         write_json(folder / SUMMARY, result.to_json())
         write_page(folder / REPORT, result)
@@ -206,11 +206,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
 
 
 def _save(
-    task: Task,
-    figures: PanelFigures,
-    entries: Sequence[Entry],
-    learning: frozenset[str],
-    folder: Path,
+    task: Task, figures: PanelFigures, entries: Sequence[Entry], labels: PanelLabels, folder: Path
 ) -> str:
     """Write judge.json; returns why there is none, empty where there is."""
     fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
@@ -224,7 +220,7 @@ def _save(
         joined = _join(judges, fit.parts)
         provenance = to_json(figures)
         provenance["data"]["constructed"] = figures.data.is_constructed
-        items = _with_ids(task.items(joined), learning)
+        items = _with_ids(task.items(joined), labels.learning)
         provenance["tuned_on"] = tuned_keys(items, joined.subject)
         judge = replace(joined, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)

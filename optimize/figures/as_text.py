@@ -32,9 +32,8 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
     """The ends in brackets; that there are too few documents where an interval is withheld."""
     if interval is None:
         return TOO_FEW
-    return (
-        f"[{number_text(interval.low, signed=signed)}, {number_text(interval.high, signed=signed)}]"
-    )
+    low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
+    return f"[{low}, {high}]"
 
 
 def looks_text(looks: int) -> str:

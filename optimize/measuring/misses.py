@@ -8,6 +8,7 @@ from judges.judgement import choice_of
 from optimize.figures.as_json import Cell, json_number
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
+from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import THRESHOLD
 from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Vector
@@ -97,7 +98,7 @@ def comments_and_texts(scored: Scored, row: int) -> Cell:
     texts = dict(scored.texts(row))
     return {
         "comment": scored.items.items[row].comment,
-        "reason": scored.comment(row),
+        "reason": reason_of(scored.judgements[row]),
         "decided_by": scored.judgements[row].decided_by or "",
         "output": texts.pop(output_name(tuple(texts)) or "", ""),
         **{f"text_{name}": text for name, text in texts.items()},

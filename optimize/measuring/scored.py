@@ -12,7 +12,6 @@ from judges.labels.types import LabelledPair
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, Labelled
 from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
-from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
@@ -119,10 +118,6 @@ class Scored:
         if not self.scale or not both.size:
             return False
         return bool(self.scale[0] <= both.min() and both.max() <= self.scale[-1])
-
-    def comment(self, index: int) -> str:
-        """What the judge wrote beside its score."""
-        return reason_of(self.judgements[index])
 
     def texts(self, index: int) -> Mapping[str, str]:
         """What the judge read; where a recording does not say, all that the labels hold."""
