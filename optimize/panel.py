@@ -103,10 +103,7 @@ class PanelFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """A panel's run: its figures, its members, and the folder that holds it.
-
-    `why_no_judge`: empty where judge.json was written.
-    """
+    """A panel's run; `why_no_judge` is empty where its folder holds a judge.json."""
 
     figures: PanelFigures
     members: Sequence[Entry]

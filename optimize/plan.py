@@ -86,8 +86,7 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure of the labels so far, and how many more documents give it the target width.
 
-    `more_documents` is None where all that are left do not; without an interval, it is about how
-    many give one.
+    Without an interval they are about to give it one. None where all that are left do not.
     """
 
     figure: Figure

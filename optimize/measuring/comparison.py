@@ -37,9 +37,8 @@ class ComparedJudge:
     """One judge of a comparison, on rows that all judges have.
 
     `standing`: "as good" as the best within one standard error, "worse" by the interval of the
-    difference, else "unclear", or itself the "best". `n_met` of its rows taught it; they are set
-    apart unless `tuned_on_these_labels`. `n_given` of the rows measured are on documents that it
-    was tuned on.
+    difference, else "unclear", or itself the "best". It was tuned on `n_met` rows, which are set
+    apart unless `tuned_on_these_labels`, and on documents of `n_given` of the rows measured.
     """
 
     entry: Entry = field(metadata=FLAT)
@@ -89,10 +88,9 @@ class JudgeComparison:
 
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
-    """Compare judges on the rows that all have and that none was tuned on.
+    """Compare judges on the rows that all have and, unless few are left, none was tuned on.
 
-    The rows are all that they have where those are too few. Raises JudgesError where nothing can be
-    compared.
+    Raises JudgesError where nothing can be compared.
     """
     entries = [_without_score(entry) for entry in entries]
     common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})

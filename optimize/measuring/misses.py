@@ -50,8 +50,7 @@ def place_gaps(scored: Scored) -> Vector:
 
     Gaps are differences of mid-ranks as a share of the places, within the document at summary level
     and over all outputs otherwise; of pairs half the difference of the margins. They are 0 where
-    both give the same number or, of pairs, the same side, and of outputs that people do not tell
-    from any other.
+    both give the same number or side, and of outputs that people do not tell from any other.
     """
     judge, human = scored.scores, scored.human
     gaps = np.zeros(len(human))

@@ -41,9 +41,8 @@ MOST_CHANGED = 100
 class Certificate:
     """Whether a new judge may take the old one's place.
 
-    `difference` is the new judge's figure less the old one's, with its 90 % interval over
-    documents (at system level over systems), that of so many `looks`; None where no label tells it
-    yet.
+    `difference` is the new judge's figure less the old one's, with its 90 % interval over documents
+    (at system level over systems) in so many `looks`; None while no label tells it.
     """
 
     swap: Outcome
@@ -105,8 +104,7 @@ class Certificate:
 class SwapResult(Certificate):
     """The certificate of a swap; in `comparison` the new judge comes first, then the old one.
 
-    `moved` and `people_side_with` count all changed rows; of these `changed` holds the first, which
-    moved most.
+    `moved` and `people_side_with` count all changed rows; `changed` holds those that moved most.
     """
 
     comparison: JudgeComparison = field(metadata=FLAT)
@@ -139,10 +137,7 @@ class SwapResult(Certificate):
 
 
 def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 1) -> SwapResult:
-    """The verdict, the difference that it rests on, and what changes with the swap.
-
-    Raises JudgesError where a judge has no score for more than a tenth of the labels.
-    """
+    """The verdict, the difference that it rests on, and what changes (see `paired_scores`)."""
     a, b = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new.name)
