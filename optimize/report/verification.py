@@ -6,8 +6,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from optimize.figures.as_text import address, miss_line, number_text, signature, wrapped
-from optimize.measuring.associations import Associations, is_clear
-from optimize.measuring.verification import Verification
+from optimize.measuring.verification import Associations, Verification, is_clear
 from optimize.report.answer import SCREEN_LINES, Answer, Titled, titled
 from optimize.report.card import (
     card_facts,
