@@ -89,8 +89,8 @@ def _rate_tiles(card: Scorecard, two: TwoValueFigures) -> Iterator[Tile]:
     judge, counts = two.judge, two.judge.confusion
     misses = f"it misses {counts['fail_pass']:,} of {counted(judge.tnr.n, 'fail')}"
     yield Tile.of("Fails caught (TNR)", judge.tnr, misses, share=True)
-    alarms = f"it fails {counts['pass_fail']:,} of {judge.tpr.n:,}"
-    yield Tile.of("Passes let through (TPR)", judge.tpr, alarms, share=True)
+    alarms = f"it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}"
+    yield Tile.of("False alarms (1 - TPR)", judge.tpr.complement, alarms, share=True)
     beside = f"always {two.constant_word}: {share_text(two.constant.accuracy.value)}"
     if card.people and (pairs := card.people.among_annotators):
         equal = span_text([row.equal for row in pairs], share_text)
@@ -120,10 +120,8 @@ def card_facts(card: Scorecard) -> Iterator[Titled]:
     """Yield how many pass, by people and by the judge; that scores are not people's ratings."""
     two, scales = card.two_values, card.scales
     if two:
-        people, judge = (
-            share_text(two.judge.base_rate.value),
-            share_text(two.judge.judge_rate.value),
-        )
+        rates = (two.judge.base_rate, two.judge.judge_rate)
+        people, judge = (share_text(rate.value) for rate in rates)
         yield "Rates", f"People pass {people}, the judge {judge}."
     elif scales and scales.is_shifted:
         means = f"{scales.judge_mean:.2f}, the labels' {scales.human_mean:.2f}"

@@ -93,10 +93,11 @@ def _run_steps(
     elif n_failed > MANY_FAILED * n_outputs:
         yield f"Mend the failures: {n_failed:,} {card.unit} have no score. The report says why."
     more_labels, is_of_use = _more_labels(card, "on test"), is_useful(card)
-    if not is_of_use:
+    is_doubtful = card.beside_coin.interval is not None and not is_of_use
+    if is_doubtful:
         yield more_labels or MORE_LABELS
     yield from _on_gain(result, result.test)
-    if more_labels and is_of_use:
+    if more_labels and not is_doubtful:
         yield more_labels
     attack, share = max(shifts, key=lambda shift: shift[1], default=("", 0.0))
     if share >= MOVED:

@@ -49,9 +49,9 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     cards = {name: Scorecard.brief(scored) for name, scored in judged.items()}
     test = on_split(balanced=gain(0.25, 0.15, 0.35), **cards)
     summary = run_result(test=test)
-    caught, passed, agreed = map(str, tiles_of(cards["tuned"]))
+    caught, alarms, agreed = map(str, tiles_of(cards["tuned"]))
     assert caught.startswith("Fails caught (TNR): 50% (35% to 65%); it misses 20 of 40 fails.")
-    assert passed.startswith("Passes let through (TPR): 100% (91% to 100%); it fails 0 of 40.")
+    assert alarms.startswith("False alarms (1 - TPR): 0% (0% to 9%); it fails 0 of 40 passes.")
     assert "always pass: 50%" in agreed
     gained = said(summary)["Gain"]
     assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in gained
@@ -230,9 +230,9 @@ def test_where_test_and_gate_disagree_the_gain_says_which_decides() -> None:
 
 
 def test_screen_and_page_tell_the_same_figures_and_the_confidence_once() -> None:
-    caught, passed, agreed = tiles_of(verdicts(76))
+    caught, alarms, agreed = tiles_of(verdicts(76))
     assert (caught.number, caught.beside) == ("100%", "it misses 0 of 20 fails")
-    assert (passed.number, passed.beside) == ("93%", "it fails 4 of 60")
+    assert (alarms.number, alarms.beside) == ("7%", "it fails 4 of 60 passes")
     assert agreed.beside.startswith("always pass: 75%; kappa")
     answer, lines = run_answer(run_result()), run_lines(run_result())
     assert [tile.number for tile in answer.tiles] == ["64%", "0.400"]

@@ -48,7 +48,7 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     lines = capsys.readouterr().out.splitlines()
     text = " ".join(lines)
     assert re.search(r"Fails caught \(TNR\): 67% \(.+\); it misses 30 of 90 fails\.", text)
-    assert re.search(r"Passes let through \(TPR\): 83% \(.+\); it fails 30 of 180\.", text)
+    assert re.search(r"False alarms \(1 - TPR\): 17% \(.+\); it fails 30 of 180 passes\.", text)
     # Both pass 180 of 270, so that chance agrees on 4/9 + 1/9, and kappa is (7/9 - 5/9) / (4/9).
     assert re.search(r"Agreement: 78% \(.+\); always pass: 67%; kappa 0\.500", text)
     assert "Rates: People pass 67%, the judge 67%." in lines
@@ -88,7 +88,7 @@ def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_i
     # Of eight, the fails have 0 and .4, and of the passes .1, .2 and .3 are no pass to the judge.
     agreement = next(line for line in lines if line.startswith("Agreement: 62%"))
     assert "two annotators agree on 100%" in agreement
-    assert any("it fails 30 of 60." in line for line in lines)
+    assert any("it fails 30 of 60 passes." in line for line in lines)
     assert any(line.startswith("false alarm") for line in lines)
     assert len(lines) <= 12
 
