@@ -110,8 +110,8 @@ class Exploration:
         questions: Questions that the proposer would ask, having seen train.
     """
 
-    finalists: Sequence[Candidate]
-    candidate_ids: Collection[str]
+    finalists: Sequence[Candidate] = ()
+    candidate_ids: Collection[str] = ()
     cross_fit: CrossFit | None = None
     n_too_dear: int = 0
     last_round: LastRound | None = None

@@ -37,7 +37,7 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchProblem,
 )
-from optimize.search.gate import figure_of, ship_anyway, untuned_reason
+from optimize.search.gate import figure_of
 from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import LastRound, find_optimizer
 from optimize.search.questions import losses
@@ -223,8 +223,10 @@ class ActiveRun:
         """What the optimizer of the settings finds on train, and the gate's decision."""
         prepared = self.prepared
         result = search_halves(find_optimizer(prepared.settings.optimizer), self.problem)
-        if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
-            result = replace(result, decision=ship_anyway(result.decision))
+        is_changed = result.tuned.id != result.untuned.id
+        if prepared.settings.ship == "tuned" and is_changed and not result.decision.ship:
+            decision = replace(result.decision, ship=True, is_forced=True)
+            result = replace(result, decision=decision)
         return result
 
     def _questions(self) -> tuple[Field, ...]:
@@ -494,7 +496,7 @@ def _freeze(
     (run.folder / TUNED).unlink(missing_ok=True)
     if result.tuned.id == _shipped(result).id:
         return outcome
-    why = f"tuned, but not shipped: {untuned_reason(result.decision)}"
+    why = f"tuned, but not shipped: {result.decision.reason}"
     # "seed" would say that it learned from no labels.
     tuned = {name: value for name, value in provenance.items() if name != "shipped"}
     tuned |= {"why": why, **answers, **_tested(measured["tuned"]["test"])}
