@@ -76,6 +76,12 @@ class Candidate:
     def documents(self) -> frozenset[str]:
         return self.demo_set.documents
 
+    @property
+    def kind(self) -> str:
+        """The kind of change: whether the instruction is proposed, demonstrations, reasoning."""
+        proposed = "proposed" if self.round else "untuned"
+        return f"{proposed}, {self.demo_set.kind}, {self.reasoning}"
+
     # Cached, because hashing a thousand demonstrations takes a while.
     @cached_property
     def id(self) -> str:
