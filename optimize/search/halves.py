@@ -9,7 +9,14 @@ from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import SPENT, SearchProblem, first_documents
 from optimize.search.gate import Finalist, ShipDecision, decide
-from optimize.search.optimizer import CrossFit, Exploration, LastRound, Optimizer, find_optimizer
+from optimize.search.optimizer import (
+    CrossFit,
+    Exploration,
+    JudgeName,
+    LastRound,
+    Optimizer,
+    find_optimizer,
+)
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 
@@ -19,14 +26,24 @@ class SearchResult:
     """The result of a search: the tuned judge, whether it ships, and why.
 
     `tuned` is the untuned judge if no candidate was better. `untuned` has its threshold.
-    `last_rounds` has the last round of each half, if the optimizer counts rounds.
+    `last_round` has the means of both halves' last rounds, and what these cost together.
     """
 
     tuned: Candidate
     untuned: Candidate
     decision: ShipDecision
     n_tried: int
-    last_rounds: Sequence[LastRound] = ()
+    last_round: LastRound | None = None
+
+    @property
+    def shipped(self) -> JudgeName:
+        """The judge that ships."""
+        return "tuned" if self.decision.ship else "seed"
+
+    @property
+    def judges(self) -> dict[JudgeName, Candidate]:
+        """Both judges by their names in JSON."""
+        return {"seed": self.untuned, "tuned": self.tuned}
 
 
 def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
@@ -56,7 +73,7 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
         untuned=untuned,
         decision=replace(decision, reason=decision.reason + note),
         n_tried=len(ids),
-        last_rounds=[each.last_round for each in explorations if each.last_round],
+        last_round=LastRound.of_both([each.last_round for each in explorations]),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from typing import Literal
 
 import numpy as np
 
@@ -83,6 +84,10 @@ class CrossFit:
         return scores
 
 
+# JSON's names of the untuned and the tuned judge.
+JudgeName = Literal["seed", "tuned"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
     """How far the last round of a search improved the best candidate, measured on train.
@@ -95,6 +100,19 @@ class LastRound:
     error: float
     cost: float
     is_final: bool
+
+    @classmethod
+    def of_both(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
+        """The means of both, and what they cost together; None without rounds."""
+        rounds = [each for each in halves if each]
+        if not rounds:
+            return None
+        return cls(
+            gain=sum(each.gain for each in rounds) / len(rounds),
+            error=sum(each.error for each in rounds) / len(rounds),
+            cost=sum(each.cost for each in rounds),
+            is_final=all(each.is_final for each in rounds),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
