@@ -109,7 +109,7 @@ def command(arguments: Sequence[str]) -> int:
 
     def work() -> int:
         settings = read_settings(of_both_models(flags))
-        for lm in (settings.lm, settings.proposer[0]):
+        for lm in (settings.lm, settings.proposer.lm):
             check_name(lm)
         if dry:
             plan = plan_budget(prepare(settings))

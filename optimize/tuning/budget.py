@@ -146,9 +146,8 @@ class RunBudget:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
         table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
         for row in (*self.rows, self.planned):
-            dollars = "price unknown" if row.cost is None else dollars_text(row.cost)
             counts = map(_about, (row.calls, row.tokens_in, row.tokens_out))
-            table.append((row.purpose, *counts, dollars if row.cost != 0 else "free"))
+            table.append((row.purpose, *counts, "free" if row.cost == 0 else _dollars(row)))
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
@@ -158,9 +157,8 @@ class RunBudget:
 
     def heading(self) -> str:
         """The plan on one line."""
-        dollars = "price unknown" if self.planned.cost is None else dollars_text(self.planned.cost)
         most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
-        calls = _about(self.planned.calls)
+        calls, dollars = _about(self.planned.calls), _dollars(self.planned)
         return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{most}"
 
     def notes(self) -> Iterator[str]:
@@ -202,16 +200,19 @@ class RunBudget:
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--dry-run --json` prints."""
-        planned, labels = rounded(self.planned), self.prepared.labels
+        planned, labels = spending_row(self.planned), self.prepared.labels
         counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
         return {
             "documents": {name: len(items.documents) for name, items in counts.items()},
             "chance": self.chance(),
-            "calls": {"expected": planned.calls, "at_most": self.prepared.settings.max_calls},
+            "calls": {
+                "expected": planned["calls"],
+                "at_most": self.prepared.settings.max_calls,
+            },
             "minutes": round(self.minutes, 1),
-            "tokens": {"in": planned.tokens_in, "out": planned.tokens_out},
-            "cost_usd": {"expected": planned.cost, "at_most": self.at_most},
-            "spending": [spending_row(rounded(row)) for row in self.rows],
+            "tokens": {"in": planned["tokens_in"], "out": planned["tokens_out"]},
+            "cost_usd": {"expected": planned["cost_usd"], "at_most": self.at_most},
+            "spending": [spending_row(row) for row in self.rows],
         }
 
 
@@ -234,7 +235,7 @@ def plan_budget(
     """
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)
-    price, proposer_price = settings.prices
+    price, proposer_price = settings.judge.price, settings.proposer.price
     unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
     pricing = _pricing(prepared, price, measured, native_n)
     proposal = _proposal_tokens(settings, labels)
@@ -316,7 +317,7 @@ def _usual_search(
     if is_embedded(settings.lm):
         return min(2 * n_learned, search.limit / item_cost), 1.0, 0
     n_proposals = 0
-    if not is_embedded(settings.proposer[0]):  # which writes none
+    if not is_embedded(settings.proposer.lm):  # which writes none
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal))
     n_judged = (search.limit - n_proposals * search.proposal) / item_cost
     if settings.optimizer != "rank":
@@ -393,7 +394,8 @@ def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTo
         return CallTokens(0, 0)
     step = max(1, len(train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
-    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _thinks(lm)
+    thoughts = THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
+    tokens_out = reply_tokens(judge.prompt, lm) + thoughts
     return CallTokens(sum(lengths) / len(lengths) * calls, tokens_out * replies)
 
 
@@ -410,19 +412,15 @@ def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTok
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
     """Tokens of one proposal; few replies use more than half of their limit."""
-    lm = settings.proposer[0]
+    lm = settings.proposer.lm
     if is_embedded(lm):  # which writes none
         return CallTokens(0, 0)
     from optimize.search.lessons import expected_characters
     from optimize.search.proposer import REPLY_TOKENS
 
     characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _thinks(lm)
+    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
     return CallTokens(characters / CHARACTERS_PER_TOKEN, tokens_out)
-
-
-def _thinks(lm: str) -> bool:
-    return is_reasoning(lm.rpartition("/")[2])
 
 
 def _spending(
@@ -450,27 +448,26 @@ def spending_summary(*accounts: Account) -> dict[str, Any]:
     Dollars are at list price, and None where a model's price is unknown. They include the most that
     requests without an answer may have cost; `cost_unconfirmed_usd` states it where there are any.
     """
-    rows = _in_order(rounded(row) for account in accounts for row in account.spending())
-    total = rounded(total_spending(rows))
-    summary = {"tokens": {"in": total.tokens_in, "out": total.tokens_out}, "cost_usd": total.cost}
+    spending = _in_order(row for account in accounts for row in account.spending())
+    rows = [spending_row(row) for row in spending]
+    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    cost = round(sum(costs), DIGITS) if len(costs) == len(rows) else None
+    tokens = {side: sum(row[f"tokens_{side}"] for row in rows) for side in ("in", "out")}
+    summary = {"tokens": tokens, "cost_usd": cost}
     unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
-    if total.cost is not None and unconfirmed > 0:
+    if cost is not None and unconfirmed > 0:
         summary["cost_unconfirmed_usd"] = unconfirmed
-    return {**summary, "spending": [spending_row(row) for row in rows]}
-
-
-def rounded(row: Spending) -> Spending:
-    """The same with dollars rounded as in files."""
-    return replace(row, cost=None if row.cost is None else round(row.cost, DIGITS))
+    return {**summary, "spending": rows}
 
 
 def spending_row(row: Spending) -> dict[str, Any]:
     """The row as JSON has it."""
+    cost = None if row.cost is None else round(row.cost, DIGITS)
     counts = {"calls": row.calls, "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
-    return {"purpose": row.purpose or "unknown", **counts, "cost_usd": row.cost}
+    return {"purpose": row.purpose or "unknown", **counts, "cost_usd": cost}
 
 
-def total_spending(rows: Sequence[Spending], name: str = "all") -> Spending:
+def total_spending(rows: Sequence[Spending], name: str) -> Spending:
     """The sum of all rows; its cost is None where a row's is."""
     costs = [row.cost for row in rows if row.cost is not None]
     return Spending(
@@ -491,3 +488,7 @@ def _about(number: float) -> str:
     """A number with two significant digits, since a plan is no more precise."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"
+
+
+def _dollars(row: Spending) -> str:
+    return "price unknown" if row.cost is None else dollars_text(row.cost)

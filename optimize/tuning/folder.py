@@ -87,7 +87,7 @@ def run_config(prepared: PreparedRun) -> dict[str, Any]:
         "settings": msgspec.to_builtins(settings),
         "endpoints": {
             "judge": endpoint_of(settings.lm, settings.api_base),
-            "proposer": endpoint_of(*settings.proposer),
+            "proposer": endpoint_of(settings.proposer.lm, settings.proposer.api_base),
         },
         "data": {"name": labelled.name, "sha256": labelled.sha256},
         "prompt": sha256(template.encode(errors="backslashreplace")).hexdigest(),
