@@ -20,6 +20,8 @@ from optimize.search.optimizer import (
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 
+GO_ON = "The same command again with a larger limit goes on from there."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
@@ -66,6 +68,10 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     )
     fallback = _out_of_budget(explorations, finalists, len(ids))
     tuned, decision = decide(problem, finalists, len(ids), fallback, questions)
+    is_starved = bool(explorations) and all(each.is_starved for each in explorations)
+    if is_starved and not (decision.ship or decision.limit_reached):
+        note += f" The limit paid for no proposed instruction. {GO_ON}"
+        decision = replace(decision, limit_reached=True)
     items = problem.labelled if shows_all else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
     return SearchResult(
@@ -115,7 +121,7 @@ def _out_of_budget(
         )
     else:
         return None
-    reason = f"{what} The same command again with a larger limit goes on from there."
+    reason = f"{what} {GO_ON}"
     return ShipDecision(ship=False, reason=reason, limit_reached=True)
 
 

@@ -126,6 +126,7 @@ class Exploration:
         n_too_dear: How many candidates beat the untuned judge on train, but cost too much.
         last_round: The last round, if the optimizer counts rounds.
         questions: Questions that the proposer would ask, having seen train.
+        is_starved: Whether the budget could not pay for any proposal.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -134,6 +135,7 @@ class Exploration:
     n_too_dear: int = 0
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
+    is_starved: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]

@@ -143,7 +143,7 @@ class Proposer:
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
-        self._n_fruitless_rounds = 0
+        self.n_answered = self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         compares = problem.evaluator.untuned.answer.choices == LETTERS
         self._answers = LETTERS if compares else ("yes", "no")
@@ -232,6 +232,7 @@ class Proposer:
 
     def _charge(self, response: Response) -> Proposal:
         """Charge a response to the budget; return its text, or why there is none."""
+        self.n_answered += 1
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.values:

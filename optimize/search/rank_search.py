@@ -229,6 +229,7 @@ class RankSearch:
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_untuned()),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
+            is_starved=not self.proposer.n_answered,
         )
 
     def _run_rounds(self) -> None:

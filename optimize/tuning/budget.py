@@ -23,6 +23,7 @@ from judges.client import (
     is_reasoning,
 )
 from judges.prompt import MAX_DEMOS, Prompt
+from judges.protocol import REASONING_FACTOR
 from judges.scoring import reply_tokens
 from judges.terminal import dollars_text
 from optimize.figures.as_json import DIGITS
@@ -39,9 +40,17 @@ from optimize.search.evaluator import (
     SearchOptions,
     Unit,
 )
+from optimize.search.lessons import expected_characters
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
-from optimize.search.questions import ASKING_COST, MOST_OUTPUTS
+from optimize.search.proposer import REPLY_TOKENS
+from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
+from optimize.search.rank_search import (
+    DEV_SHARE,
+    FINALIST_COST,
+    FIRST_ROUND_COST,
+    UNTUNED_BUDGET_SHARE,
+)
 from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.tuning.parts import Labels, PreparedRun
 from optimize.tuning.settings import Settings
@@ -242,8 +251,9 @@ def plan_budget(
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
     # A free proposer beside a paid judge costs next to nothing, but costs are divided by.
     proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
+    worst_cost = _worst_proposal(settings, proposer, proposal) if unit == "dollars" else 0.0
     item_cost, n_measured = pricing.untuned_cost, sum(map(len, labels.measured.values()))
-    limit = _limit(settings, labels, pricing, unit, proposal_cost)
+    limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
     # What an item may cost with the costliest candidate.
     affordable = DEAREST_SHARE * limit / max(1, len(labels.dev) + n_measured)
@@ -330,19 +340,30 @@ def _usual_search(
 
 
 def _limit(
-    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposal_cost: float
+    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposals: tuple[float, float]
 ) -> float:
-    """What a run may spend, in the unit; SettingsError where that is too little to learn from."""
+    """What a run may spend, in the unit; SettingsError where that is too little to learn from.
+
+    `proposals` is what a proposal costs as a rule, and at worst.
+    """
     item_cost, n_all = pricing.untuned_cost, len(labels.everything)
-    least = sum(map(len, labels.measured.values())) * item_cost
-    default = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
+    test_cost = sum(map(len, labels.measured.values())) * item_cost
+    least, default = test_cost, max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
     if unit != "calls":
         raced = min(len(labels.train), OUTPUTS_RACED) * item_cost
-        least += len(labels.dev) * item_cost
-        least = (1 + FINALISTS_AT_LEAST) * least + LEAST_SEARCH * raced
-        least += LEAST_PROPOSALS * proposal_cost
+        dev_cost = len(labels.dev) * item_cost
         asking = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
+        proposal, worst = proposals
+        least = (1 + FINALISTS_AT_LEAST) * (test_cost + dev_cost) + LEAST_SEARCH * raced
+        least += LEAST_PROPOSALS * proposal
         default = least + DEFAULT_SEARCH * raced + asking
+        # The first proposal is made after the untuned judge's race, and beside what is reserved
+        # for test, for questions and for dev: all of that, or the largest shares of the rest.
+        first = worst + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * raced
+        reserved = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking
+        share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
+        reserve = (1 + DEAREST_FACTOR) * test_cost
+        least = max(least, reserve + min(first + reserved, first / share)) if worst else least
     # Of each flag its value, what one of it buys in the unit less the margin, and its decimals.
     max_cost = settings.max_cost if unit == "dollars" else None
     flags = (
@@ -415,12 +436,19 @@ def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
     lm = settings.proposer.lm
     if is_embedded(lm):  # which writes none
         return CallTokens(0, 0)
-    from optimize.search.lessons import expected_characters
-    from optimize.search.proposer import REPLY_TOKENS
-
     characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
     tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
     return CallTokens(characters / CHARACTERS_PER_TOKEN, tokens_out)
+
+
+def _worst_proposal(settings: Settings, price: Price, tokens: CallTokens) -> float:
+    """What a proposal may cost: every character of its prompt a token, and the whole reply."""
+    lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
+    if is_embedded(lm):  # which writes none
+        return 0.0
+    factor = REASONING_FACTOR if is_reasoning(lm.rpartition("/")[2]) else 1
+    tokens_in = tokens.tokens_in * CHARACTERS_PER_TOKEN
+    return price.cost(tokens_in, max_tokens or factor * REPLY_TOKENS)
 
 
 def _spending(
