@@ -191,11 +191,7 @@ class Evaluator:
         return n_fresh * self.item_cost(candidate) if n_fresh else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Return scores in the items' order, NaN where the judge failed.
-
-        Raises:
-            SearchBudgetSpentError: The items without a score cost more than remains.
-        """
+        """Scores in the items' order, NaN where the judge failed; raises SearchBudgetSpentError."""
         judgements = self._judgements.setdefault(candidate.id, {})
         fresh = [item for item in items.items if item.id not in judgements]
         if fresh:

@@ -157,10 +157,7 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
 def explore(problem: SearchProblem) -> Exploration:
     """Run GEPA on train: it learns from half of the documents and chooses on the other half.
 
-    The cost of dev is reserved first.
-
-    Raises:
-        JudgesError: There is no language model that can write instructions.
+    The cost of dev is reserved first. Raises JudgesError without a language model that writes.
     """
     if problem.proposer is None:
         raise JudgesError(

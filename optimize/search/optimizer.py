@@ -72,11 +72,7 @@ class CrossFit:
         return passes
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order, each by the version that does not show the item's document.
-
-        Raises:
-            SearchBudgetSpentError: They cost more than the budget has left.
-        """
+        """Scores in the items' order, each by the version that does not show its document."""
         scores = np.empty(len(items))
         for fold, own in self._folds(items):
             version = replace(candidate, demo_set=self._demo_sets[fold])
@@ -147,11 +143,7 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """Return the name by which `find_optimizer` finds an optimizer again.
-
-    Raises:
-        SettingsError: The optimizer is a function that is not at the top of a module.
-    """
+    """The name by which `find_optimizer` finds an optimizer again; SettingsError if it cannot."""
     if isinstance(optimizer, str):
         return optimizer
     name = f"{optimizer.__module__}:{getattr(optimizer, '__qualname__', '')}"
@@ -161,11 +153,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Return the optimizer with this name, or the function that MODULE:FUNCTION names.
-
-    Raises:
-        SettingsError: There is no such optimizer.
-    """
+    """The optimizer with this name, or the function that MODULE:FUNCTION names; SettingsError."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         choices = ", ".join(OPTIMIZERS)

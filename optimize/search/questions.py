@@ -54,13 +54,8 @@ def ask_questions(
 ) -> QuestionTest | None:
     """Ask questions, and score the judges that ask them on documents that did not teach them.
 
-    Args:
-        halves: The search's task on each half of the labels; what is found on one's `train` is
-            tested on its `dev`.
-        explorations: What the optimizer found for each of them.
-
-    Returns:
-        The test, or None if there is nothing to ask.
+    `explorations` are what the optimizer found on each of `halves`. Returns None if there is
+    nothing to ask.
 
     Raises:
         NotTestedError: No question is worth asking, the judge fails on too many outputs where it

@@ -231,16 +231,10 @@ def plan_budget(
     native_n: bool | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
-    """Plan what a run spends.
+    """Plan what a run spends; SettingsError if its limit is too small to learn anything.
 
-    Args:
-        prepared: The run's settings and labels.
-        measured: The tokens of a judgement. None estimates them from the length of the texts.
-        native_n: Whether n replies are one call. None takes the model's name for it.
-        call_seconds: Seconds that a call takes.
-
-    Raises:
-        SettingsError: The limit is too small to learn anything; the message names one that is not.
+    `measured` are the tokens of a judgement, else estimated from the length of the texts, and
+    `native_n` is whether n replies are one call, else told by the model's name.
     """
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)

@@ -45,13 +45,8 @@ def open_run(
 ) -> Iterator[Path]:
     """Open the folder of a run and lock it.
 
-    A run that fails before it may be billed leaves no folder.
-
-    Args:
-        out: The folder. None takes the newest runs/NAME-001 whose run can continue, else a new one.
-        name: The name of the subject.
-        config: The content of config.json. Only a run with the same one continues.
-        print_line: Prints a line for the user.
+    Without `out` it is the newest runs/NAME-001 whose run can continue, else a new one. Only a run
+    with the same `config` continues. A run that fails before it may be billed leaves no folder.
 
     Raises:
         RunFolderError: The folder holds other files, a finished run, or one of other settings.

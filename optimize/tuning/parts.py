@@ -79,11 +79,7 @@ class PreparedRun:
 def at_goal(
     settings: Settings, labels: Labels, untuned_judge: Judge, *, is_choice: bool
 ) -> PreparedRun:
-    """A run of this judge, at the level and objective of the settings, else of the labels.
-
-    Raises:
-        SettingsError: The labels do not have the level or the objective.
-    """
+    """A run of this judge, at the level and objective of the settings, else of the labels."""
     check_level(settings.level, labels.everything, pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     subject = untuned_judge.subject
@@ -102,13 +98,7 @@ def prepare(
 ) -> PreparedRun:
     """Read the subject and the labels, split them, and make the untuned judge.
 
-    Args:
-        settings: The run's settings.
-        subject: What is judged, where no setting names it.
-        rows: The labels, where they are in memory.
-
-    Raises:
-        JudgesError: Something that the user can mend; the message says what.
+    `subject` is what is judged, where no setting names it, and `rows` are labels in memory.
     """
     source: Any = settings.data if rows is None else rows
     how: dict[str, Any] = {"values": settings.values, "annotations": settings.annotations}
@@ -168,8 +158,7 @@ def _note_of(subject: Subject, spec: str) -> str:
 def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
     """Split labels by document, and by system where there are enough systems.
 
-    Raises:
-        LabelError: All labels that teach are the same.
+    Raises LabelError if all labels that teach are the same.
     """
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled

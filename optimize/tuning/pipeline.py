@@ -42,26 +42,9 @@ from optimize.search.optimizer import JudgeName, find_optimizer
 from optimize.search.questions import losses
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
+from optimize.tuning import folder as run_folder
 from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
-from optimize.tuning.folder import (
-    JUDGE,
-    JUDGEMENTS,
-    LABELS,
-    REPORT,
-    SPLITS,
-    SUMMARY,
-    TRIALS,
-    TUNED,
-    AnyPath,
-    RunFolderError,
-    Trials,
-    open_run,
-    read_summary,
-    run_config,
-    started_at,
-    write_json,
-    write_text,
-)
+from optimize.tuning.folder import AnyPath, RunFolderError, Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.tuning.parts import PreparedRun, prepare
 from optimize.tuning.settings import Objective, Settings
@@ -82,24 +65,20 @@ def tune_in_folder(
     opened: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> tuple[Path, TuningResult]:
-    """A run's folder, and what the run ends with; the report is drawn at the end.
+    """A run's folder, and what the run ends with; see `open_run` and `prepare`.
 
-    Args:
-        settings: The run's settings.
-        out: The folder, which goes on where its run has not ended (None: see `open_run`).
-        print_line: Prints a line for the user.
-        subject: What is judged, where no setting names it.
-        rows: Labels in memory, which the folder then holds.
-        opened: Models that are open already, by their names.
-        stderr: Where the progress line goes, if it is shown.
+    The folder holds `rows`, which are labels in memory. `opened` are models that are open already,
+    by their names. The progress line goes to `stderr`, if there is one.
     """
     prepared = prepare(settings, subject, rows)
     subject, labels = prepared.subject, prepared.labels
-    with open_run(out, subject.name, run_config(prepared), print_line) as folder:
+    with run_folder.open_run(
+        out, subject.name, run_folder.run_config(prepared), print_line
+    ) as folder:
         if rows is not None:
             content = as_json_lines(rows_in_memory(rows))
-            write_atomically(folder / LABELS, content, overwrite=True)
-        write_json(folder / SPLITS, labels.split)
+            write_atomically(folder / run_folder.LABELS, content, overwrite=True)
+        write_json(folder / run_folder.SPLITS, labels.split)
         print_line(f"{folder}: {figure_of(prepared.goal)}, {len(labels.everything)} outputs")
         if unread := ", ".join(labels.labelled.reading.unread):
             print_line(f"columns not read: {unread}")
@@ -130,7 +109,7 @@ def run(
             prepared=prepared,
             folder=folder,
             models=models,
-            trials=Trials(folder / TRIALS),
+            trials=Trials(folder / run_folder.TRIALS),
             scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
             print_line=print_line,
         )
@@ -148,21 +127,22 @@ def run(
             scored.items.items, {name: measured[name][split].judgements for name in measured}, split
         )
     ]
-    write_text(folder / JUDGEMENTS, "".join(rows))
-    write_json(folder / SUMMARY, outcome.to_json())
+    run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
+    write_json(folder / run_folder.SUMMARY, outcome.to_json())
     untuned = prepared.untuned_judge.prompt
     prompts = {str(name): judge.prompt(untuned) for name, judge in result.judges.items()}
     try:
         # A run that fails early need not load what draws.
         from optimize.report.page import write_run
 
-        write_run(folder / REPORT, outcome, measured, prompts, probes)
+        write_run(folder / run_folder.REPORT, outcome, measured, prompts, probes)
     except OSError:
         raise
     except Exception as error:  # whatever it is, the run has its judge
         raise RunFolderError(
-            f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); {JUDGE} and "
-            f"{SUMMARY} are whole. The same command again draws it, and asks nothing again"
+            f"{folder / run_folder.REPORT} could not be drawn ({type(error).__name__}: {error}); "
+            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole. The same command again draws "
+            "it, and asks nothing again"
         ) from error
     return outcome
 
@@ -343,7 +323,7 @@ def summarize(
     }
     is_paid = run.budget.search.unit == "dollars"
     changes = [
-        *read_summary(run.folder).get("request_changes", []),
+        *run_folder.read_summary(run.folder).get("request_changes", []),
         *(
             f"{client.model.name} takes {change}"
             for client in (models.judge, models.proposer)
@@ -443,7 +423,7 @@ def _freeze(
         "seed": settings.seed,
         "level": run.prepared.level,
         "versions": versions(),
-        "started": started_at(run.folder),
+        "started": run_folder.started_at(run.folder),
         **{name: summary[name] for name in shown},
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
@@ -455,15 +435,15 @@ def _freeze(
     }
     shipped = result.judges[result.shipped]
     judge = run.frozen(shipped, provenance | extra[result.shipped])
-    judge.save(run.folder / JUDGE, overwrite=True)
-    (run.folder / TUNED).unlink(missing_ok=True)
+    judge.save(run.folder / run_folder.JUDGE, overwrite=True)
+    (run.folder / run_folder.TUNED).unlink(missing_ok=True)
     if result.tuned.id == shipped.id:
         return outcome
     del provenance["shipped"]  # "seed" would say that it learned from no labels
     provenance["why"] = f"tuned, but not shipped: {result.decision.reason}"
     judge = run.frozen(result.tuned, provenance | extra["tuned"])
-    judge.save(run.folder / TUNED, overwrite=True)
-    return replace(outcome, tuned_file=TUNED)
+    judge.save(run.folder / run_folder.TUNED, overwrite=True)
+    return replace(outcome, tuned_file=run_folder.TUNED)
 
 
 def versions() -> dict[str, str]:
