@@ -70,10 +70,9 @@ class JudgedItems:
 
     def lessons(self, draws: Sequence[np.random.Generator]) -> list[str]:
         """One lesson in plain text for each generator, which draws its documents."""
-        overview = self._pair_overview() if self.is_pairwise else self._overview()
-        weights = self._weights()
+        overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
+        weights, documents = self._weights(), list(self.items.document_rows.values())
         lessons = []
-        documents = list(self.items.document_rows.values())
         for rng in draws:
             # The order by log weight plus Gumbel noise is a weighted draw without replacement.
             order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
@@ -107,13 +106,8 @@ class JudgedItems:
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
         """The texts that these outputs have in common; {} for a single output."""
         first, *others = [self.items.items[row].texts for row in rows]
-        if not others:
-            return {}
-        return {
-            name: text
-            for name, text in first.items()
-            if name not in self.own_texts and all(texts[name] == text for texts in others)
-        }
+        names = [name for name in first if name not in self.own_texts] if others else []
+        return {n: first[n] for n in names if all(texts[n] == first[n] for texts in others)}
 
     def _weights(self) -> Vector:
         """Each document's weight, larger if people tell outputs apart that the judge misplaces."""
@@ -169,12 +163,12 @@ class JudgedItems:
         agreement = np.nan_to_num(item.human * self.scores[row])
         return line + (": right" if agreement > 0 else ": wrong" if agreement < 0 else "")
 
-    def _overview(self) -> str:
-        """How judge and people use the scale, and where the judge orders outputs as people do."""
+    def _overview(self) -> Iterator[str]:
+        """Yield how judge and people use the scale, and where the judge orders as people do."""
         rows = np.flatnonzero(~np.isnan(self.scores))
-        lines = [f"The judge has rated {len(rows)} outputs that people rated."]
-        lines += self._shares(self.scores[rows], self.items.human[rows])
-        return "\n".join([*lines, *(self._errors(rows) if self.words else self._order())])
+        yield f"The judge has rated {len(rows)} outputs that people rated."
+        yield from self._shares(self.scores[rows], self.items.human[rows])
+        yield from self._errors(rows) if self.words else self._order()
 
     def _shares(self, scores: Vector, labels: Vector) -> Iterator[str]:
         """Yield how often the judge and people give each choice, if people stay on the scale."""
@@ -216,11 +210,12 @@ class JudgedItems:
                 f"{ties:.0%}."
             )
 
-    def _pair_overview(self) -> str:
+    def _pair_overview(self) -> Iterator[str]:
+        """Yield how often the judge prefers what people prefer, and follows the place."""
         decided = self.items.human != 0
         agreement = np.sign(self.scores[decided]) * np.sign(self.items.human[decided])
         n = max(1, len(agreement))
-        overview = (
+        yield (
             f"The judge has compared {int((~np.isnan(self.scores)).sum())} pairs. Where people "
             f"prefer one, it prefers the same in {(agreement > 0).sum() / n:.0%} of pairs and the "
             f"other in {(agreement < 0).sum() / n:.0%}."
@@ -231,11 +226,10 @@ class JudgedItems:
             if isinstance(verdict, Preference) and verdict.order_ab and verdict.order_ba
         ]
         if inconsistencies:
-            overview += (
-                f"\nAsked in both orders, it follows the place and not the text in "
+            yield (
+                "Asked in both orders, it follows the place and not the text in "
                 f"{np.mean(inconsistencies):.0%} of pairs."
             )
-        return overview
 
 
 def expected_characters(items: Items) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, problem_of, world, write_instruction
+from search_world import SEED, problem_of, search, world, write_instruction
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
@@ -143,3 +143,11 @@ def test_where_not_all_replies_can_be_paid_those_that_can_are_read() -> None:
     fresh = source.propose(SEED.instruction, ["one", "two", "three", "four"], [], 1)
     assert (model.calls, len(fresh)) == (2, len(set(fresh)))
     assert fresh
+
+
+def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on() -> None:
+    model = Model(lambda *_: f"{HEADER}\n{TEXT}")
+    account = Budget(max_calls=0).account()
+    found = search(world(12), world(12, first=100), proposer=model, account=account)
+    assert found.result.decision.limit_reached
+    assert "The limit paid for no proposed instruction." in found.result.decision.why
