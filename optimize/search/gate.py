@@ -146,19 +146,12 @@ def decide(
     kinds = [kind for kind in ([] if out_of_budget else reliable, asking) if any(kind)]
     if not kinds:
         return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
-    contrasts = [[[each.gain(problem.goal) for each in half] for half in kind] for kind in kinds]
     rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
-    decision = decision_on(contrasts, problem.goal, rng, risk)
+    decision = decision_on(_contrasts(kinds, problem.goal), problem.goal, rng, risk)
+    best = kinds[decision.gain.kind]
+    tuned, tests = _tuned(problem, list(chain(*best)), questions if best is asking else None)
+    decision = _weigh(problem, decision, tuned, tests)
     gain = decision.gain
-    tests = list(chain(*kinds[gain.kind]))
-    if questions and kinds[gain.kind] is asking:
-        tuned = questions.candidate
-    else:
-        tuned = worth_most(problem, tests)
-        tests = [each for each in tests if each.candidate.id == tuned.id]
-    if decision.ship and (objection := _objection(problem, tuned, tests)):
-        reason = f"Tuning passed the test, but {objection} --ship tuned ships it all the same."
-        decision = replace(decision, ship=False, reason=reason)
     problem.record(
         "gate",
         candidate=tuned.id,
@@ -168,6 +161,30 @@ def decide(
         ship=decision.ship,
     )
     return tuned, decision
+
+
+def _contrasts(kinds: Sequence[Sequence[Sequence[Finalist]]], goal: Goal) -> list[Contrasts]:
+    return [[[each.gain(goal) for each in half] for half in kind] for kind in kinds]
+
+
+def _tuned(
+    problem: SearchProblem, tests: Sequence[Finalist], questions: QuestionTest | None
+) -> tuple[Candidate, Sequence[Finalist]]:
+    """The judge that asks questions, else the finalist that is worth most; and its own tests."""
+    if questions:
+        return questions.candidate, tests
+    tuned = worth_most(problem, tests)
+    return tuned, [each for each in tests if each.candidate.id == tuned.id]
+
+
+def _weigh(
+    problem: SearchProblem, decision: ShipDecision, tuned: Candidate, tests: Sequence[Finalist]
+) -> ShipDecision:
+    """The decision to ship, reversed if there is an objection to the tuned judge."""
+    if not decision.ship or not (objection := _objection(problem, tuned, tests)):
+        return decision
+    reason = f"Tuning passed the test, but {objection} --ship tuned ships it all the same."
+    return replace(decision, ship=False, reason=reason)
 
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:

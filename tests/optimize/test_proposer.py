@@ -9,7 +9,7 @@ from search_world import SEED, problem_of, search, world, write_instruction
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import SearchBudget
+from optimize.search.evaluator import SearchBudget, SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
 
@@ -148,6 +148,9 @@ def test_where_not_all_replies_can_be_paid_those_that_can_are_read() -> None:
 def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on() -> None:
     model = Model(lambda *_: f"{HEADER}\n{TEXT}")
     account = Budget(max_calls=0).account()
-    found = search(world(12), world(12, first=100), proposer=model, account=account)
+    options = SearchOptions(max_demos=0)
+    found = search(
+        world(12), world(12, first=100), proposer=model, account=account, options=options
+    )
     assert found.result.decision.limit_reached
     assert "The limit paid for no proposed instruction." in found.result.decision.why
