@@ -54,14 +54,14 @@ from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import run_lines
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
-from optimize.search.halves import SearchResult
 from optimize.search.optimizer import Optimizer, optimizer_name
+from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import RunModels, open_models
-from optimize.tuning.parts import Labels, at_goal
 from optimize.tuning.pipeline import ActiveRun, summarize
+from optimize.tuning.preparation import Labels, at_goal
 from optimize.tuning.settings import Settings, read_settings
 
 # An example of a user's: a dspy.Example or a dict.

@@ -149,8 +149,8 @@ def decide(
     rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
     decision = decision_on(_contrasts(kinds, problem.goal), problem.goal, rng, risk)
     best = kinds[decision.gain.kind]
-    tuned, tests = _tuned(problem, list(chain(*best)), questions if best is asking else None)
-    decision = _weigh(problem, decision, tuned, tests)
+    tuned, own = _tuned(problem, list(chain(*best)), questions if best is asking else None)
+    decision = _weigh(problem, decision, tuned, own)
     gain = decision.gain
     problem.record(
         "gate",

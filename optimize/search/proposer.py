@@ -1,4 +1,4 @@
-"""The proposer: a language model writes instructions from lessons, within the search's budget.
+"""The proposer: a language model writes instructions from evidence, within the search's budget.
 
 The instruction is read from below its header, or from the reply's only fence. If it is in neither
 place, or may not be tried, the model gets the reason and one more try.
@@ -28,7 +28,7 @@ from judges.questions import Question, QuestionError
 from optimize.items import Items
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault, word_runs
 from optimize.search.evaluator import SearchProblem
-from optimize.search.lessons import JudgedItems
+from optimize.search.evidence import JudgedItems
 
 # Tokens of a reply, without thoughts: models that think first get several times as many.
 REPLY_TOKENS = 2048
@@ -138,35 +138,35 @@ class Proposer:
         self._answers = LETTERS if compares else ("yes", "no")
         self._instructions = [problem.untuned.instruction]
 
-    def lessons(
+    def evidence(
         self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
     ) -> list[str]:
-        """A lesson for each generator, from the items that the candidate has been scored on."""
+        """The evidence for each generator, of the items that the candidate has been scored on."""
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
         if not len(items):
             return ["none" for _ in draws]
         judgements = evaluator.judgements(candidate, items)
-        return JudgedItems(items, judgements, evaluator.untuned).lessons(draws)
+        return JudgedItems(items, judgements, evaluator.untuned).evidence(draws)
 
     def propose(
         self,
         current: str,
-        lessons: Sequence[str],
+        evidence: Sequence[str],
         history: History,
         number: int,
         *,
         ask_questions: bool = False,
     ) -> list[str]:
-        """New instructions in place of `current`, at most one for each lesson, in round `number`.
+        """New instructions in place of `current`, at most one for each draw in round `number`.
 
         With `ask_questions` the proposer is asked for questions as well, which are kept in
         `questions`. Raises SearchBudgetSpentError.
         """
-        if not lessons or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
+        if not evidence or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
-        budget.check(budget.proposal * len(lessons))
+        budget.check(budget.proposal * len(evidence))
         seed = self._problem.options.seed * 10_000 + number * 100
         is_balanced = self._problem.goal == "balanced"
         prompt = VERDICT_PROPOSER if is_balanced else PROPOSER
@@ -179,7 +179,7 @@ class Proposer:
             "current_instruction": current,
             "history": "\n".join(lines) or "none",
         }
-        prompts = [prompt.messages({**texts, "evidence": lesson}) for lesson in lessons]
+        prompts = [prompt.messages({**texts, "evidence": text}) for text in evidence]
         replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
         again = {

@@ -46,7 +46,7 @@ from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
 # The budget of the first round, as a multiple of a race of the untuned judge, and the share of a
-# round for scoring the untuned judge. It comes first, since its mistakes are the first lessons.
+# round for scoring the untuned judge. It comes first, since its mistakes are the first evidence.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # The share of a round's budget that must remain for the round to begin, and the share that its race
 # gets, whatever proposals have cost.
@@ -335,7 +335,7 @@ class RankSearch:
             # Fewer of them, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal)
         draws = [stream(self.options.seed, "lesson", number, draw) for draw in range(n_proposals)]
-        lessons = self.proposer.lessons(parent, self.problem.train, draws)
+        evidence = self.proposer.evidence(parent, self.problem.train, draws)
         best: dict[str, float] = {}
         for result in self.results.values():
             text = result.candidate.instruction
@@ -343,7 +343,7 @@ class RankSearch:
         history = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         asks = number == 1 and self.problem.new_questions
         return self.proposer.propose(
-            parent.instruction, lessons, history, number, ask_questions=asks
+            parent.instruction, evidence, history, number, ask_questions=asks
         )
 
     def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:

@@ -40,7 +40,7 @@ from optimize.search.evaluator import (
     SearchOptions,
     Unit,
 )
-from optimize.search.lessons import expected_characters
+from optimize.search.evidence import expected_characters
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
 from optimize.search.proposer import REPLY_TOKENS
@@ -52,7 +52,7 @@ from optimize.search.rank_search import (
     UNTUNED_BUDGET_SHARE,
 )
 from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
-from optimize.tuning.parts import Labels, PreparedRun
+from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
 # Limits where the user gives none. A free search may make so many calls; a paid one may spend so
@@ -76,7 +76,7 @@ SPARE_CALLS, SPARE_COST = 0.05, 0.06
 # Share of the limit by which a step may exceed its estimate.
 SLACK = 0.02
 ITEMS_LOOKED_AT = 20
-# Characters that a proposer reads beside the texts of a lesson.
+# Characters that a proposer reads beside the texts of the evidence.
 PROPOSER_CHARACTERS = 10_000
 # Hidden tokens of reasoning models before a reply and before a proposal.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500

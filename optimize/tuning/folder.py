@@ -18,7 +18,7 @@ from judges.prompt import encodable
 from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import as_json
-from optimize.tuning.parts import PreparedRun
+from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import CHANGEABLE, flag_of
 
 CONFIG = "config.json"

@@ -37,16 +37,16 @@ from optimize.search.evaluator import (
     SearchProblem,
 )
 from optimize.search.gate import figure_of
-from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import JudgeName, find_optimizer
 from optimize.search.questions import losses
+from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.tuning import folder as run_folder
 from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
 from optimize.tuning.folder import AnyPath, RunFolderError, Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
-from optimize.tuning.parts import PreparedRun, prepare
+from optimize.tuning.preparation import PreparedRun, prepare
 from optimize.tuning.settings import Objective, Settings
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
@@ -215,7 +215,7 @@ class ActiveRun:
         """What the optimizer of the settings finds, and whether it ships."""
         settings = self.prepared.settings
         with self.models.judge.account.spending_on(SEARCH):
-            result = search_halves(find_optimizer(settings.optimizer), self.problem)
+            result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
         is_changed = result.tuned.id != result.untuned.id
         if settings.ship == "tuned" and is_changed and not result.decision.ship:
             decision = replace(result.decision, ship=True, is_forced=True)

@@ -18,8 +18,8 @@ from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement, SearchOptions, objective
 from optimize.search.gate import Finalist
-from optimize.search.halves import score_finalists
 from optimize.search.optimizer import Exploration
+from optimize.search.two_fold_search import score_finalists
 from optimize.statistics.balanced import (
     balanced_accuracy,
     balanced_contrast,
@@ -27,7 +27,7 @@ from optimize.statistics.balanced import (
     verdicts,
 )
 from optimize.statistics.intervals import stream
-from optimize.tuning.parts import choose_objective
+from optimize.tuning.preparation import choose_objective
 
 RUNS = 120
 

@@ -15,7 +15,6 @@ from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
 from optimize.search.gate import Finalist
-from optimize.search.halves import SearchResult
 from optimize.search.optimizer import CrossFit
 from optimize.search.power import (
     GAIN,
@@ -25,6 +24,7 @@ from optimize.search.power import (
     fewest_documents,
     power,
 )
+from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.correlations import (
     Level,
     contrast_judges,

@@ -54,7 +54,7 @@ def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
 def proposed(
     replies: list[str], *, money: int | None = None, calls: int = 1000
 ) -> tuple[list[str], list[str], Model, SearchBudget]:
-    """What one lesson brings where these are the replies, the last of them for all that follow."""
+    """What one proposal brings where these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
     trials: list[dict[str, Any]] = []
     account = Budget(max_calls=money).account()
@@ -64,8 +64,8 @@ def proposed(
     problem.evaluator.scores(problem.untuned, problem.train)
     assert problem.proposer is not None
     source = Proposer(problem, problem.proposer)
-    lessons = source.lessons(problem.untuned, problem.train, [stream(0, "lesson")])
-    fresh = source.propose(SEED.instruction, lessons, [("Rate it.", 0.25)], 1)
+    evidence = source.evidence(problem.untuned, problem.train, [stream(0, "lesson")])
+    fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
     rejected = [trial["why"] for trial in trials]
     return fresh, rejected, model, problem.evaluator.budget
 

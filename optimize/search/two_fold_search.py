@@ -48,7 +48,7 @@ class SearchResult:
         return {"seed": self.untuned, "tuned": self.tuned}
 
 
-def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
+def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on each half of the labels, ask questions, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
