@@ -54,7 +54,7 @@ def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
 def proposed(
     replies: list[str], *, money: int | None = None, calls: int = 1000
 ) -> tuple[list[str], list[str], Model, SearchBudget]:
-    """What one proposal brings where these are the replies, the last of them for all that follow."""
+    """What a proposal brings if these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
     trials: list[dict[str, Any]] = []
     account = Budget(max_calls=money).account()
