@@ -41,7 +41,7 @@ class RunFolderError(JudgesError):
 
 @contextmanager
 def open_run(
-    out: AnyPath | None, name: str, config: Mapping[str, Any], print_line: Callable[[str], None]
+    out: AnyPath | None, name: str, config: Mapping[str, object], print_line: Callable[[str], None]
 ) -> Iterator[Path]:
     """Open the folder of a run and lock it.
 
@@ -113,7 +113,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write whole or not at all, so that a kill leaves the old file or the new one."""
     write_text(path, as_json(value, indent=1) + "\n")
 
@@ -132,7 +132,7 @@ class Trials:
         self.rows: list[dict[str, Any]] = []
         self._path = path and claim_file(path, anew=True)
 
-    def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
+    def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a trial; `stage` names the part of the search."""
         trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial)
@@ -141,7 +141,7 @@ class Trials:
                 file.write(as_json(trial) + "\n")
 
 
-def _continues(folder: Path, config: Mapping[str, Any]) -> bool:
+def _continues(folder: Path, config: Mapping[str, object]) -> bool:
     """Whether an unfinished run of this configuration is here; RunFolderError for another one."""
     if not (folder / CONFIG).exists():
         if others := [path.name for path in folder.glob("[!.]*")]:
@@ -185,7 +185,7 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return ""
 
 
-def _unfinished(name: str, config: Mapping[str, Any]) -> Path | None:
+def _unfinished(name: str, config: Mapping[str, object]) -> Path | None:
     """The newest runs/NAME-001 whose run can continue."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):

@@ -161,7 +161,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return base
 
 
-_TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
+_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
 # Settings that may change between the starts of a run: limits, prices, addresses, and what ships.
 CHANGEABLE = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
@@ -211,7 +211,7 @@ def _read_columns(plain: dict[str, Any]) -> None:
         plain.setdefault("scale", scale)
 
 
-def _plain_value(name: str, value: Any) -> Any:
+def _plain_value(name: str, value: object) -> object:
     """A setting's value as its type has it: paths and pairs of numbers as text, numbers read."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -224,7 +224,7 @@ def _plain_value(name: str, value: Any) -> Any:
     return value
 
 
-def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, Any]) -> SettingsError:
+def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
     """What is wrong with a value, by its flag."""
     reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
     name = path.partition("[")[0]
@@ -234,7 +234,7 @@ def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, Any]) -> S
     return SettingsError(f"{flag_of(name)}{value}: {reason}")
 
 
-def _leaves(kind: Any) -> list[Any]:
+def _leaves(kind: object) -> list[object]:
     """The types and words that a setting may be."""
     return [leaf for part in get_args(kind) for leaf in _leaves(part)] or [kind]
 
