@@ -389,6 +389,7 @@ class Client:
         self._identity = str(getattr(model, "identity", model.endpoint))
         self._timeout, self._attempts = timeout, attempts
         self.monitor = monitor
+        self._unread: list[bytes] = []  # the requests whose replies could not be read
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._token_factor = REASONING_FACTOR if thinks else 1
@@ -439,6 +440,7 @@ class Client:
                 yield self._count(self._answer_now(request))
             return
         window, remaining, grace = _Window(self), iter(requests), GRACE
+        is_failing = False
         try:
             more = True
             while more or window:
@@ -450,11 +452,14 @@ class Client:
                     yield self._count(window.take())
                 elif window:
                     window.wait()
-        except (BudgetSpentError, FailingRunError):
+        except (BudgetSpentError, FailingRunError) as error:
             grace = self._timeout  # requests in flight are paid for: let them arrive
+            is_failing = isinstance(error, FailingRunError)
             raise
         finally:
             window.close(grace)
+            if is_failing and (store := self.account.budget.store):
+                store.forget(self._unread)  # a mended model is asked again
 
     def _count(self, response: Response) -> Response:
         totals = self.totals
@@ -563,7 +568,9 @@ class Client:
         for number, reply in zip(numbers, completion.replies, strict=False):
             job.read(number, reply)
         # An unreadable reply is not cached: another run may get a better one.
-        if self.cache is not None and not cached and len(job.accepted) > n_accepted:
+        if len(job.accepted) == n_accepted:
+            self._unread.append(key)
+        elif self.cache is not None and not cached:
             self.cache.put(key, completion)
         return len(completion.replies)
 

@@ -22,7 +22,7 @@ from optimize.items import Item, Items
 from optimize.measuring.injection import probe
 from optimize.rank_optimizer import RankOptimizer
 from optimize.search.candidates import nearest_choice
-from optimize.search.lessons import JudgedItems
+from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import stream
 
 WORDS = ["alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "yew"]
@@ -208,7 +208,7 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places() -> None:
         [Judgement(score=score) for score in scores],
         VERDICT.prompt(),
     )
-    (lesson,) = judged.lessons([stream(0, "lesson")])
+    (lesson,) = judged.evidence([stream(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
     shown = [line for line in lesson.splitlines() if line.startswith("- people")]
