@@ -32,8 +32,8 @@ def run_answer(
     answer = Answer(
         title=f"{result.dimension} judged by {by}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
-        why=[shipped],
-        facts=[cost, labels],
+        why=[shipped, cost],
+        facts=[labels],
         steps=run_steps(result, shifts, folder),
     )
     if not (test and card):
@@ -41,10 +41,10 @@ def run_answer(
     return replace(
         answer,
         headline=verdict_on(card, result.data),
-        why=[shipped, ("Gain", gain_sentence(result, test))],
+        why=[shipped, ("Gain", gain_sentence(result, test)), cost],
         tiles=tiles_of(card),
         measured=measured(card, result.data, " that tuning did not see"),
-        facts=[cost, *_facts(result, test), *card_facts(card), labels, *_search_end(result)],
+        facts=[*_facts(result, test), *card_facts(card), labels, *_search_end(result)],
         tables=[_table(result)],
     )
 
