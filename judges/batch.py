@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -34,8 +34,9 @@ from judges.tables.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from openai import OpenAI
+    from openai.types import Batch as ProviderBatch
 
-URL = "/v1/chat/completions"
+URL: Final = "/v1/chat/completions"
 DISCOUNT = 0.5  # of the usual price
 FINAL = ("completed", "failed", "expired", "cancelled")
 MARK, PURPOSE = "judges_run", "batch"
@@ -149,6 +150,7 @@ class Batch:
             )
         for key, worst in new.items():
             self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst)
+        self._store.commit()
         if self._worst and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
             self._save()
@@ -198,6 +200,7 @@ class Batch:
                     failures += self._settle(answer, rows.pop(answer.custom_id))
         for row in rows.values():
             self._store.settle(row, REFUSED, 0.0, None)
+        self._store.commit()
         self._file.unlink()
         self._requests.unlink()
         reasons = [each.message or "" for each in (batch.errors and batch.errors.data) or ()]
@@ -212,19 +215,19 @@ class Batch:
                 raise read_error(self._model, response.status_code, None, bytes(response.body))
             completion = self._model.read_answer(bytes(response.body), (), Sampling())
         except ModelError as error:
-            if not getattr(error, "billed", False):  # else it stays booked at its worst
+            if not error.billed:  # else it stays booked at its worst
                 self._store.settle(row, REFUSED, 0.0, None)
             return [str(error)]
         cost = DISCOUNT * self._price.cost_of(completion)
         self._store.settle(row, ANSWERED, cost, completion)
         return []
 
-    def _start(self, client: "OpenAI") -> Any:
+    def _start(self, client: "OpenAI") -> "ProviderBatch":
         with self._requests.open("rb") as content:
             uploaded = client.files.create(file=content, purpose="batch")
         return client.batches.create(
             input_file_id=uploaded.id,
-            endpoint=URL,  # type: ignore[arg-type]
+            endpoint=URL,
             completion_window="24h",
             metadata={MARK: self.state.run},
         )

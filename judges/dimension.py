@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import (
@@ -169,10 +169,9 @@ class Comparison:
         object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
         object.__setattr__(self, "texts", (*self.inputs, *self.fields))
 
-    @property
-    def scale(self) -> tuple[int, ...]:
-        """Empty, since a choice has no ratings."""
-        return ()
+    # A choice has no ratings, and no words of a verdict.
+    scale: ClassVar[tuple[int, ...]] = ()
+    words: ClassVar[None] = None
 
     def prompt(self) -> Prompt:
         """The prompt of the untuned judge: the texts and both candidates in, A or B out."""

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
@@ -161,31 +161,34 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from its members', in their order."""
-        pairs = list(zip(self.members, judgements, strict=True))
+        by_name = dict(zip([member.name for member in self.members], judgements, strict=True))
         reasons = [
-            f"member {member.name}: {judgement.failure or 'no score'}"
-            for member, judgement in pairs
-            if judgement.failure is not None or math.isnan(judgement.score)
+            f"member {name}: {judgement.failure or 'no score'}"
+            for name, judgement in by_name.items()
+            if math.isnan(judgement.score)
         ]
         if reasons:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
-        scores = {member.name: judgement.score for member, judgement in pairs}
-        # Reasons are the heaviest member's that gives one.
-        by_weight: list[Any] = [each for _, each in sorted(pairs, key=lambda p: -p[0].weight)]
-        if isinstance(self.subject, Comparison):
+        scores = {name: judgement.score for name, judgement in by_name.items()}
+        # The reasons are the heaviest member's that gives any.
+        by_weight = sorted(self.members, key=lambda member: -member.weight)
+        rationales = filter(None, (by_name[member.name].rationale for member in by_weight))
+        preferences = [each for each in judgements if isinstance(each, Preference)]
+        if preferences:
             return Preference.of_orders(
-                self._mean([each.margin_ab for each in cast(list[Preference], judgements)]),
-                self._mean([each.margin_ba for each in cast(list[Preference], judgements)]),
-                comparison=next(filter(None, (each.comparison for each in by_weight)), None),
+                self._mean([each.margin_ab for each in preferences]),
+                self._mean([each.margin_ba for each in preferences]),
+                comparison=next(rationales, None),
                 members=scores,
             )
         score = self._mean(list(scores.values()))
+        ratings = [each for each in judgements if isinstance(each, Judgement)]
         return Judgement(
             # A line may lead a verdict's probability out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
-            rationale=next(filter(None, (each.rationale for each in by_weight)), None),
-            samples=sum(each.samples for each in by_weight),
-            unparsable=sum(each.unparsable for each in by_weight),
+            rationale=next(rationales, None),
+            samples=sum(each.samples for each in ratings),
+            unparsable=sum(each.unparsable for each in ratings),
             members=scores,
         )
 

@@ -168,7 +168,7 @@ class AnswerForm:
         if word in self.spellings or not self.numeric or word in NUMBER_WORDS:
             return self.spellings.get(word)
         number = float(word)
-        between = self.fractions and self.choices[0] <= number <= self.choices[-1]  # type: ignore[operator]
+        between = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
         return number if between or number in self.choices else None
 
 

@@ -32,7 +32,6 @@ from judges.client import (
     FailureMonitor,
     FatalModelError,
     Model,
-    Response,
     is_decision,
     is_embedded,
     open_lm,
@@ -521,8 +520,7 @@ class Program:
                 ]
                 for future in futures:
                     item_judgement = future.result()
-                    failure = item_judgement.judgement.failure
-                    monitor.add(Response(replies=(), values=(), error=failure))
+                    monitor.add(item_judgement.judgement.failure)
                     yield item_judgement
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)

@@ -31,7 +31,6 @@ from judges.decisions import (
     request_body,
 )
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
-from judges.replies import LONGEST_WORD
 
 
 class DecisionModel(EndpointModel):
@@ -75,9 +74,7 @@ class DecisionModel(EndpointModel):
                 "prompt_tokens_details": counts.get("input_tokens_details"),
             }
         usage = read_usage(counts, messages, (), DECISION_SAMPLING)
-        model = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
-        counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
-        return self.secrets.clean(Completion(*counts, replies=(reply,), model=model))
+        return self.completion([reply], model, usage)
 
 
 @lru_cache(maxsize=16)

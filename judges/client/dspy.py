@@ -206,7 +206,7 @@ def _plain_adapter() -> tuple[Any, Any]:
     """An adapter that sends messages unchanged: the public way to DSPy's clients."""
     import dspy
 
-    class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
+    class PlainAdapter(dspy.Adapter):
         def format(self, signature: Any, demos: Any, inputs: Mapping[str, Any]) -> Any:
             return inputs["messages"]
 
