@@ -190,14 +190,14 @@ class BaseJudge(ABC):
         from judges.client import Session, shared_client
 
         self.check_origins()
-        session_options: Any = {"lm": self.lm, "api_base": self.api_base}
-        if (model := self.configured_model()) is not None:
-            session_options = {"lm": model.name, "models": {model.name: model}}
-        if keep_going and not options and "models" not in session_options:
+        model = self.configured_model()
+        if model is None and keep_going and not options:
             yield shared_client(self.lm, self.api_base)
             return
-        with Session(keep_going=keep_going, **session_options, **options) as session:
-            yield session.client(session_options["lm"])
+        models = {} if model is None else {model.name: model}
+        options = {"api_base": None if models else self.api_base, **options}
+        with Session(keep_going=keep_going, models=models, **options) as session:
+            yield session.client(next(iter(models), self.lm))
 
     @contextmanager
     def open(self, **options: "Unpack[Options]") -> Iterator[RowJudge]:

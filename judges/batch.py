@@ -166,7 +166,16 @@ class Batch:
             # The newest come first, and pages are loaded as they are read.
             recent = takewhile(lambda b: b.created_at >= since, client.batches.list(limit=100))
             earlier = (b for b in recent if (b.metadata or {}).get(MARK) == self.state.run)
-            self.state.batch_id = (next(earlier, None) or self._start(client)).id
+            if (batch := next(earlier, None)) is None:
+                with self._requests.open("rb") as content:
+                    file = client.files.create(file=content, purpose="batch")
+                batch = client.batches.create(
+                    input_file_id=file.id,
+                    endpoint=URL,
+                    completion_window="24h",
+                    metadata={MARK: self.state.run},
+                )
+            self.state.batch_id = batch.id
         self._save()
 
     def collect(self) -> list[str]:
@@ -179,12 +188,7 @@ class Batch:
             if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
                 return []  # an earlier start collected them, and was killed before the last row
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
-        try:
-            with self._requests.open("rb") as file:
-                keys = {_ANSWER.decode(line).custom_id for line in file}
-        except (ValueError, RecursionError) as error:
-            what = f"is damaged ({error}); delete it and {self._file} to forget the batch"
-            raise FatalModelError(f"{self._requests}: {what}") from None
+        keys = self._keys()
         # The store's rows of requests without an answer.
         rows = {key: row for key, row in self._store.open_requests(PURPOSE).items() if key in keys}
         failures = []
@@ -194,8 +198,7 @@ class Batch:
             how_far = f"{batch.id} {batch.status}, {n_answers:,} of {len(keys):,} requests answered"
             if batch.status not in FINAL:
                 raise FatalModelError(f"the batch is not finished: {how_far}")
-            files = filter(None, (batch.output_file_id, batch.error_file_id))
-            for answer in (each for file_id in files for each in _answers(client, file_id)):
+            for answer in _answers(client, batch):
                 if answer.custom_id in rows:
                     failures += self._settle(answer, rows.pop(answer.custom_id))
         for row in rows.values():
@@ -203,9 +206,18 @@ class Batch:
         self._store.commit()
         self._file.unlink()
         self._requests.unlink()
-        reasons = [each.message or "" for each in (batch.errors and batch.errors.data) or ()]
-        how_far = " ".join("; ".join([how_far, *reasons]).split())[:LONGEST_EXCERPT]
-        return failures + [f"not answered: {how_far}"] * len(rows)
+        errors = (batch.errors and batch.errors.data) or ()
+        how_far = " ".join("; ".join([how_far, *(e.message or "" for e in errors)]).split())
+        return failures + [f"not answered: {how_far[:LONGEST_EXCERPT]}"] * len(rows)
+
+    def _keys(self) -> set[str]:
+        """The keys of the requests that were written down."""
+        try:
+            with self._requests.open("rb") as file:
+                return {_ANSWER.decode(line).custom_id for line in file}
+        except (ValueError, RecursionError) as error:
+            what = f"is damaged ({error}); delete it and {self._file} to forget the batch"
+            raise FatalModelError(f"{self._requests}: {what}") from None
 
     def _settle(self, answer: _Answer, row: int) -> list[str]:
         """Keep one answer in the store; returns the failure, if it is one."""
@@ -221,16 +233,6 @@ class Batch:
         cost = DISCOUNT * self._price.cost_of(completion)
         self._store.settle(row, ANSWERED, cost, completion)
         return []
-
-    def _start(self, client: "OpenAI") -> "ProviderBatch":
-        with self._requests.open("rb") as content:
-            uploaded = client.files.create(file=content, purpose="batch")
-        return client.batches.create(
-            input_file_id=uploaded.id,
-            endpoint=URL,
-            completion_window="24h",
-            metadata={MARK: self.state.run},
-        )
 
     def _save(self) -> None:
         write_atomically(self._file, msgspec.json.encode(self.state) + b"\n", overwrite=True)
@@ -252,9 +254,10 @@ class Batch:
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
-def _answers(client: "OpenAI", file: str) -> Iterator[_Answer]:
-    """The answers in a file, without the lines that cannot be read."""
-    with client.files.with_streaming_response.content(file) as content:
-        for line in content.iter_lines():
-            with suppress(msgspec.DecodeError, RecursionError):
-                yield _ANSWER.decode(line)
+def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Answer]:
+    """The answers in the batch's files, without the lines that cannot be read."""
+    for file in filter(None, (batch.output_file_id, batch.error_file_id)):
+        with client.files.with_streaming_response.content(file) as content:
+            for line in content.iter_lines():
+                with suppress(msgspec.DecodeError, RecursionError):
+                    yield _ANSWER.decode(line)

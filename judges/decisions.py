@@ -84,7 +84,7 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 
 def question(field: Field) -> Question:
     """A field with choices as a question in System One's form; raises FatalModelError."""
-    choices = field.choices or ()
+    choices = field.options
     text, meanings = split_meanings(field)
     text = neutralise(text)
     if choices == LETTERS:
@@ -105,7 +105,7 @@ def question(field: Field) -> Question:
 
 def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
     """A field's description without the meanings of its choices, and these by choice."""
-    either = "|".join(re.escape(str(choice)) for choice in field.choices or ())
+    either = "|".join(re.escape(str(choice)) for choice in field.options)
     match = re.match(rf"(.*?) \(((?:{either}) = .*)\)\Z", field.description, re.DOTALL)
     if match is None:
         return field.description, {}
@@ -119,7 +119,7 @@ def read_probabilities(field: Field, answer: Mapping[str, float] | str) -> dict[
 
     Raises NoScoreError where the answer cannot be used.
     """
-    choices = field.choices or ()
+    choices = field.options
     if not isinstance(answer, str) and len(answer) != len(choices):
         answer = "it has other options"
     # Both are in the order of the question's options, the good word of a verdict first.
@@ -182,8 +182,6 @@ class _Option(Struct):
 
 
 class _Answer(Struct):
-    """The answer to a question in either form."""
-
     type: Literal["noul", "predicate", "score", "choice"]
     noul: Probability | None = None
     probability: Probability | None = None

@@ -231,7 +231,6 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
 
 def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
-    """What is wrong with a prompt's questions; None if nothing is."""
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     others = {field.name for field in prompt.fields if field not in prompt.questions}
@@ -249,13 +248,12 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
 
 
 def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
-    """What is wrong with a demonstration; None if nothing is."""
     if demo.keys() != {field.name for field in prompt.fields}:
         return f"{', '.join(demo)}; it has exactly the prompt's fields"
     for field in prompt.fields:
         value, choices = demo[field.name], field.choices
         # True equals 1, but is not the choice 1.
-        is_choice = any(type(value) is type(choice) and value == choice for choice in choices or ())
+        is_choice = any(type(value) is type(choice) and value == choice for choice in field.options)
         if not (is_choice if choices else isinstance(value, str)):
             return f"{field.name} {value!r}; allowed: {choices or 'a text'}"
     return None
@@ -266,7 +264,6 @@ def _inputs(inputs: Mapping[str, str]) -> list[Field]:
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
-    """Raise DimensionError for a name that cannot be used, or if there is no input."""
     for word in (name, *inputs):
         if not NAME.match(word):
             raise DimensionError(

@@ -192,8 +192,8 @@ def loads(raw: bytes) -> AnyFile:
             raise FrozenJudgeError(f"not a {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        kind: Any = PanelFile if "members" in document else JudgeFile
-        file: AnyFile = convert(document, kind, str_keys=True)
+        kind: type[AnyFile] = PanelFile if "members" in document else JudgeFile
+        file = convert(document, kind, str_keys=True)
         _check(file)
     except RecursionError as error:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
@@ -250,7 +250,7 @@ def one_line(message: object) -> str:
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """Provenance as plain data for JSON: NumPy scalars unwrapped, undefined numbers null."""
     if isinstance(value, Mapping):
         return {encodable(str(name)): plain(entry) for name, entry in value.items()}

@@ -295,7 +295,7 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
     result = ", ".join(filter(None, (_word(judge, judgement.score), score)))
     lines = [f"{judge.name}: {result} ({judge.subject.definition})"]
     for field in judge.prompt.questions if isinstance(judge, Judge) else ():
-        answer = nearest((judgement.answers or {})[field.name], field.choices or ())
+        answer = nearest((judgement.answers or {})[field.name], field.options)
         lines.append(f"{field.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])
@@ -311,7 +311,6 @@ def _last_message(value: Mapping[str, Any]) -> object:
 
 
 def _tool(module: str, extra: str) -> ModuleType:
-    """A tool's module; MissingExtraError names the extra that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

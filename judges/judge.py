@@ -119,9 +119,9 @@ class Judge(BaseJudge):
             model, base = open_lm(lm)
             return replace(judge, lm=model.name, api_base=base, lm_from="user")
         for _, module in program.named_sub_modules():
-            if source := getattr(module, "source", None):
-                origin = {"api_base": source.api_base, "lm_from": source.lm_from}
-                return replace(judge, lm=source.lm, **origin)
+            if isinstance(source := getattr(module, "source", None), cls):
+                base, lm_from = source.api_base, source.lm_from
+                return replace(judge, lm=source.lm, api_base=base, lm_from=lm_from)
         raise OptionError("the program has no model: program.set_lm(...) or dspy.configure(lm=...)")
 
     @property
@@ -281,11 +281,11 @@ class Judge(BaseJudge):
 
         kinds = {"rating": RatingJudge, "verdict": VerdictJudge, "pairwise": PairwiseJudge}
 
-        def own_lm() -> Any:
+        def own_lm() -> "dspy.LM":
             with self.open_client() as client:
                 return as_lm(client)
 
-        module: Any = kinds[self.kind](
+        module = kinds[self.kind](
             self.subject,
             prompt=self.prompt,
             own_lm=own_lm,

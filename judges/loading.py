@@ -86,8 +86,6 @@ _Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
 class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a question in a definition."""
-
     text: str
     answers: list[_Digit | bool | str] = []
     anchors: dict[_Digit, str] = {}
@@ -104,8 +102,6 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a definition in YAML."""
-
     name: Word
     definition: Text
     inputs: dict[Word, str] | list[Word]

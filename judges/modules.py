@@ -141,7 +141,6 @@ class JudgeModule(dspy.Module):
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        """DSPy's settings for one call."""
         lm = dspy.settings.lm
         if self.own_lm is not None and lm is None and self.judge.lm is None:
             lm = self.own_lm()
@@ -306,13 +305,13 @@ def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float]
 
 def _likeliest(value: object, field: Field) -> object:
     """The likeliest choice of a decision; any other value as it is."""
-    by_choice = probabilities(value, field.choices or ())
+    by_choice = probabilities(value, field.options)
     return max(by_choice, key=by_choice.__getitem__) if by_choice else value
 
 
 def _number(value: object, field: Field) -> float:
     """The number of an answer, or its expectation; a user's program may rate in fractions."""
-    choices = field.choices or ()
+    choices = field.options
     if by_choice := probabilities(value, choices):
         return math.fsum(p * number_of(each, choices) for each, p in by_choice.items())
     if isinstance(value, str | bool):
@@ -326,7 +325,7 @@ def _demo_value(number: int, field: Field, value: object) -> Value:
         return NOT_GIVEN if value is None else str(value)
     value = _likeliest(value, field)
     # 4.0 and "4" of a label file are the rating 4; a mean of 3.67 is no rating.
-    for choice in field.choices or ():
+    for choice in field.options:
         if value == choice or str(value).strip() == str(choice):
             return choice
     allowed = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"

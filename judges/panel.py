@@ -203,7 +203,6 @@ class Panel(BaseJudge):
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
-        """The client that asks a member's model, on the budget of `client`."""
         if client.open_sibling is not None:
             return client.open_sibling(judge.lm, judge.api_base)
         if len({part.lm for part in self.parts}) > 1:

@@ -277,7 +277,7 @@ def _read_choice(
     text: str, field: Field, names: Collection[str], *, strict: bool
 ) -> tuple[Value, int, int]:
     """The one answer to a field in its text, and its place; NoScoreError where none is clear."""
-    form = answer_form(field.choices or (), False)
+    form = answer_form(field.options, False)
     answer = find_answer(text, form, names, strict=strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices

@@ -16,11 +16,11 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, StoreError, request_key
@@ -221,8 +221,6 @@ class Throttle:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A request's place in the order of a run, and its outcome."""
-
     # None once it is answered, since requests are large and responses may wait long.
     request: Request | None
     outcome: Response | BaseException | None = None
@@ -638,7 +636,7 @@ class Client:
             try:
                 if self._store is not None:
                     await asyncio.sleep(0)  # others are booked, too; the first commits for all
-                    self._store.commit()
+                    self._store.commit(booking.number)
                 outcome = await self._ask_model(messages, sampling)
             except BaseException:
                 self.account.release(booking, billed=True)
@@ -717,7 +715,7 @@ def answers_in_process(model: Model) -> bool:
     return bool(getattr(model, "in_process", False))
 
 
-def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
+def _run_now(coroutine: Coroutine[object, None, T]) -> T:
     """Run a coroutine that never waits, without an event loop."""
     try:
         coroutine.send(None)
@@ -730,7 +728,7 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 _starting = threading.Lock()
 # Called on the event loop when the interpreter ends.
-at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
+at_end: set[Callable[[], Awaitable[None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:

@@ -83,6 +83,8 @@ class Store:
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
         self._closed = False
+        # The numbers of the latest request that was written, and that was committed.
+        self._written = self._committed = 0
         self._parent_database: sqlite3.Connection | None = None
         with self._locked():
             pass  # which opens it
@@ -124,12 +126,15 @@ class Store:
             " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         with self._locked() as database:
-            return database.execute(statement, (*row, time.time())).lastrowid or 0
+            self._written = database.execute(statement, (*row, time.time())).lastrowid or 0
+            return self._written
 
-    def commit(self) -> None:
-        """Complete all writes."""
-        with self._locked() as database:
-            database.commit()
+    def commit(self, number: int | None = None) -> None:
+        """Complete all writes, unless that of the request `number` is complete already."""
+        if number is None or number > self._committed:
+            with self._locked() as database:
+                database.commit()
+                self._committed = self._written
 
     def open_requests(self, purpose: str) -> dict[str, int]:
         """The number of each request for a purpose that has no answer, by its key."""
@@ -287,7 +292,6 @@ class ReplyCache:
 
 @lru_cache
 def _warn_once(problem: str) -> None:
-    """Log a problem, once."""
     _log.warning("the reply cache cannot be used: %s", problem)
 
 
