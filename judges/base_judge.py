@@ -109,10 +109,10 @@ class BaseJudge(ABC):
     def _repr_html_(self) -> str:
         """Its line in a notebook, and the instruction and questions of each part to unfold."""
         prompts = [part.prompt for part in cast(Any, self.parts)]
-        asked = (
+        texts = (
             [p.instruction, *(f"{f.name}: {f.description}" for f in p.choices)] for p in prompts
         )
-        text = "\n\n".join(chain.from_iterable(asked))
+        text = "\n\n".join(chain.from_iterable(texts))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{escape(text)}</pre></details>"
 
     def check_origins(self) -> None:

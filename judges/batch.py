@@ -138,8 +138,8 @@ class Batch:
 
         Raises OptionError where they do not fit into the limits.
         """
-        budget, booked = self._budget, self._store.open_requests(PURPOSE)
-        new = {key: worst for key, worst in self._worst.items() if key not in booked}
+        budget, earlier = self._budget, self._store.open_requests(PURPOSE)
+        new = {key: worst for key, worst in self._worst.items() if key not in earlier}
         calls, cost = len(new), sum(new.values())
         if budget.max_calls is not None and calls > (most := budget.max_calls - budget.calls):
             raise OptionError(f"the batch has {calls:,} requests; --max-calls leaves {most:,}")

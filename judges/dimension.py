@@ -235,8 +235,8 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     others = {field.name for field in prompt.fields if field not in prompt.questions}
     others |= RESERVED_QUESTION
-    if taken := sorted({field.name for field in prompt.questions} & others):
-        return f"a question may not be called {taken[0]!r}; that name is taken"
+    if clashes := sorted({field.name for field in prompt.questions} & others):
+        return f"a question may not be called {clashes[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):
         return "two fields of its prompt have one name"
     for field in prompt.questions:

@@ -151,8 +151,8 @@ class Exchange:
                 texts = readable_texts(self.subject, row)
                 pending.append(texts if isinstance(texts, str) else None)
                 if not isinstance(texts, str):
-                    for shown in (self.messages(texts, order) for order in self.orders):
-                        yield Request(shown, self.sampling, accept, restate)
+                    for order in self.orders:
+                        yield Request(self.messages(texts, order), self.sampling, accept, restate)
 
         responses = client.run(requests())
         for response in responses:

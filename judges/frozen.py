@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
+from msgspec.structs import asdict
 
 from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES
 from dspy_judges.errors import JudgesError
@@ -65,13 +66,11 @@ class SubjectEntry(_Strict):
     candidate: Word | UnsetType = UNSET
 
     def read(self) -> Subject:
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        entries: Plain = {name: value for name, value in values.items() if value is not UNSET}
-        if ("anchors" in entries) == ("candidate" in entries) or {"words", "candidate"} <= {
-            *entries
-        }:
+        entries: Plain = {name: v for name, v in asdict(self).items() if v is not UNSET}
+        is_comparison = "candidate" in entries
+        if is_comparison == ("anchors" in entries) or (is_comparison and "words" in entries):
             raise DimensionError(f"{self.name}: has either anchors or a candidate")
-        return Comparison(**entries) if "candidate" in entries else Dimension(**entries)
+        return Comparison(**entries) if is_comparison else Dimension(**entries)
 
 
 class _Split(Struct):

@@ -235,21 +235,21 @@ def signature_of(prompt: Prompt) -> SignatureMeta:
 @lru_cache(maxsize=256)
 def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> SignatureMeta:
     """The signature by which DSPy asks the questions of a decision model, in the same words."""
-    typed: dict[str, tuple[object, object]] = {}
+    typed_fields: dict[str, tuple[object, object]] = {}
     for field in fields:
         if field.role == "input":
-            typed[field.name] = str, dspy.InputField(desc=neutralise(field.description))
+            typed_fields[field.name] = str, dspy.InputField(desc=neutralise(field.description))
         elif field.choices:
-            asked = question(field)
-            kind, criteria = asked["type"], asked["criteria"]
+            entry = question(field)
+            kind, criteria = entry["type"], entry["criteria"]
             if kind == "score":
                 annotation = Score[tuple(criteria)]
             elif kind == "noul":
                 annotation = Noul[(True, criteria["true"]), (False, criteria["false"])]
             else:
                 annotation = Choice[tuple(criteria.items())]
-            typed[field.name] = annotation, dspy.OutputField(desc=asked["instructions"])
-    return _signature(typed, neutralise(instruction))
+            typed_fields[field.name] = annotation, dspy.OutputField(desc=entry["instructions"])
+    return _signature(typed_fields, neutralise(instruction))
 
 
 def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) -> SignatureMeta:

@@ -232,8 +232,8 @@ def _line(member: Member | PanelMember) -> dict[str, Any]:
 def _problem(panel: Subject, member: Member) -> str | None:
     """Why a judge cannot be a member of a panel on this subject with its line and weight."""
     own, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
-    rescaled = own.name == panel.name and own.scale and panel.scale
-    if _answer(own) != _answer(panel) and not rescaled:
+    is_rescaled = own.name == panel.name and own.scale and panel.scale
+    if _answer(own) != _answer(panel) and not is_rescaled:
         return f"{_answer(own)}, and the panel {panel.name} {_answer(panel)}"
     if not 1e-100 <= member.weight <= 1e6:
         return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"

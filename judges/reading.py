@@ -225,9 +225,9 @@ def read(
     if has_questions:
         sections = _own_sections(sections, reply, (start, end), outputs)
     lead = reply[start : headers[0].start() if headers else end].strip()
-    unnamed = lead if " " in lead else ""
+    preface = lead if " " in lead else ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
-    values: dict[str, Value] = {output.name: texts.get(output.name, unnamed) for output in outputs}
+    values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
     spans = {}
     for field in fields:
         # Steps and questions rate parts of the whole: only what is called the answer is it.
@@ -264,13 +264,13 @@ def _own_sections(
     names = "|".join(re.escape(field.name) for field in outputs)
     label = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names})[*_`\"' ]{{0,5}}[:=]"
     labels = list(re.compile(label, re.MULTILINE | re.IGNORECASE).finditer(reply, *span))
-    labelled = _sections(labels, span[1])
-    if len(labelled) < len(labels):
+    by_label = _sections(labels, span[1])
+    if len(by_label) < len(labels):
         raise NoScoreError(f"an answer is given twice in {quote(reply[slice(*span)])}")
-    labelled = labelled or sections
-    if missing := [name for name in fields if name not in labelled]:
+    by_label = by_label or sections
+    if missing := [name for name in fields if name not in by_label]:
         raise NoScoreError(f"no {missing[0]} of its own in {quote(reply[slice(*span)])}")
-    return labelled
+    return by_label
 
 
 def _read_choice(

@@ -177,19 +177,21 @@ class Budget:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Account:
     """One model's part of a budget, over all starts of a run.
 
     New requests are counted under `purpose`.
     """
 
-    def __init__(self, budget: Budget, name: str, price: Price | None) -> None:
-        self.budget = budget
-        self.name = name
-        self.price = price
-        self._charge = None if price is None or price.is_free else price
-        self.purpose = ""
-        self._counts = budget.counts[name]
+    budget: Budget
+    name: str
+    price: Price | None
+    purpose: str = ""
+
+    def __post_init__(self) -> None:
+        self._charge = None if self.price is None or self.price.is_free else self.price
+        self._counts = self.budget.counts[self.name]
         # With a limit on dollars at most twice as many requests are in flight as this process has
         # settled, since only answers show whether the endpoint heeds max_tokens.
         self._n_settled = 0

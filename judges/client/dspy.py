@@ -171,8 +171,8 @@ class DspyModel:
         """Our exception for one of DSPy's errors, whose message is `text`."""
         import dspy
 
-        limited = isinstance(error, dspy.LMRateLimitError)
-        if status := error.status or (429 if limited else None):
+        is_throttled = isinstance(error, dspy.LMRateLimitError)
+        if status := error.status or (429 if is_throttled else None):
             return read_error(self, status, error.retry_after, answer)
         message = f"{self.name}: {' '.join(self.secrets.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):

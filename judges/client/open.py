@@ -315,17 +315,12 @@ class Session:
 
     def _make_client(self, lm: str, role: str, budget: Budget, own: ModelOptions) -> Client:
         options = ModelOptions(**{**self._options, **own})
-        if is_decision(lm):
-            for name in ("max_tokens", "reasoning_effort"):
-                if options.get(name) is not None:
-                    raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
-        model = (
-            self._models.get(role)
-            or self._models.get(lm)
-            or open_model(
-                lm, api_base=options.get("api_base") or None, api_key_env=options.get("api_key_env")
-            )
-        )
+        text_options = [n for n in ("max_tokens", "reasoning_effort") if options.get(n) is not None]
+        if is_decision(lm) and text_options:
+            raise OptionError(f"{text_options[0]}: {lm} is a decision model, which writes no text")
+        base, key = options.get("api_base") or None, options.get("api_key_env")
+        model = self._models.get(role) or self._models.get(lm)
+        model = model or open_model(lm, api_base=base, api_key_env=key)
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))

@@ -85,8 +85,8 @@ class Spelling:
         if "system message" in self.left_out:
             messages = _without_system_message(messages)
         fields = {limit: sampling.max_tokens} | sampling.fields()
-        kept = {name: value for name, value in fields.items() if name not in self.left_out}
-        return cast(ChatBody, {"model": self.model, "messages": messages, **kept})
+        fields = {name: value for name, value in fields.items() if name not in self.left_out}
+        return cast(ChatBody, {"model": self.model, "messages": messages, **fields})
 
     def learn(self, body: ChatBody, answer: bytes) -> bool:
         """Learn from a 400 or 422 what to leave out; returns whether to send the request again.
