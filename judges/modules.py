@@ -29,12 +29,8 @@ Demo = Mapping[str, object]
 class Scoring(Parameter):
     """How the answers of a program that asks questions make its score.
 
-    DSPy's `save` and `load` keep the weights and the threshold; its optimizers leave them alone.
-
-    Args:
-        choices: The fields that are chosen from a few answers: the questions, then the answer.
-        weights: What each answer is worth; None takes the answer alone.
-        threshold: Of a verdict, as `Judge` has it.
+    DSPy's `save` and `load` keep the weights and the threshold, which are those of a `Judge`; its
+    optimizers leave them alone. `choices` are the questions' fields, then the answer's.
     """
 
     def __init__(

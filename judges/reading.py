@@ -207,15 +207,9 @@ def read(
     reply holds an answer only where another header closes its section: even a lone "1" may be the
     beginning of "10".
 
-    Args:
-        reply: The reply as the model wrote it.
-        outputs: The fields that the judge writes, one of them with choices, or several: the last
-            of these is the answer, and the others are questions.
-        truncated: Whether the endpoint cut the reply short.
-        names: The names of the dimension, which count as labels of the answer.
-
-    Raises:
-        NoScoreError: The reply states no answer, or not a clear one; the message quotes it.
+    Of several fields with choices, the last is the answer and the others are questions. `names`
+    are those of the dimension, which count as labels of the answer. Raises NoScoreError, which
+    quotes the reply, where it states no answer or not a clear one.
     """
     start, end = answer_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))

@@ -73,13 +73,9 @@ class Counts:
 
 @dataclass(eq=False, repr=False)
 class Budget:
-    """Limits on calls and dollars that the accounts of several models share.
+    """Limits on calls, retries included, and on US dollars at their worst, for several accounts.
 
-    Args:
-        max_calls: The most requests, retries included (no limit).
-        max_cost: The most US dollars, counted at their worst (no limit).
-        store: The run's store, whose requests count towards the limits. Without one, every start
-            of the run has the whole limits again.
+    Requests in the run's `store` count; without one, every start has the whole limits again.
     """
 
     max_calls: int | None = None

@@ -344,13 +344,9 @@ class Client:
     Args:
         model: The model, from `open_model` or one of the user's own.
         account: The account in a budget that requests are booked on (without limits).
-        cache: Replies that runs share (none).
-        concurrency: The most requests in flight.
         timeout: Seconds until a request without an answer is sent again.
         attempts: The most attempts at a request, rate limits apart.
-        monitor: Ends a run in which almost all requests fail, or none is answered any more (none).
-        max_tokens: The most tokens of a reply, in the place of the requests' own.
-        reasoning_effort: In the place of the requests' own.
+        max_tokens: In the place of the requests' own, as `reasoning_effort` is.
         rng: Spreads the waits of clients that fail together.
 
     Example:

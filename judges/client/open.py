@@ -80,15 +80,10 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """The model of a name; the process has one for the same arguments.
 
-    Args:
-        lm: "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", any model that DSPy
-            knows, or a decision model: "decisions/NAME" (OpenAI's form) or "systemone/NAME".
-        api_base: The address of a server. OPENAI_BASE_URL does the same for "openai/NAME".
-        api_key_env: The environment variable that holds the key; by default the provider's own,
-            such as OPENAI_API_KEY.
-
-    Raises:
-        FatalModelError: The name, the address or the key cannot be right.
+    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", that of any model
+    which DSPy knows, or that of a decision model: "decisions/NAME" (OpenAI's form) or
+    "systemone/NAME". `api_key_env` names the variable with the key (the provider's own). Raises
+    FatalModelError where the name, the address or the key cannot be right.
     """
     check_name(lm)
     if api_base is not None and not api_base.strip():

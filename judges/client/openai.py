@@ -289,12 +289,8 @@ class ErrorSource(Protocol):
 ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     ({402}, "", FatalModelError, TOP_UP),
     # Gemini words a limit per minute like a quota that is spent, but says when to retry.
-    (
-        {429},
-        r"insufficient[_ ](?:quota|credit|balance)|PerDay|check your plan(?!.*retry (?:in|after))",
-        FatalModelError,
-        TOP_UP,
-    ),
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP),
     # The owner of LiteLLM's proxy sets limits.
     (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP),
     ({429}, "", ThrottledError, ""),
