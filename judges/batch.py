@@ -22,14 +22,7 @@ from judges.client.keys import read_key
 from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error
 from judges.client.prices import FREE, token_bound
 from judges.client.store import ANSWERED, REFUSED, request_key
-from judges.protocol import (
-    Completion,
-    FatalModelError,
-    Message,
-    ModelError,
-    RefusedError,
-    Sampling,
-)
+from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
 from judges.tables.atomic_write import write_atomically
 
 if TYPE_CHECKING:

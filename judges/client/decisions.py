@@ -16,20 +16,8 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from judges.client.openai import (
-    EndpointModel,
-    malformed,
-    read_error,
-    read_usage,
-    retry_after_of,
-)
-from judges.decisions import (
-    DECISION_SAMPLING,
-    MALFORMED,
-    Question,
-    reply_of_answers,
-    request_body,
-)
+from judges.client.openai import EndpointModel, malformed, read_error, read_usage, retry_after_of
+from judges.decisions import DECISION_SAMPLING, MALFORMED, Question, reply_of_answers, request_body
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
 
 

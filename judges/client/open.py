@@ -18,13 +18,7 @@ from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import (
-    TIMEOUT,
-    Client,
-    FailureMonitor,
-    answers_in_process,
-    at_end,
-)
+from judges.client.client import TIMEOUT, Client, FailureMonitor, answers_in_process, at_end
 from judges.client.keys import (
     EMBEDDED_MODELS,
     KEY_FOR_NAME,
