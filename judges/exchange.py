@@ -97,7 +97,7 @@ class Exchange:
             return read_decision(self.prompt, reply)
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
-    def response(self, outputs: Iterable[Any]) -> Response:
+    def response(self, outputs: Iterable[object]) -> Response:
         """What the outputs of a model say, as a client would report it."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:

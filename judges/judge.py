@@ -188,7 +188,10 @@ class Judge(BaseJudge):
         return {"messages": messages, "sampling": sampling.fields()}
 
     def read(
-        self, row: Mapping[str, object], outputs: Iterable[Any], outputs_ba: Iterable[Any] = ()
+        self,
+        row: Mapping[str, object],
+        outputs: Iterable[object],
+        outputs_ba: Iterable[object] = (),
     ) -> dict[str, Any]:
         """The judgement of a row by what the model of an engine gave, as plain data.
 

@@ -162,19 +162,14 @@ class Panel(BaseJudge):
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from its members', in their order."""
         by_name = dict(zip([member.name for member in self.members], judgements, strict=True))
-        reasons = [
-            f"member {name}: {judgement.failure or 'no score'}"
-            for name, judgement in by_name.items()
-            if math.isnan(judgement.score)
-        ]
-        if reasons:
-            return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         scores = {name: judgement.score for name, judgement in by_name.items()}
+        if missing := [name for name, score in scores.items() if math.isnan(score)]:
+            reasons = [f"member {name}: {by_name[name].failure or 'no score'}" for name in missing]
+            return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The reasons are the heaviest member's that gives any.
         by_weight = sorted(self.members, key=lambda member: -member.weight)
-        rationales = filter(None, (by_name[member.name].rationale for member in by_weight))
-        preferences = [each for each in judgements if isinstance(each, Preference)]
-        if preferences:
+        rationales = filter(None, [by_name[member.name].rationale for member in by_weight])
+        if preferences := [each for each in judgements if isinstance(each, Preference)]:
             return Preference.of_orders(
                 self._mean([each.margin_ab for each in preferences]),
                 self._mean([each.margin_ba for each in preferences]),
