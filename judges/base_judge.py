@@ -23,8 +23,9 @@ from judges.protocol import EMBEDDED, FatalModelError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from judges.client import Client, Model, ModelOptions, Options
+    from judges.client import Client, ModelOptions, Options
     from judges.frozen import AnyFile
+    from judges.protocol import Model
 
 # Who named a judge's model: nobody, the file that it was read from, or its user.
 Origin = Literal["default", "file", "user"]

@@ -19,9 +19,10 @@ from msgspec.structs import asdict
 from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import read_bytes
-from judges.client import Message, Redactor
+from judges.client import Redactor
 from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
 from judges.prompt import MAX_DEMOS, SLOT, Prompt, Value, encodable
+from judges.protocol import Message
 from judges.questions import AnswerWeights
 from judges.scoring import SamplingPlan
 

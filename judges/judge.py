@@ -20,8 +20,9 @@ from judges.scoring import SamplingPlan, check_probabilities, default_plan, plan
 if TYPE_CHECKING:
     import dspy
 
-    from judges.client import Client, Model
+    from judges.client import Client
     from judges.frozen import JudgeFile
+    from judges.protocol import Model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
-from judges.client import EMBEDDED, is_embedded
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
+from judges.protocol import EMBEDDED, is_embedded
 
 if TYPE_CHECKING:
     from judges.client import Client

@@ -26,16 +26,7 @@ from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
 
 from dspy_judges.errors import JudgesError
-from judges.client import (
-    EMBEDDED,
-    BudgetSpentError,
-    FailureMonitor,
-    FatalModelError,
-    Model,
-    is_decision,
-    is_embedded,
-    open_lm,
-)
+from judges.client import BudgetSpentError, FailureMonitor, open_lm
 from judges.client.dspy import as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
@@ -43,6 +34,7 @@ from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
 from judges.modules import JudgeModule, ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.protocol import EMBEDDED, FatalModelError, Model, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error

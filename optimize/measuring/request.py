@@ -11,10 +11,11 @@ import numpy as np
 
 from judges.cli.flags import constructed_note, mapping, request_options, split_name
 from judges.cli.table import total_estimate
-from judges.client import check_name, is_embedded
+from judges.client import check_name
 from judges.dimension import Comparison, Subject
 from judges.labels.readers import read_labels
 from judges.loading import load
+from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
 from optimize.inputs.flags import ANNOTATIONS, SettingsError, add_label_flags, values_of
 from optimize.inputs.labelled import find_subject, only_dimension, words_of

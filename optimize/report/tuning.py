@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from judges.client import is_embedded
+from judges.protocol import is_embedded
 from optimize.figures.as_text import (
     SPLITS,
     certainty_text,

@@ -18,11 +18,9 @@ from judges.client import (
     Spending,
     estimate_tokens,
     gives_n_replies,
-    is_decision,
-    is_embedded,
-    is_reasoning,
 )
 from judges.prompt import MAX_DEMOS, Prompt
+from judges.protocol import is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
 from judges.terminal import dollars_text
 from optimize.figures.as_json import DIGITS
