@@ -23,7 +23,7 @@ from judges.protocol import FRESH_ASKS, Message
 from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
 
-Demo = Mapping[str, object]
+Values = Mapping[str, object]
 
 
 class Scoring(Parameter):
@@ -53,7 +53,7 @@ class Scoring(Parameter):
     def dump_state(self, json_mode: bool = True) -> object:
         return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
 
-    def load_state(self, state: Mapping[str, object]) -> None:
+    def load_state(self, state: Values) -> None:
         weights = msgspec.convert(state["weights"], AnswerWeights | None)
         if weights and (problem := weights.problem(self.choices)):
             raise QuestionError(f"the saved program has {problem}")
@@ -109,17 +109,17 @@ class JudgeModule(dspy.Module):
         with self._settings():
             return self._scored(await self.judge.acall(**self._arguments(texts)))
 
-    def load_state(self, state: Mapping[str, object], **options: object) -> None:
+    def load_state(self, state: Values, **options: object) -> None:
         """Load a saved state; one without a threshold leaves the module's own."""
         own = {"scoring": self.scoring.dump_state()} if self.scoring else {}
         super().load_state({**own, **state}, **options)
 
-    def _arguments(self, texts: Mapping[str, object]) -> Mapping[str, object]:
+    def _arguments(self, texts: Values) -> Values:
         """The predictor's arguments, with typed questions if its LM is asked those."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
-        demos = cast(Sequence[Demo], texts.get("demos", self.judge.demos))
+        demos = cast(Sequence[Values], texts.get("demos", self.judge.demos))
         prompt = prompt_of(self.judge.signature, demos)
         return {
             **texts,
@@ -172,7 +172,7 @@ class JudgeAdapter(dspy.ChatAdapter):
         return JudgeAdapter(self.names, self.n_unread + 1)
 
     def format(
-        self, signature: SignatureMeta, demos: list[Demo], inputs: Mapping[str, object]
+        self, signature: SignatureMeta, demos: Sequence[Values], inputs: Values
     ) -> list[Message]:
         prompt = prompt_of(signature, demos)
         messages = prompt.messages(_texts(prompt, inputs))
@@ -194,7 +194,7 @@ def scoring_of(program: dspy.Module) -> Scoring | None:
     return next((each for each in program.parameters() if isinstance(each, Scoring)), None)
 
 
-def prompt_of(signature: SignatureMeta, demos: Sequence[Demo] = ()) -> Prompt:
+def prompt_of(signature: SignatureMeta, demos: Sequence[Values] = ()) -> Prompt:
     """The prompt of a signature and the demos of its predictor.
 
     A demo without a free text, such as a labelled example without a rationale, shows it as not
@@ -276,7 +276,7 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _texts(prompt: Prompt, inputs: Mapping[str, object]) -> dict[str, str]:
+def _texts(prompt: Prompt, inputs: Values) -> dict[str, str]:
     """The texts that the prompt reads; ValueError for one that is missing."""
     # DSPy would render a missing text, None, as the word "None".
     missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
