@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, StoreError, request_key
@@ -131,7 +131,7 @@ class _Job:
     """A request with the replies so far, by the number of their sample.
 
     `fresh` counts the new requests after unreadable replies, and `is_longer` says whether one had a
-    higher limit on tokens. Nothing is sent once the `window` is stopped.
+    higher limit on tokens.
     """
 
     request: Request
@@ -168,6 +168,15 @@ class _Job:
             tokens_out=self.tokens_out,
             cached=self.cached and bool(accepted or unread),
         )
+
+
+class _Draw(NamedTuple):
+    """What is sent for a job at once, and its key; nothing once the `window` is stopped."""
+
+    window: "_Window"
+    key: bytes
+    messages: Sequence[Message]
+    sampling: Sampling
 
 
 class Throttle:
@@ -532,7 +541,8 @@ class Client:
             messages = job.request.restate(messages)
         try:
             key = request_key(self._identity, self.model.name, messages, sampling)
-            completion, cached = await self._complete(job, key, messages, sampling)
+            draw = _Draw(job.window, key, messages, sampling)
+            completion, cached = await self._complete(draw)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             job.errors.append(str(error))
@@ -551,13 +561,12 @@ class Client:
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
         return len(completion.replies)
 
-    async def _complete(
-        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> tuple[Completion, bool]:
+    async def _complete(self, draw: _Draw) -> tuple[Completion, bool]:
         """The answer, and whether it came without sending a request.
 
         It is from the run's store, an identical request in flight, the cache, or the model.
         """
+        key = draw.key
         while True:
             if self._store is not None and (completion := self._store.get(key)) is not None:
                 return completion, True
@@ -572,7 +581,7 @@ class Client:
             return cached, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            completion = await self._send(job, key, messages, sampling)
+            completion = await self._send(draw)
         except ModelError as error:
             pending.set_exception(error)
             pending.exception()  # marks it as retrieved, also where nobody waits for it
@@ -586,15 +595,13 @@ class Client:
         finally:
             del self._pending[key]
 
-    async def _send(
-        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> Completion:
+    async def _send(self, draw: _Draw) -> Completion:
         """Send until there is an answer or no attempt left; raises ModelError, BudgetSpentError."""
         faults = throttles = tries = 0
         at_first = self._n_answered
         while True:
             answered_before = self._n_answered
-            outcome = await self._attempt(job, key, messages, sampling)
+            outcome = await self._attempt(draw)
             if isinstance(outcome, Completion):
                 return outcome
             tries += 1
@@ -621,26 +628,23 @@ class Client:
                 _log.info("%s; attempt %d, the next in %.1f s", outcome, tries, wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(
-        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> Completion | TransientError:
+    async def _attempt(self, draw: _Draw) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
-        window = job.window
         async with self._gate as entered_at:
-            booking = await self._book(window, key, messages, sampling)
-            window.n_sent += 1
+            booking = await self._book(draw)
+            draw.window.n_sent += 1
             try:
                 if self._store is not None:
                     await asyncio.sleep(0)  # others are booked, too; the first commits for all
                     self._store.commit(booking.number)
-                outcome = await self._ask_model(messages, sampling)
+                outcome = await self._ask_model(draw)
             except BaseException:
                 self.account.release(booking, billed=True)
                 raise
             else:
                 self.account.settle(booking, outcome)
             finally:
-                window.n_sent -= 1
+                draw.window.n_sent -= 1
             if isinstance(outcome, ThrottledError):
                 self._gate.narrow(entered_at, self._wait(outcome, self._gate.bursts + 1))
             if isinstance(outcome, TransientError):
@@ -651,23 +655,20 @@ class Client:
             self._gate.widen()
             return outcome
 
-    async def _book(
-        self, window: _Window, key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> Booking:
+    async def _book(self, draw: _Draw) -> Booking:
         """The booking of a request, as soon as it fits into the budget."""
         async with self._booking:  # in the order of arrival
-            while not window.stopped:
-                if (booking := self.account.book(key, messages, sampling)) is not None:
+            while not draw.window.stopped:
+                booking = self.account.book(draw.key, draw.messages, draw.sampling)
+                if booking is not None:
                     return booking
                 await asyncio.sleep(POLL)  # it may fit once others have settled
         raise asyncio.CancelledError
 
-    async def _ask_model(
-        self, messages: Sequence[Message], sampling: Sampling
-    ) -> Completion | ModelError:
+    async def _ask_model(self, draw: _Draw) -> Completion | ModelError:
         try:
             async with asyncio.timeout(self.timeout):
-                return await self.model.complete(messages, sampling)
+                return await self.model.complete(draw.messages, draw.sampling)
         except TimeoutError:
             return TransientError(f"no answer within {self.timeout:g} s", billed=True)
         except ModelError as error:
