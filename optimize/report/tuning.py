@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from judges.client import is_embedded
+from judges.protocol import is_embedded
 from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Answer, Table, Titled
