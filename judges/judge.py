@@ -181,7 +181,7 @@ class Judge(BaseJudge):
         if isinstance(texts, str):
             return None
         messages, sampling = exchange.messages(texts, order), exchange.sampling
-        if exchange.decides:
+        if exchange.is_decision_model:
             head, inputs = (json.loads(each["content"]) for each in messages)
             return request_body(self.lm, **head, inputs=inputs)
         if is_reasoning(self.lm):

@@ -93,8 +93,8 @@ def test_a_question_that_cannot_be_read_cannot_be_made(question: Any, why: str) 
         (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
         (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
         (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
-        (HELPFUL, [BRIEFER], "A or B answers for a comparison, and only there"),
-        (KINDER, [DEADLINE], "A or B answers for a comparison, and only there"),
+        (HELPFUL, [BRIEFER], "the answers A and B are for comparisons alone"),
+        (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
     ],
 )
 def test_questions_that_clash_with_the_judge_are_refused(
