@@ -142,8 +142,7 @@ class Preference:
 
     @property
     def answers(self) -> dict[str, float] | None:
-        """The margin of each answer, averaged over both orders; positive for A, None without
-        questions."""
+        """The margin of each answer over both orders, positive for A; None without questions."""
         ab, ba = self.answers_ab, self.answers_ba
         if ab is None or ba is None:
             return None

@@ -19,7 +19,7 @@ from judges.decisions import decision_state, question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restated, words_of
-from judges.protocol import FRESH_ASKS, Message
+from judges.protocol import MAX_REPEATS, Message
 from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
 
@@ -173,7 +173,7 @@ class JudgeAdapter(dspy.ChatAdapter):
     """
 
     def __init__(self, names: Collection[str] = (), n_unread: int = 0) -> None:
-        super().__init__(use_json_adapter_fallback=n_unread < FRESH_ASKS)
+        super().__init__(use_json_adapter_fallback=n_unread < MAX_REPEATS)
         self.names, self.n_unread = names, n_unread
 
     def _make_json_adapter_fallback(self) -> "JudgeAdapter":

@@ -296,7 +296,8 @@ def _reply_format(outputs: Sequence[Field]) -> str:
     last = outputs[-1]
     if len(outputs) == 1 and last.choices:
         # The instruction may ask the model to think in steps, but the reply must not contain them.
-        return f"Reply with the {last.name} alone, without any working: {_choices_phrase(last.choices)}."
+        choices = _choices_phrase(last.choices)
+        return f"Reply with the {last.name} alone, without any working: {choices}."
     headers = ", then ".join(HEADER.format(name=field.name) for field in outputs)
     return (
         f"Reply with {headers}, each on its own line and followed by its content; end with {END}."

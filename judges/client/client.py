@@ -26,7 +26,7 @@ from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, StoreError, request_key
 from judges.judgement import NoScoreError
 from judges.protocol import (
-    FRESH_ASKS,
+    MAX_REPEATS,
     REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
@@ -511,7 +511,7 @@ class Client:
                     f"{self.model.name}: a reply was cut at its limit of tokens; such requests are "
                     f"sent again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
                 )
-            elif is_cut or job.fresh == FRESH_ASKS:
+            elif is_cut or job.fresh == MAX_REPEATS:
                 return job.response()
             else:
                 job.fresh += 1

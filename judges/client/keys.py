@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from judges.protocol import OPENAI, Completion, FatalModelError, Reply, is_embedded
+from judges.protocol import OPENAI_ADDRESS, Completion, FatalModelError, Reply, is_embedded
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
@@ -44,7 +44,7 @@ class Provider:
 
 
 _OPENAI = Provider(
-    address=OPENAI, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
+    address=OPENAI_ADDRESS, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
 )
 # Providers that our own client asks; DSPy asks all others.
 PROVIDERS: Mapping[str, Provider] = {
@@ -57,7 +57,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "litellm_proxy": Provider(
         address_variable="LITELLM_PROXY_API_BASE", key_variable="LITELLM_PROXY_API_KEY"
     ),
-    "decisions": replace(_OPENAI, address=OPENAI.removesuffix("/v1"), path="/v1/decisions"),
+    "decisions": replace(_OPENAI, address=OPENAI_ADDRESS.removesuffix("/v1"), path="/v1/decisions"),
     # Many servers speak it, at addresses of their own.
     "systemone": Provider(
         address_variable="SYSTEMONE_BASE_URL",

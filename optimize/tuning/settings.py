@@ -14,7 +14,7 @@ from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.readers import read_labels
 from judges.prompt import Reasoning
-from judges.protocol import EMBEDDED, OPENAI, is_decision, is_embedded
+from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
 from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
 from optimize.statistics.correlations import Level
 
@@ -136,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if is_decision(self.lm):
             return self.proposer_api_base
         if self.proposer_api_base == DEFAULT:
-            return OPENAI if lm.startswith("openai/") else None
+            return OPENAI_ADDRESS if lm.startswith("openai/") else None
         base = self.proposer_api_base or self.api_base
         if base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
             # Named for the judge, and so for the run.

@@ -76,7 +76,7 @@ def test_a_comparisons_questions_are_answered_by_a_or_b(tmp_path: Path) -> None:
     [
         (BASE + "  p: {text: t, answers: [yes, no]}", r"'p': YAML takes.*write \"yes\", \"no\""),
         (BASE + "  p: {text: t, answers: [3, 1]}", r"'p' has the answers \[3, 1\]"),
-        (BASE + "  p: {text: t, answers: [a, b, c]}", "they are two words, the good one first"),
+        (BASE + "  p: {text: t, answers: [a, b, c]}", "use two words, the good one first"),
         (BASE + "  p: {text: t, answers: [1, 30]}", r"'p': .*<= 9 - at `\$\.answers"),
         (BASE + "  p: {text: t, answers: [1, 3], anchors: {5: x}}", r"'p' has anchors \[5\]"),
         (BASE + "  p: {text: t, answers: [A, B]}", "A or B answers for a comparison"),
@@ -85,7 +85,7 @@ def test_a_comparisons_questions_are_answered_by_a_or_b(tmp_path: Path) -> None:
         (BASE + "  p: {text: t, colour: red}", "unknown field `colour`"),
         (BASE + "  p: ''", "'p' has a text of 0 characters"),
         (BASE + "  p: 5", "got `int`"),
-        (BASE + "  P q: t", "'P q' has no name of lower-case letters"),
+        (BASE + "  P q: t", "'P q' needs a name of lower-case letters"),
         (BASE + "  x: t", "a question may not be called 'x'"),
         (BASE + "  rating: t", "a question may not be called 'rating'"),
         (
