@@ -123,7 +123,7 @@ class Batch:
         if (completion := self._store.get(key)) is not None:
             return completion
         if key.hex() not in self._worst_costs:
-            body = self._model.spelling.body(messages, sampling)
+            body = self._model.request_format.body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
             with claim_file(self._requests, anew=not self._worst_costs).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")

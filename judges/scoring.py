@@ -95,7 +95,7 @@ def default_plan(model: Model) -> SamplingPlan:
 
 
 def plan_at(lm: str) -> SamplingPlan:
-    """The default plan for a model's name: one reply, or weighted for embedded and decision models."""
+    """The default plan by a model's name: weighted for embedded and decision models, else one."""
     return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
 

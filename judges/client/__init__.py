@@ -1,4 +1,7 @@
-"""Clients of models, with one store and one budget. Other folders import only these names."""
+"""Clients that send requests to models within one store and one budget.
+
+These are the names that other folders may import.
+"""
 
 from typing import TYPE_CHECKING
 
