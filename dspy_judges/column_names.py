@@ -6,5 +6,5 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def name_key(column: str) -> str:
-    """The key of a name, the same for `worker_id`, `Worker ID` and `WorkerId`."""
+    """The key by which names are compared; it is equal for `worker_id`, `Worker ID`, `WorkerId`."""
     return _SEPARATORS.sub("", column.casefold())

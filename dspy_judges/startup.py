@@ -72,14 +72,14 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
     # All matrices are small, so that several threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
-    with loading_time():
+    with exit_on_ctrl_c():
         command = getattr(import_module(module), function)
     code: int = command(sys.argv[1:] if arguments is None else list(arguments))
     return code
 
 
 @contextmanager
-def loading_time() -> Iterator[None]:
+def exit_on_ctrl_c() -> Iterator[None]:
     """Within this context, Ctrl-C ends the process at once.
 
     An import may swallow a KeyboardInterrupt, and before the command runs nothing can be lost.

@@ -141,8 +141,10 @@ class Batch:
         budget, booked = self._budget, self._store.open_requests(PURPOSE)
         new = {key: cost for key, cost in self._worst_costs.items() if key not in booked}
         calls, cost = len(new), sum(new.values())
-        if budget.max_calls is not None and calls > (left := budget.max_calls - budget.calls):
-            raise OptionError(f"the batch has {calls:,} requests; --max-calls leaves {left:,}")
+        if budget.max_calls is not None and calls > (calls_left := budget.max_calls - budget.calls):
+            raise OptionError(
+                f"the batch has {calls:,} requests; --max-calls leaves {calls_left:,}"
+            )
         if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - budget.cost):
             raise OptionError(
                 f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
@@ -255,7 +257,7 @@ class Batch:
             ) as client:
                 yield client
         except openai.OpenAIError as error:
-            reason = " ".join(model.secrets.redact(str(error)).split())[:LONGEST_EXCERPT]
+            reason = " ".join(model.redactor.redact(str(error)).split())[:LONGEST_EXCERPT]
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 

@@ -37,7 +37,7 @@ MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 # A question as System One's protocol has it: a JSON object with `type`, `instructions`, `criteria`.
 Question = dict[str, Any]
 # The most levels that a question of the type `score` may have.
-MOST_LEVELS = 10
+MAX_LEVELS = 10
 # The answers of a decision model depend neither on a temperature nor on a seed.
 DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
@@ -98,10 +98,10 @@ def question(field: Field) -> Question:
     if words_of(choices):
         criteria = dict(zip(("true", "false"), options, strict=True))
         return {"type": "noul", "instructions": text, "criteria": criteria}
-    if len(choices) > MOST_LEVELS:
+    if len(choices) > MAX_LEVELS:
         raise FatalModelError(
             f"{field.name}: its scale has {len(choices)} ratings, and a decision model takes at "
-            f"most {MOST_LEVELS}: define the judge with fewer ratings (`scale: [1, 5]` in "
+            f"most {MAX_LEVELS}: define the judge with fewer ratings (`scale: [1, 5]` in "
             "FILE.yaml; --scale any for labels on another scale), or ask a chat model"
         )
     return {"type": "score", "instructions": text, "criteria": options}

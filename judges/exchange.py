@@ -20,7 +20,7 @@ from dspy_judges.errors import OptionError
 from judges.decisions import MALFORMED, fill_for, reply_of_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
-from judges.prompt import Prompt, restated
+from judges.prompt import Prompt, restate_format
 from judges.protocol import (
     Choice,
     Message,
@@ -48,7 +48,7 @@ from judges.tables.text import plain_value
 if TYPE_CHECKING:
     from judges.client import Client, Request
 
-BOTH = ("ab", "ba")  # the orders of a pair: A is shown first, B is shown first
+ORDERS = ("ab", "ba")  # the orders of a pair: A is shown first, B is shown first
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
 INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
@@ -77,7 +77,7 @@ class Exchange:
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
             )
-        self.orders = BOTH if isinstance(self.subject, Comparison) else BOTH[:1]
+        self.orders = ORDERS if isinstance(self.subject, Comparison) else ORDERS[:1]
         # Whether a repeated request says which form the reply needs. All samples of a mean have to
         # come from the same prompt.
         self.restates = self.plan.kind != "mean" and not self.is_decision_model
@@ -136,7 +136,7 @@ class Exchange:
         """
         from judges.client import Request  # imported late, since asyncio loads slowly
 
-        restate = partial(restated, self.prompt) if self.restates else None
+        restate = partial(restate_format, self.prompt) if self.restates else None
         has_probabilities = False
         # For each row without a judgement so far: the reason why it was not sent, else None.
         reasons: deque[str | None] = deque()
@@ -236,7 +236,7 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 def _preference(responses: Sequence[Response]) -> Preference:
     """The preference over both orders; it has failed if one order has no answer."""
     answers, comparisons, failure = list[dict[str, float]](), list[str | None](), None
-    for order, response in zip(BOTH, responses, strict=True):
+    for order, response in zip(ORDERS, responses, strict=True):
         if samples := cast(list[Sample], response.values):
             comparisons += [sample.text for sample in samples]
             answers.append(mean_answers(samples))

@@ -37,13 +37,13 @@ CUSTOM_TYPE = "<<CUSTOM-TYPE-"
 # The roles of a judge's messages in their order, each with a space before it.
 ROLES = re.compile(r"( system)?( user assistant)* user")
 
-Word = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
+Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 # The name of a model, a panel's member or a data set, on one line.
 Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Plain = dict[str, Any]
+PlainData = dict[str, Any]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
@@ -57,17 +57,17 @@ class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
 class SubjectEntry(_Strict):
     """The subject: a dimension has anchors and may have words; a comparison has a candidate."""
 
-    name: Word
+    name: Identifier
     definition: Text
-    inputs: dict[Word, str]
+    inputs: dict[Identifier, str]
     instruction: Text
     source: str
     anchors: dict[Rating, str] | UnsetType = UNSET
     words: tuple[str, str] | UnsetType = UNSET
-    candidate: Word | UnsetType = UNSET
+    candidate: Identifier | UnsetType = UNSET
 
     def read(self) -> Subject:
-        entries: Plain = {name: v for name, v in asdict(self).items() if v is not UNSET}
+        entries: PlainData = {name: v for name, v in asdict(self).items() if v is not UNSET}
         is_comparison = "candidate" in entries
         if is_comparison == ("anchors" in entries) or (is_comparison and "words" in entries):
             raise DimensionError(f"{self.name}: needs anchors or a candidate, and not both")
@@ -88,7 +88,7 @@ class _Data(_Split):
 class _Answer(Struct):
     """One answer of a tuned judge; `loss` is what the judge's figure loses without the question."""
 
-    name: Word
+    name: Identifier
     loss: float | None = None
 
 
@@ -101,10 +101,10 @@ class _Provenance(Struct, kw_only=True):
     optimizer: Name = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     shipped: Name = "seed"
-    budget: Plain = {}
+    budget: PlainData = {}
     versions: dict[str, str] = {}
-    seed_judge: Plain = {}
-    tuned_judge: Plain = {}
+    seed_judge: PlainData = {}
+    tuned_judge: PlainData = {}
     answers: list[_Answer] = []
     tested: list[tuple[_Count, _Count, _Count, _Count, _Count]] = []
 
@@ -115,7 +115,7 @@ class _File(_Strict, kw_only=True):
     format: Literal["dspy-judges frozen judge"] = FORMAT
     version: Literal[1] = VERSION
     subject: SubjectEntry
-    provenance: Plain | None
+    provenance: PlainData | None
 
 
 class JudgeFile(_File, kw_only=True):
@@ -150,11 +150,11 @@ class PanelFile(_File, kw_only=True):
 AnyFile = JudgeFile | PanelFile
 
 
-def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> Plain:
+def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> PlainData:
     """The entries `subject` and `provenance`, which the files of judges and panels share."""
     values = {name: getattr(subject, name, None) for name in SubjectEntry.__struct_fields__}
     entry = SubjectEntry(**{name: value for name, value in values.items() if value is not None})
-    return {"subject": entry, "provenance": None if provenance is None else plain(provenance)}
+    return {"subject": entry, "provenance": None if provenance is None else plain_data(provenance)}
 
 
 def load(path: Path | str) -> AnyFile:
@@ -190,7 +190,7 @@ def loads(raw: bytes) -> AnyFile:
         limits = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
         raise FrozenJudgeError(f"more than {limits}")
     try:
-        document = decode(raw, type=Plain)
+        document = decode(raw, type=PlainData)
         if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
             raise FrozenJudgeError(f"not a {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
@@ -214,12 +214,12 @@ def digest(document: Mapping[str, object]) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 
-def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], secrets: Redactor) -> int | None:
+def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
     """The bytes that a demonstration takes in a judge's file; None if the file cannot hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
-        return None if secrets.holds(text) else len(text.encode("utf-8"))
+        return None if redactor.holds(text) else len(text.encode("utf-8"))
     except UnicodeEncodeError:
         return None
 
@@ -253,12 +253,12 @@ def one_line(message: object) -> str:
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
-def plain(value: object) -> object:
+def plain_data(value: object) -> object:
     """A provenance as plain data for JSON: NumPy scalars become numbers; NaN and infinity null."""
     if isinstance(value, Mapping):
-        return {encodable(str(name)): plain(entry) for name, entry in value.items()}
+        return {encodable(str(name)): plain_data(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(entry) for entry in value]
+        return [plain_data(entry) for entry in value]
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

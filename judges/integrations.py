@@ -81,14 +81,15 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """
     genai = _import_tool("mlflow.genai", "mlflow")
     entities = _import_tool("mlflow.entities", "mlflow")
-    ask = OpenJudge(judge, options, output="outputs", input="inputs")
+    open_judge = OpenJudge(judge, options, output="outputs", input="inputs")
     source = entities.AssessmentSource(
-        source_type=entities.AssessmentSourceType.LLM_JUDGE, source_id=f"{judge.name} by {ask.lm}"
+        source_type=entities.AssessmentSourceType.LLM_JUDGE,
+        source_id=f"{judge.name} by {open_judge.lm}",
     )
 
     def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
-        judgement = ask({**_entries(expectations), **_entries(inputs), **row})
+        judgement = open_judge({**_entries(expectations), **_entries(inputs), **row})
         if judgement.failure is not None:
             return entities.Feedback(name=judge.name, source=source, error=judgement.failure)
         value, rationale = judgement.score, judgement.rationale
@@ -106,7 +107,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     from anyio import to_thread
 
     scoring = _import_tool("inspect_ai.scorer", "inspect")
-    ask = OpenJudge(judge, options, output="output", input="input")
+    open_judge = OpenJudge(judge, options, output="output", input="input")
     is_verdict = judge.kind == "verdict"
 
     def make_scorer() -> Callable[..., Awaitable[object]]:
@@ -114,7 +115,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
             output = state.output.completion
             row = {"input": state.input_text, "target": target.text, "output": output}
             # anyio works with every event loop that Inspect may use.
-            judgement = await to_thread.run_sync(ask, {**(state.metadata or {}), **row})
+            judgement = await to_thread.run_sync(open_judge, {**(state.metadata or {}), **row})
             if judgement.failure is not None:
                 failure = {"reason": "grader_failed", "explanation": judgement.failure}
                 return scoring.Score.unscored(answer=output, **failure)
@@ -142,16 +143,16 @@ def deepeval_metric(
     pass_score = _threshold(judge, threshold)
     metrics = _import_tool("deepeval.metrics", "deepeval")
     names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
-    ask = OpenJudge(judge, options, output=names[1], input=names[0])
+    open_judge = OpenJudge(judge, options, output=names[1], input=names[0])
 
     class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined]
         def __init__(self) -> None:
             self.threshold = pass_score
-            self.evaluation_model = ask.lm
+            self.evaluation_model = open_judge.lm
 
         def measure(self, test_case: object, *args: object, **kwargs: object) -> float:
             row = {name: getattr(test_case, name, None) for name in names}
-            judgement = ask({**_entries(getattr(test_case, "metadata", None)), **row})
+            judgement = open_judge({**_entries(getattr(test_case, "metadata", None)), **row})
             self.error, self.reason = judgement.failure, judgement.rationale
             self.score = None if math.isnan(judgement.score) else judgement.score
             self.is_successful()
@@ -180,7 +181,7 @@ def dspy_metric(
     """
     import dspy
 
-    ask = OpenJudge(judge, options, output="prediction")
+    open_judge = OpenJudge(judge, options, output="prediction")
     every_score_passes = threshold is None and judge.kind == "rating"
     pass_score = -math.inf if every_score_passes else _threshold(judge, threshold)
 
@@ -192,7 +193,7 @@ def dspy_metric(
         pred_trace: object = None,
     ) -> object:
         prediction = _entries(pred)
-        judgement = ask({**_entries(example), **prediction, "prediction": prediction})
+        judgement = open_judge({**_entries(example), **prediction, "prediction": prediction})
         score = _rescaled(judge, judgement.score)
         if pred_name is not None:  # GEPA wants feedback, with the same score as without pred_name
             return dspy.Prediction(score=score, feedback=_explanation(judge, judgement))
@@ -213,10 +214,10 @@ def promptfoo_assertion(
     that `dspy-judges verify` counts it as missing.
     """
     pass_score = _threshold(judge, threshold)
-    ask = OpenJudge(judge, options, output="output", input="prompt")
+    open_judge = OpenJudge(judge, options, output="output", input="prompt")
 
     def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, object]:
-        judgement = ask({**context, **context["vars"], "output": output})
+        judgement = open_judge({**context, **context["vars"], "output": output})
         failed = judgement.failure is not None
         return {
             "pass": judgement.score >= pass_score,

@@ -72,7 +72,7 @@ class Judgement:
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
             boundary = threshold if is_verdict else None
-            decided_by = weights.decisive(self.answers, choices, boundary)
+            decided_by = weights.decisive_answer(self.answers, choices, boundary)
         if is_verdict:
             if score < threshold:
                 score = score / threshold / 2
@@ -161,7 +161,7 @@ class Preference:
             comparison=self.comparison,
             answers_ab=ab,
             answers_ba=ba,
-            decided_by=weights.decisive(answers, choices),
+            decided_by=weights.decisive_answer(answers, choices),
         )
 
     @classmethod

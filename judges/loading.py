@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from judges import frozen
 from judges.catalog import JUDGES, find
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
-from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
+from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, Rating, Text, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
 from judges.prompt import LETTERS, NAME, Value, are_words
@@ -104,12 +104,12 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    name: Word
+    name: Identifier
     definition: Text
-    inputs: dict[Word, str] | list[Word]
+    inputs: dict[Identifier, str] | list[Identifier]
     scale: list[Rating | bool | str] = []
     anchors: dict[Rating | bool | str, str] = {}
-    candidate: Word | None = None
+    candidate: Identifier | None = None
     instruction: Text | None = None
     source: str = ""
     questions: object = {}

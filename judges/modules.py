@@ -18,7 +18,7 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.decisions import decision_state, question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restated, words_of
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restate_format, words_of
 from judges.protocol import MAX_REPEATS, Message
 from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
@@ -119,8 +119,8 @@ class JudgeModule(dspy.Module):
 
     def load_state(self, state: FieldValues, **options: object) -> None:
         """Load a saved state; if it has no scoring, the module keeps its own."""
-        own = {"scoring": self.scoring.dump_state()} if self.scoring else {}
-        super().load_state({**own, **state}, **options)
+        own_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
+        super().load_state({**own_scoring, **state}, **options)
 
     def _arguments(self, texts: FieldValues) -> FieldValues:
         """The predictor's arguments, with typed questions if its LM answers those."""
@@ -186,7 +186,7 @@ class JudgeAdapter(dspy.ChatAdapter):
         prompt = prompt_of(signature, demos)
         messages = prompt.messages(_texts(prompt, inputs))
         for _ in range(self.n_unread):
-            messages = restated(prompt, messages)
+            messages = restate_format(prompt, messages)
         return messages
 
     def parse(self, signature: SignatureMeta, completion: str) -> dict[str, Value]:
@@ -225,12 +225,12 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Pr
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
     """The DSPy signature of a prompt; a field with choices has a Literal of them as its type."""
-    kinds = {"input": dspy.InputField, "output": dspy.OutputField}
+    field_types = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
         # A Literal, since DSPy does not check the bounds ge and le of an integer field.
         field.name: (
             Literal[field.choices] if field.choices else str,
-            kinds[field.role](desc=field.description),
+            field_types[field.role](desc=field.description),
         )
         for field in prompt.fields
     }

@@ -167,7 +167,7 @@ class Panel(BaseJudge):
                 yield self.combine([next(stream) for stream in streams])
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """The panel's judgement from its members', in their order."""
+        """The panel's judgement from the members' judgements, which are in the members' order."""
         by_name = dict(zip([member.name for member in self.members], judgements, strict=True))
         scores = {name: judgement.score for name, judgement in by_name.items()}
         if missing := [name for name, score in scores.items() if math.isnan(score)]:

@@ -84,8 +84,8 @@ def are_words(words: Sequence[object]) -> bool:
     """Whether `words` are two words that a verdict may have."""
     texts = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
-    differ = len({text.split(" ")[0] for text in texts}) == 2
-    return differ and all(WORD.match(text) and " or " not in text for text in texts)
+    are_distinct = len({text.split(" ")[0] for text in texts}) == 2
+    return are_distinct and all(WORD.match(text) and " or " not in text for text in texts)
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
@@ -96,7 +96,7 @@ def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """An instruction, the fields that are read and written, and demos (field name -> value)."""
+    """An instruction, the fields to read and write, and demos, each with a value for every field."""
 
     instruction: str
     fields: tuple[Field, ...]
@@ -150,7 +150,7 @@ class Prompt:
         return [*messages, Message(role="user", content=_user_message(self, slots))]
 
 
-# Descriptions of the field before a rating, and before a choice between A and B.
+# The descriptions of the free-text field before a rating, and before a choice between A and B.
 _RATIONALES: Mapping[Reasoning, str] = {
     "brief": "one sentence of reasons",
     "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
@@ -175,7 +175,7 @@ def reasoning_of(prompt: Prompt) -> Reasoning:
     return _reasoning_in(prompt.outputs)
 
 
-def thinks_at_length(outputs: Sequence[Field]) -> bool:
+def has_long_reasoning(outputs: Sequence[Field]) -> bool:
     """Whether the reply has steps or questions before the answer, which may rate single aspects."""
     return _reasoning_in(outputs) in ("steps", "questions")
 
@@ -243,7 +243,7 @@ def fill(
     return [*template[:-1], Message(role=last["role"], content=content)]
 
 
-def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
+def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     """The messages to send after a reply that could not be read.
 
     The last message then also repeats the form of a reply. Its original text stays in front, so

@@ -165,7 +165,7 @@ class AnswerWeights:
             for each in choices
         ]
 
-    def decisive(
+    def decisive_answer(
         self, answers: Mapping[str, float], choices: Sequence[Field], threshold: float | None = None
     ) -> str:
         """The answer that counted most for the score, as a text such as "tone = 1".

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, thinks_at_length
+from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, has_long_reasoning
 from judges.protocol import REFUSAL, RefusedError, Reply
 
 # The most characters of a reply; a longer one is not searched for an answer.
@@ -31,7 +31,9 @@ NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 )  # fmt: skip
 NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
-NOUN = r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
+CANDIDATE_NOUN = (
+    r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
+)
 
 
 def _terms(text: str) -> frozenset[str]:
@@ -40,14 +42,16 @@ def _terms(text: str) -> frozenset[str]:
 
 # Words in labels: those of a final answer, which takes precedence, those of an answer, and those
 # that say nothing about it.
-_FINAL = _terms("final overall revised updated corrected correction edit")
-_ANSWER = _terms(
+_FINAL_WORDS = _terms("final overall revised updated corrected correction edit")
+_ANSWER_WORDS = _terms(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
-_NEUTRAL = _terms("the a an my your our is i it for of on this here s total would give to level")
+_NEUTRAL_WORDS = _terms(
+    "the a an my your our is i it for of on this here s total would give to level"
+)
 # Words in labels of something other than the answer: "word count", "previous rating".
-_OTHER = _terms(
+_OTHER_WORDS = _terms(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
     " page chapter section line paragraph sentence step item example case figure question part rule"
     " criterion id rank position version year month day date time age maximum max minimum min"
@@ -57,7 +61,7 @@ _OTHER = _terms(
     " priority injected iteration"
 )
 # Words anywhere in a label by which the value is quoted, denied or supposed, or is the worse one.
-_DENIED = _terms(
+_DENYING_WORDS = _terms(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
     " less least worse worst weaker loser rejected before after"
 )
@@ -66,12 +70,12 @@ _DENIED = _terms(
 _PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 # From characters beyond ASCII, and some kinds of white space, to their ASCII equivalents.
-_PLAIN = str.maketrans(
+_TO_ASCII = str.maketrans(
     "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
     "0123456789:()[]=.,\"\"''- \n     ",
 )
 # The characters that may surround an answer.
-_MARKS = " \t\r\n*_`\"'()[]"
+_SURROUNDING = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
 _OPEN = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _CLOSE = r"[*_`\"')\]}|$⭐★ ]*"
@@ -138,15 +142,15 @@ class AnswerForm:
         self.numeric = all(isinstance(choice, int) for choice in choices)
         # From the lower-case text of an answer to its choice.
         self.spellings = {str(choice).lower(): choice for choice in choices}
-        begin, no_filler = "^", "than|to|over"
+        clause_start, not_filler = "^", "than|to|over"
         if self.numeric:
             self.spellings |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             low, high = choices[0], choices[-1]
-            top = "|".join(word for word, number in self.spellings.items() if number == high)
+            highest = "|".join(word for word, number in self.spellings.items() if number == high)
             scale = (
                 rf"\([^()\n]{{0,40}}\b{low}\b[^()/\n]{{0,40}}\b{high}\b[^()\n]{{0,40}}\)|\b{high}-point\b"
                 rf"|\b{low} ?(?:to|-|–|and) ?{high}\b"
-                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{top})\b(?:\.0+\b)?"
+                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest})\b(?:\.0+\b)?"
             )
             value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
             end = ""
@@ -154,12 +158,15 @@ class AnswerForm:
             # The longest word first, so that "not ok" is not read as "ok".
             longest_first = sorted(self.spellings, key=len, reverse=True)
             words, scale = "|".join(map(re.escape, longest_first)), "(?!)"
-            value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
+            value = rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
             end = "| ?[:–—-] "
             if min(map(len, longest_first)) > 1:  # single letters occur in much other text
-                begin, no_filler = "^(?:[-+•*] )?", rf"{no_filler}|(?:not|never|no)\b|\w+n't\b"
-        filler = rf"(?:(?!{no_filler})[A-Za-z']{{1,12}},? ){{0,6}}"
-        clause = rf"(?:{begin}|[.!?;:=,(–—]| -) ?{filler}[*_\"(]{{0,4}}"
+                clause_start, not_filler = (
+                    "^(?:[-+•*] )?",
+                    rf"{not_filler}|(?:not|never|no)\b|\w+n't\b",
+                )
+        filler = rf"(?:(?!{not_filler})[A-Za-z']{{1,12}},? ){{0,6}}"
+        clause = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler}[*_\"(]{{0,4}}"
         end = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))"
         self.answer = re.compile(rf"{_BULLET}{_OPEN}{value}")
         # Another answer in the text after the first one: it is nearly all of a clause.
@@ -232,7 +239,7 @@ def read(
     spans = {}
     for field in fields:
         # Steps and questions may have ratings of their own, so that the answer must be named.
-        strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
+        strict = len(outputs) > 1 and field.name not in sections and has_long_reasoning(outputs)
         answer_names = (field.name,) if strict or has_questions else (field.name, *names)
         section = sections.get(field.name, (start, end))
         if truncated and section[1] == len(reply):
@@ -301,7 +308,7 @@ def find_answer(
     `names` are words that count as labels of the answer. If `strict` is true, an answer counts only
     with such a label, or alone on its line.
     """
-    stripped = text.strip(_MARKS).rstrip(".*")
+    stripped = text.strip(_SURROUNDING).rstrip(".*")
     if (value := form.spellings.get(stripped.lower())) is not None:
         start = text.index(stripped)
         return Answer(value, 2, start, start + len(stripped))
@@ -338,7 +345,7 @@ def plain_text(text: str, form: AnswerForm) -> str:
     The positions of characters stay the same. Tags, headers and JSON keys become labels at the
     start of a line. Raises NoScoreError if the text mentions another scale.
     """
-    text = text.translate(_PLAIN)
+    text = text.translate(_TO_ASCII)
     text = form.scale.sub(lambda match: " " * len(match[0]), text)
     if form.numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
@@ -359,20 +366,24 @@ class _Line:
         # "B: it is precise" begins with an answer and not with a label.
         self.label = None if label and form.answer.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
-        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(_MARKS)
+        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
+            _SURROUNDING
+        )
         self.answer = form.answer.match(self.content, self.start)
         # The text after a complete answer; None if the line has no complete answer.
         self.reason: str | None = None
         if self.answer and _REASON.match(self.content, self.answer.end()):
             self.reason = self.content[self.answer.end() :]
-        self.is_answer_alone = self.reason is not None and not self.reason.strip(_MARKS + "}|$.!")
+        self.is_answer_alone = self.reason is not None and not self.reason.strip(
+            _SURROUNDING + "}|$.!"
+        )
 
     def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
         """The rank by the line's label, else by the label that is the whole line above.
 
         None if there is no such label; 0 for a label of something other than the answer.
         """
-        if rank_above == 0:  # "The text says:"
+        if rank_above == 0:  # the line above says that this is another's, as in "The text says:"
             return 0
         if self.label:
             return _rank(self.label["label"], name_words)
@@ -408,16 +419,16 @@ def _answers(
 def _rank(label: str, name_words: frozenset[str]) -> int:
     """How clearly a label names the answer, from 3 (final) to 1; 0 if it names something else."""
     words = re.findall(r"[^\W_]+", label.lower())
-    terms = set(words) - _NEUTRAL
+    terms = set(words) - _NEUTRAL_WORDS
     if not terms or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
     # The head noun of "clarity of terms" is "clarity"; that of "word count" is "count".
     phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
-    head = next((word for word in reversed(phrase.split()) if word not in _NEUTRAL), "number")
-    is_other = terms & _OTHER - name_words and (head in _OTHER or head in _ANSWER)
-    is_count = head not in _ANSWER | name_words and _PLURAL.search(phrase)
-    if is_other or is_count or terms & _DENIED - name_words:
+    head = next((word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number")
+    is_other = terms & _OTHER_WORDS - name_words and (head in _OTHER_WORDS or head in _ANSWER_WORDS)
+    is_count = head not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
+    if is_other or is_count or terms & _DENYING_WORDS - name_words:
         return 0
-    if terms & _FINAL:
+    if terms & _FINAL_WORDS:
         return 3
-    return 2 if terms <= _ANSWER | name_words else 1
+    return 2 if terms <= _ANSWER_WORDS | name_words else 1

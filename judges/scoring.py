@@ -12,23 +12,23 @@ from typing import Literal
 from dspy_judges.errors import OptionError
 from judges.decisions import DECISION_SAMPLING, read_probabilities
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length, words_of
+from judges.prompt import Prompt, Reasoning, Value, has_long_reasoning, reasoning_of, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
 from judges.questions import number_of
 from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
-MOST_SAMPLES = 100
+MAX_SAMPLES = 100
 # The default max_tokens of a reply, without and with reasoning in steps or questions.
-SHORT_REPLY, LONG_REPLY = 512, 1024
+SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
 # Tokens of an average reply by its form of reasoning, without the thoughts of a reasoning model.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 # Tokens of the answer to one question, with its header.
 ANSWER_TOKENS = 9
 # The number of alternatives for a token: the most that OpenAI-compatible endpoints give.
-ALTERNATIVES = 20
+N_ALTERNATIVES = 20
 # From white space as raw tokenizer vocabularies write it to plain white space.
-_RAW = str.maketrans("Ġ▁Ċ", "  \n")
+_RAW_BLANKS = str.maketrans("Ġ▁Ċ", "  \n")
 # Characters that a token may have around the rating.
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
 MAX_TOTAL = 1.01  # the largest sum of a token's probabilities, which are rounded
@@ -64,9 +64,9 @@ class SamplingPlan:
     temperature: float | None = 0.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.samples <= (MOST_SAMPLES if self.kind == "mean" else 1):
+        if not 1 <= self.samples <= (MAX_SAMPLES if self.kind == "mean" else 1):
             raise OptionError(
-                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes 1 to {MOST_SAMPLES}"
+                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes 1 to {MAX_SAMPLES}"
             )
 
 
@@ -115,8 +115,8 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
         temperature=plan.temperature,
         n=plan.samples,
         seed=seed,
-        max_tokens=LONG_REPLY if thinks_at_length(prompt.outputs) else SHORT_REPLY,
-        top_logprobs=ALTERNATIVES if plan.kind == "weighted" else 0,
+        max_tokens=LONG_REPLY_TOKENS if has_long_reasoning(prompt.outputs) else SHORT_REPLY_TOKENS,
+        top_logprobs=N_ALTERNATIVES if plan.kind == "weighted" else 0,
     )
 
 
@@ -217,7 +217,7 @@ def _probabilities(
     Raises NoScoreError if that token is not `value`, and for impossible log-probabilities.
     """
     reader = _TokenReader(choices)
-    texts = [token.text.translate(_RAW) for token in reply.tokens]
+    texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
     # The tokens may include white space, or the end of a turn, that the reply's text lacks.
     start = "".join(texts).find(reply.text)
     ends = accumulate(map(len, texts))
@@ -254,7 +254,7 @@ class _TokenReader:
 
     def choice(self, token: str) -> Value | None:
         """The choice that a token stands for; None if it stands for none."""
-        text = unicodedata.normalize("NFKC", token.translate(_RAW)).strip(_TOKEN_PADDING)
+        text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
         # The token "a" is usually an article, and only "A" is a choice. So case is kept at first.
         for variant in (text, text.lower()):
             if variant in self._choices:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dspy_judges.startup import loading_time, run
+from dspy_judges.startup import exit_on_ctrl_c, run
 
 if __name__ == "__main__":
     # Before anything else is imported: see `run`.
@@ -100,7 +100,7 @@ def command(arguments: Sequence[str]) -> int:
     flags = vars(parser().parse_args(arguments))
     out = flags.pop("out", None)
     dry, as_object, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
-    with loading_time():
+    with exit_on_ctrl_c():
         # Only now, since flags are refused without loading all this.
         from optimize.report.tuning import run_lines
         from optimize.tuning.budget import plan_budget

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from judges.client.client import FailureMonitor as FailureMonitor
     from judges.client.client import Request as Request
     from judges.client.client import answers_in_process as answers_in_process
-    from judges.client.keys import KEY_FOR_NAME as KEY_FOR_NAME
+    from judges.client.keys import KEY_IN_NAME_PROBLEM as KEY_IN_NAME_PROBLEM
     from judges.client.keys import Redactor as Redactor
     from judges.client.keys import endpoint_of as endpoint_of
     from judges.client.keys import gives_n_replies as gives_n_replies

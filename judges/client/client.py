@@ -50,19 +50,19 @@ TIMEOUT = 120.0
 ATTEMPTS = 6  # how often a request is sent at most
 THROTTLES_IN_A_ROW = 24  # the most 429s for one request while no other is answered either
 GIVEN_UP_IN_A_ROW = 24  # the most requests that are given up while no other is answered
-LONGER_REPLY = 4  # if a reply is cut short, max_tokens is multiplied by this factor, once
+LONGER_REPLY_FACTOR = 4  # if a reply is cut short, max_tokens is multiplied by this factor, once
 # In seconds: the first wait before a retry, the longest one, and the shortest one that is logged.
-FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT = 0.5, 60.0, 20.0
+FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
 # In seconds: a longer Retry-After is not waited for; one beyond the second bound counts as it.
-LONGEST_RETRY_AFTER, MOST_RETRY_AFTER = 600.0, 31_536_000.0
+LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
 POLL_SECONDS = 0.02
 # How often a request is sent at most to a host that has not answered any request.
 ATTEMPTS_UNREACHED = 4
 # How many requests are read ahead for each one in flight, since some wait for a retry; and the most
 # responses that wait for an earlier request, which may hang.
-READ_AHEAD, MOST_WAITING = 3, 4096
+READ_AHEAD, MAX_WAITING = 3, 4096
 # Requests that are passed to the event loop's thread together.
-BATCH = 64
+START_BATCH = 64
 # Seconds to wait for further responses before the reader is woken and the store commits: doing so
 # for each response takes longer than the response itself.
 WAKE_DELAY = 0.002
@@ -111,24 +111,24 @@ class FailureMonitor:
     """
 
     def __init__(self) -> None:
-        self.n_answered = self.n_failed = 0
+        self.n_responses = self.n_failed = 0
 
     def has_room(self, n_in_flight: int) -> bool:
         """Whether another request may be sent while `n_in_flight` are in flight.
 
         Until a request succeeds, no more are sent than `add` needs to stop the run.
         """
-        if self.n_answered >= MIN_RESPONSES:
+        if self.n_responses >= MIN_RESPONSES:
             return True
-        return self.n_failed < self.n_answered or self.n_answered + n_in_flight < MIN_RESPONSES
+        return self.n_failed < self.n_responses or self.n_responses + n_in_flight < MIN_RESPONSES
 
     def add(self, error: str | None) -> None:
-        self.n_answered += 1
+        self.n_responses += 1
         self.n_failed += error is not None
-        limit = MAX_FAILURE_RATE * self.n_answered
-        if error is not None and self.n_answered >= MIN_RESPONSES and self.n_failed >= limit:
+        limit = MAX_FAILURE_RATE * self.n_responses
+        if error is not None and self.n_responses >= MIN_RESPONSES and self.n_failed >= limit:
             raise FailingRunError(
-                f"{self.n_failed} of the first {self.n_answered} judgements failed, as in: "
+                f"{self.n_failed} of the first {self.n_responses} judgements failed, as in: "
                 f"{error}; mend the model or the judge"
             )
 
@@ -273,14 +273,14 @@ class _Window:
     def has_room(self) -> bool:
         """Whether another request may be added."""
         n_open, monitor = self._n_added - self._n_answered, self._client.monitor
-        has_room = n_open < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
+        has_room = n_open < READ_AHEAD * self._client.concurrency and len(self) < MAX_WAITING
         return has_room and (monitor is None or monitor.has_room(len(self)))
 
     def add(self, request: Request) -> None:
         self._n_added += 1
         self._slots.append(_Slot(request))
         self._unstarted.append(self._slots[-1])
-        if len(self._unstarted) == BATCH:
+        if len(self._unstarted) == START_BATCH:
             self.start()
 
     def start(self) -> None:
@@ -319,8 +319,8 @@ class _Window:
     def _await_sent(self, seconds: float) -> None:
         # The garbage collector may close a generator in any thread, even in that of the event loop,
         # which must not wait for itself.
-        on_loop = threading.current_thread() is _start_loop()[1]
-        deadline = time.monotonic() + (0.0 if on_loop else seconds)
+        is_event_loop = threading.current_thread() is _start_loop()[1]
+        deadline = time.monotonic() + (0.0 if is_event_loop else seconds)
         while self.n_sent and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
 
@@ -454,11 +454,11 @@ class Client:
         window, remaining, grace = _Window(self), iter(requests), GRACE
         is_failing = False
         try:
-            more = True
-            while more or window:
-                while more and not window.ready and window.has_room:
-                    if more := (following := next(remaining, None)) is not None:
-                        window.add(following)
+            has_more = True
+            while has_more or window:
+                while has_more and not window.ready and window.has_room:
+                    if has_more := (next_request := next(remaining, None)) is not None:
+                        window.add(next_request)
                 window.start()
                 if window.ready:
                     yield self._count(window.take())
@@ -523,7 +523,7 @@ class Client:
             is_cut = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
             if is_cut and not job.has_longer_limit and self.max_tokens is None:
                 job.has_longer_limit = True
-                sampling = replace(sampling, max_tokens=LONGER_REPLY * sampling.max_tokens)
+                sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
                 self._warn_once(
                     f"{self.model.name}: a reply was cut at its limit of tokens; such requests are "
                     f"sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
@@ -539,20 +539,22 @@ class Client:
         if job.n_repeats:
             sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
         if self._native_n or sampling.n == 1:
-            together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
-            n_replies = await self._draw_once(job, together, missing)
+            joint_sampling = (
+                sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+            )
+            n_replies = await self._draw_once(job, joint_sampling, missing)
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
             self._native_n = False  # the endpoint ignores n
-        draws = [
+        requests = [
             self._draw_once(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
             )
             for i in missing
         ]
         # If the budget ends, the other requests of the job still get their answers.
-        for result in await asyncio.gather(*draws, return_exceptions=True):
+        for result in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
@@ -653,7 +655,7 @@ class Client:
                     raise FatalModelError(str(outcome)) from outcome
                 self._warn_once(f"{outcome}; retrying for some seconds")
             if not isinstance(outcome, ThrottledError):
-                wait = self._wait(outcome, n_faults)
+                wait = self._wait_seconds(outcome, n_faults)
                 _log.info("%s; attempt %d, the next in %.1f s", outcome, n_attempts, wait)
                 await asyncio.sleep(wait)
 
@@ -678,7 +680,9 @@ class Client:
             finally:
                 request.window.n_sent -= 1
             if isinstance(outcome, ThrottledError):
-                self._throttle.narrow(entered_at, self._wait(outcome, self._throttle.n_bursts + 1))
+                self._throttle.narrow(
+                    entered_at, self._wait_seconds(outcome, self._throttle.n_bursts + 1)
+                )
             if isinstance(outcome, TransientError):
                 return outcome
             self._n_answered, self._n_given_up = self._n_answered + 1, 0
@@ -713,14 +717,14 @@ class Client:
                 if store:
                     store.commit()
 
-    def _wait(self, error: TransientError, n_failures: int) -> float:
+    def _wait_seconds(self, error: TransientError, n_failures: int) -> float:
         """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.
 
         Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. With any other
         error a Retry-After as long is ignored, since endpoints do not know how long an outage
         lasts.
         """
-        retry_after = min(error.retry_after or 0.0, MOST_RETRY_AFTER)
+        retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
         if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
             raise FatalModelError(
                 f"{error}; it wants to be asked again in {retry_after / 60:.0f} minutes (its "
@@ -729,7 +733,7 @@ class Client:
         wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * self.rng.uniform(0.5, 1.0)
         if 0 < retry_after <= LONGEST_RETRY_AFTER:
             wait = retry_after + self.rng.uniform(0.0, min(0.1 * retry_after, 1.0))
-        if wait >= NOTABLE_WAIT:
+        if wait >= LOGGED_WAIT:
             self._warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
         return wait
 
@@ -776,7 +780,7 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
     return loop, thread
 
 
-def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
     async def close_all() -> None:
         # Libraries may have left tasks on this loop.
         for task in (tasks := asyncio.all_tasks() - {asyncio.current_task()}):
@@ -784,7 +788,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
         await asyncio.gather(*tasks, *(close() for close in exit_functions), return_exceptions=True)
         loop.stop()
 
-    if os.getpid() == process:
+    if os.getpid() == process_id:
         asyncio.run_coroutine_threadsafe(close_all(), loop)
         _start_loop()[1].join(1.0)
 

@@ -53,14 +53,17 @@ class DecisionModel(EndpointModel):
     def _read(
         self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
     ) -> Completion:
-        """The answers and token counts, without keys; TransientError if there are no answers."""
+        """The answers and token counts, with API keys redacted.
+
+        Raises TransientError if the body has no answers.
+        """
         try:
             # Unlike msgspec, json accepts NaN, so that only the answer with the NaN is lost.
             body = json.loads(answer.decode("utf-8", "replace"))
             model, counts = body.get("model"), body.get("usage")
             reply = reply_of_answers(body["answers"], questions)
         except MALFORMED:
-            raise malformed_answer(answer, self.secrets) from None
+            raise malformed_answer(answer, self.redactor) from None
         if isinstance(counts, dict):
             counts = {
                 "prompt_tokens": counts.get("input_tokens") or 0,

@@ -53,7 +53,14 @@ TIMEOUT = 120.0
 # The exceptions that DSPy's engines raise for malformed responses.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies, such as keys and addresses.
-WITHOUT_EFFECT = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
+ARGUMENTS_WITHOUT_EFFECT = {
+    "api_key",
+    "api_base",
+    "base_url",
+    "headers",
+    "extra_headers",
+    "timeout",
+}
 # With this setting, LiteLLM reads prices and capabilities from its own files, not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -73,14 +80,16 @@ class DspyModel:
     def __init__(self, lm: "dspy.LM", context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide_secrets(secrets_among(arguments))
-        self.secrets = Redactor()
+        self.redactor = Redactor()
         # Only DSPy knows the key's variable, so that an error says "the key in use".
         self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        effective = {name: arguments[name] for name in arguments.keys() - WITHOUT_EFFECT}
-        text = json.dumps([lm.model_type, effective], sort_keys=True, default=repr)
+        reply_arguments = {
+            name: arguments[name] for name in arguments.keys() - ARGUMENTS_WITHOUT_EFFECT
+        }
+        text = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(text.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
         self.max_tokens: int | None = (
@@ -127,7 +136,7 @@ class DspyModel:
             if change.action in ("dropped", "clamped", "substituted"):
                 name = change.field.removeprefix("config.")
                 self.request_format.note(f"no such {name} (DSPy has {change.action} it)")
-        return self.secrets.clean(completion)
+        return self.redactor.redact_completion(completion)
 
     async def close(self) -> None:
         """Do nothing, since DSPy owns the connections."""
@@ -149,7 +158,7 @@ class DspyModel:
             options["prompt_cache"] = replace(
                 prompt_cache, prefix_until_index=max(last_index, 0) or None
             )
-        call: tuple[object, ...] = (
+        adapter_arguments: tuple[object, ...] = (
             lm,
             options,
             signature,
@@ -158,9 +167,9 @@ class DspyModel:
         )
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
-                await adapter.acall(*call)
+                await adapter.acall(*adapter_arguments)
             else:
-                await asyncio.to_thread(adapter, *call)
+                await asyncio.to_thread(adapter, *adapter_arguments)
         return entries[-1]
 
     def _model_error(
@@ -177,7 +186,7 @@ class DspyModel:
         is_throttled = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if is_throttled else None):
             return read_error(self, status, error.retry_after, answer)
-        message = f"{self.name}: {' '.join(self.secrets.redact(text).split())[:300]}"
+        message = f"{self.name}: {' '.join(self.redactor.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
             return _connection_error(error, message)
         if isinstance(error, dspy.LMInvalidRequestError):
@@ -383,8 +392,8 @@ def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
     for name, answer in json.loads(reply.text).items():
         by_option = require_probabilities(name, answer)
         is_noul = questions[name]["type"] == "noul"
-        other = {"probabilities": by_option, "confidence": max(by_option.values())}
-        answers[name] = {"noul": by_option["true"]} if is_noul else other
+        distribution = {"probabilities": by_option, "confidence": max(by_option.values())}
+        answers[name] = {"noul": by_option["true"]} if is_noul else distribution
     return answers
 
 

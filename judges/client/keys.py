@@ -16,10 +16,10 @@ from judges.protocol import OPENAI_ADDRESS, Completion, FatalModelError, Reply, 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
 MASK = "[key]"
-KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment"
+KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the environment"
 # A shorter value counts as a placeholder ("none", "not-needed"), which may occur in replies.
 SHORTEST_SECRET = 12
-SECRET_VARIABLE = ("_KEY", "_TOKEN", "_SECRET")
+SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
 # Keys that were passed in code or read from environment variables with other names.
 _keys_from_code: set[str] = set()
@@ -87,7 +87,7 @@ class Redactor:
     """Removes secrets from texts: `values`, keys in the environment, and keys passed in code."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        keys = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_VARIABLE))
+        keys = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_SUFFIXES))
         values = {value.strip() for value in (*values, *keys, *_keys_from_code)}
         secrets = (value for value in values if len(value) >= SHORTEST_SECRET)
         # Longest first, since one secret may be the beginning of another.
@@ -101,7 +101,7 @@ class Redactor:
     def holds(self, text: str) -> bool:
         return any(secret in text for secret in self._secrets)
 
-    def clean(self, completion: Completion) -> Completion:
+    def redact_completion(self, completion: Completion) -> Completion:
         """The answer with keys redacted, since a server may repeat a key in it."""
         texts = [completion.model]
         for reply in completion.replies:
@@ -109,8 +109,8 @@ class Redactor:
             # A key may be spread over several tokens.
             texts.append("".join([token.text for token in reply.tokens]))
             texts += [text for token in reply.tokens for text in token.top]
-        whole = "\0".join(texts)
-        if not any(secret in whole for secret in self._secrets):
+        joined_texts = "\0".join(texts)
+        if not any(secret in joined_texts for secret in self._secrets):
             return completion
         replies = [
             Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
@@ -139,7 +139,7 @@ def hide_secrets(secrets: Iterable[str]) -> None:
 
 
 def secrets_among(arguments: Mapping[str, object]) -> list[str]:
-    """The keys and header values among a client's arguments."""
+    """The API keys and header values among the arguments of a client."""
     secrets: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, Mapping):

@@ -21,7 +21,7 @@ from judges.client.budget import Budget
 from judges.client.client import TIMEOUT, Client, FailureMonitor, answers_in_process, exit_functions
 from judges.client.keys import (
     EMBEDDED_MODELS,
-    KEY_FOR_NAME,
+    KEY_IN_NAME_PROBLEM,
     PROVIDERS,
     Provider,
     Redactor,
@@ -55,8 +55,8 @@ _clients: dict[tuple[Model, str | None], Client] = {}
 _parent_models: list[object] = []
 _openers: dict[str, Callable[[str], Model]] = {}
 # Locked while a model or a client is opened, so that all threads share the first one.
-_opening = threading.RLock()
-LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
+_models_lock = threading.RLock()
+LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
 def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
@@ -101,7 +101,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 
 
 def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
-    with _opening:
+    with _models_lock:
         if arguments not in _models:
             _models[arguments] = opener()
             exit_functions.add(close_models)
@@ -130,8 +130,8 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
         return model, model.api_base
     key_variable = "TYPESAFE_API_KEY"
     hide_secrets([key := lm.api_key or read_key(key_variable)])
-    model = _open_with_key(f"{SYSTEM_ONE}/{lm.model}", lm.base_url, key_variable, key)
-    return model, lm.base_url
+    name = f"{SYSTEM_ONE}/{lm.model}"
+    return _open_with_key(name, lm.base_url, key_variable, key), lm.base_url
 
 
 def _endpoint_model(lm: str, provider: Provider, base: str, key_variable: str, key: str) -> Model:
@@ -190,7 +190,7 @@ def _check_variable(name: str) -> None:
 def check_name(lm: str) -> None:
     """Raise FatalModelError if a model's name has a wrong form, or contains a key."""
     if Redactor().holds(lm):
-        raise FatalModelError(f"the model's name {KEY_FOR_NAME}")
+        raise FatalModelError(f"the model's name {KEY_IN_NAME_PROBLEM}")
     if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
         raise FatalModelError(
             f"no model {lm!r}: write embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
@@ -269,7 +269,7 @@ class Session:
         **options: Unpack[ModelOptions],
     ) -> None:
         self._options = ModelOptions(**{"concurrency": 64, **options})
-        check_limits(**{name: self._options.get(name) for name in LIMITS})
+        check_limits(**{name: self._options.get(name) for name in LIMIT_NAMES})
         path = options.get("store")
         self.store = Store(path) if path else None
         self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
@@ -352,7 +352,7 @@ class Session:
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
     """The client of a model, without limits, that all callers in this process share."""
-    with _opening:
+    with _models_lock:
         # If the address or the key in the environment changes, it is another model.
         key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
         if key not in _clients:
@@ -394,14 +394,14 @@ def _forget_parent_models() -> None:
     _parent_models.append(dict(_models))
     _models.clear()
     _clients.clear()
-    _opening.release()
+    _models_lock.release()
 
 
 if hasattr(os, "register_at_fork"):
     # The lock is held during a fork, since another thread might otherwise hold it in the child for
     # ever. The child has its own event loop, so that it needs models of its own.
     os.register_at_fork(
-        before=_opening.acquire,
-        after_in_parent=_opening.release,
+        before=_models_lock.acquire,
+        after_in_parent=_models_lock.release,
         after_in_child=_forget_parent_models,
     )

@@ -44,7 +44,7 @@ OTHER_FILES = 64  # files that this process may open in addition to its connecti
 
 # Parts of a request that can be left out, each with a pattern of the error by which an endpoint
 # refuses it.
-OPTIONAL = {
+OPTIONAL_PARTS = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
     "seed": r"\bseed\b",
@@ -53,12 +53,12 @@ OPTIONAL = {
     "system message": r"\bsystem\b|developer instruction|roles must alternate",
 }
 # The fields of an error answer that describe the error.
-GEMINI = ("details", "violations", "quotaId")
-ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
+GEMINI_FIELDS = ("details", "violations", "quotaId")
+ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
 # LiteLLM's proxy also answers 401, with these words, if a provider refuses the proxy's own key.
-PROXY_KEY = "litellm.AuthenticationError"
-TOP_UP = "; the same command goes on when the account has more credit"
-NO_LOGPROBS = (
+PROXY_KEY_ERROR = "litellm.AuthenticationError"
+TOP_UP_ADVICE = "; the same command goes on when the account has more credit"
+NO_LOGPROBS_ADVICE = (
     "; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or --plan "
     "mean with this model"
 )
@@ -102,7 +102,7 @@ class RequestFormat:
         if not self.left_out.isdisjoint(names):
             return True  # the request was sent before this part was left out
         error = error_text(answer)
-        for name, pattern in OPTIONAL.items():
+        for name, pattern in OPTIONAL_PARTS.items():
             if name in names and re.search(pattern, error, re.I):
                 self.leave_out(name)
                 return True
@@ -139,7 +139,7 @@ class EndpointModel:
         self.key, self.key_variable = bool(key), key_variable
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
-        self.secrets = Redactor([key])
+        self.redactor = Redactor([key])
         self.most_connections = _most_connections()
         self._url, self._proxy = url, _proxy(url)
         # No compression, since a compressed answer could unpack to any size.
@@ -176,14 +176,16 @@ class EndpointModel:
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
-            raise malformed_answer(answer, self.secrets, f"{error}; ") from None
+            raise malformed_answer(answer, self.redactor, f"{error}; ") from None
         usage = read_usage(body.usage, messages, replies, sampling)
         return self.completion(replies, body.model, usage)
 
     def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
         """The completion with API keys redacted; `model` is the endpoint's name for the model."""
-        name = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
-        return self.secrets.clean(Completion(replies=tuple(replies), model=name, **asdict(usage)))
+        name = self.redactor.redact(str(model or ""))[:LONGEST_WORD]
+        return self.redactor.redact_completion(
+            Completion(replies=tuple(replies), model=name, **asdict(usage))
+        )
 
     async def _post(self, data: bytes) -> tuple[int, Mapping[str, str], bytes]:
         if self._session is None:
@@ -211,7 +213,7 @@ class EndpointModel:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
             # aiohttp's message may quote malformed data, over several lines.
-            reason = _excerpt(f"{type(error).__name__}: {error}", self.secrets)
+            reason = _excerpt(f"{type(error).__name__}: {error}", self.redactor)
             raise TransientError(
                 f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
@@ -240,19 +242,19 @@ class _Answer(Struct):
 
 # A number of tokens in one request. A larger one is an error of the endpoint, and would spend any
 # budget.
-Count = Annotated[int, Meta(ge=0, le=100_000_000)]
+TokenCount = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
 class _Details(Struct):
-    cached_tokens: Count | None = None
-    cache_write_tokens: Count | None = None
-    cache_creation_tokens: Count | None = None  # DSPy's name for it
+    cached_tokens: TokenCount | None = None
+    cache_write_tokens: TokenCount | None = None
+    cache_creation_tokens: TokenCount | None = None  # DSPy's name for it
 
 
 class _Counts(Struct):
     prompt_tokens: Annotated[int, Meta(ge=1, le=100_000_000)]
-    completion_tokens: Count
-    total_tokens: Count | None = None
+    completion_tokens: TokenCount
+    total_tokens: TokenCount | None = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -290,21 +292,21 @@ class ErrorSource(Protocol):
     name: str
     endpoint: str
     key_variable: str
-    secrets: Redactor
+    redactor: Redactor
 
 
 # The exception for an error, and advice for the user, by its status and a pattern of its text. The
 # first entry that matches counts.
 ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
-    ({402}, "", FatalModelError, TOP_UP),
+    ({402}, "", FatalModelError, TOP_UP_ADVICE),
     # Gemini uses the same words for a limit per minute and a spent quota, but then says when to
     # retry.
-    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP),
-    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP),
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_ADVICE),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_ADVICE),
     # The limits that the owner of a LiteLLM proxy has set.
-    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP),
+    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_ADVICE),
     ({429}, "", ThrottledError, ""),
-    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS),
+    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_ADVICE),
     # The words of LiteLLM's proxy for an unknown model.
     ({400, 413, 422}, "invalid model name passed in", FatalModelError, ""),
     ({400, 413, 422}, "", RefusedError, ""),
@@ -321,10 +323,10 @@ def read_error(
     """The exception for an HTTP error; its message is one line, with API keys redacted."""
     error = error_text(answer)
     origin = f"{status} from {source.endpoint}"
-    message = f"{origin} for {source.name}: {_excerpt(error, source.secrets)}"
+    message = f"{origin} for {source.name}: {_excerpt(error, source.redactor)}"
     if 300 <= status < 400:
         return FatalModelError(f"{origin}: it redirects; name the new address by --api-base")
-    if status == 401 and PROXY_KEY in error and isinstance(source, EndpointModel):
+    if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
         return FatalModelError(f"{message}; that is the proxy's own key for its provider")
     if status == 401:
         variable, name = source.key_variable, source.name
@@ -339,15 +341,15 @@ def read_error(
     return TransientError(message, retry_after, billed=not 500 <= status < 600)
 
 
-def malformed_answer(answer: bytes, secrets: Redactor, problem: str = "") -> TransientError:
+def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
     """The exception for an answer that cannot be read; it quotes the answer's beginning."""
-    start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), secrets)
+    start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), redactor)
     reason = f"{problem}it begins {start!r}" if start else "nothing"
     return TransientError(f"malformed answer ({reason})", billed=True)
 
 
-def _excerpt(text: str, secrets: Redactor) -> str:
-    return " ".join(secrets.redact(text).split())[:LONGEST_EXCERPT]
+def _excerpt(text: str, redactor: Redactor) -> str:
+    return " ".join(redactor.redact(text).split())[:LONGEST_EXCERPT]
 
 
 def error_text(answer: bytes) -> str:

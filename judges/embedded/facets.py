@@ -35,12 +35,12 @@ MAX_SENTENCES = 60
 class Match(NamedTuple):
     """The source sentence that is most similar to a sentence.
 
-    `index` is the index of the source sentence, or -1 if no stem is shared. `share` is the part of
-    the sentence's weight whose stems are in it. `weights` has the shared weight for each source
-    sentence.
+    `source_index` is the index of the source sentence, or -1 if no stem is shared. `share` is the
+    part of the sentence's weight whose stems are in it. `weights` has the shared weight for each
+    source sentence.
     """
 
-    index: int
+    source_index: int
     share: float
     weights: dict[int, float]
 
@@ -154,11 +154,13 @@ def _order(output: OutputText, document: Source) -> Iterable[float]:
     are, how near the matches of neighbouring sentences are, and the log number of sentences: with
     more sentences, the order can go wrong more often.
     """
-    indices = [match.index for match in output.matches if match.share > 0.2]
+    indices = [match.source_index for match in output.matches if match.share > 0.2]
     reversed_pairs = [a > b for a, b in combinations(indices, 2)]
     lateness = sum([math.log1p(index) for index in indices]) / len(indices) if indices else 2.0
     nearness = [
-        1 / (1 + abs(b.index - a.index - 1) / 1.5) if min(a.index, b.index) >= 0 else 0.0
+        1 / (1 + abs(b.source_index - a.source_index - 1) / 1.5)
+        if min(a.source_index, b.source_index) >= 0
+        else 0.0
         for a, b in pairwise(output.matches)
     ]
     return (
@@ -204,7 +206,7 @@ def _wording(output: OutputText, _: str) -> Iterable[float]:
 # The grammar of a text is judged if at least this share of its words are English function words.
 MIN_ENGLISH_SHARE = 0.1
 # A sentence is too long above this number of words; each further word is a fault of this gravity.
-LONG, RUN_ON = 25, 0.04
+LONG_SENTENCE, RUN_ON_FAULT = 25, 0.04
 _ARTICLES, _DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
 _SUBJECTS, _FINITE, _MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
 _PREPOSITIONS, _CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
@@ -250,7 +252,7 @@ def _grammar(output: OutputText, _: str) -> Iterable[float]:
 def _grammar_faults(sentence: Sentence) -> float:
     """The gravity of all faults of grammar in a sentence."""
     words = sentence.words
-    faults = RUN_ON * max(0, min(30, len(words) - LONG))
+    faults = RUN_ON_FAULT * max(0, min(30, len(words) - LONG_SENTENCE))
     faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
     if len(words) > 3 and not any(map(_may_be_verb, words)):
         faults += 0.8
@@ -347,7 +349,7 @@ FACETS = {
     "style": Facet(False, 1.0, 0.6, 0.3),
 }
 NAMES = tuple(FACETS)
-INDEX = {name: index for index, name in enumerate(NAMES)}
+FACET_INDEX = {name: index for index, name in enumerate(NAMES)}
 _CONTENT, _DOCUMENT, _TALK, _BONUS = np.array(list(FACETS.values()), dtype=np.float64).T
 
 
@@ -413,7 +415,7 @@ PARTS = (
 )
 _MEANS, _SDS, SHARES = np.array([part[1:] for part in PARTS]).T
 # The index of the facet that each part belongs to.
-FACET_OF = np.array([INDEX[part.facet] for part in PARTS])
+FACET_OF = np.array([FACET_INDEX[part.facet] for part in PARTS])
 # Parts are clipped at FARTHEST SDs; all parts of a text without words have the value EMPTY.
 FARTHEST, EMPTY = 3.0, -2.0
 # The most characters of texts whose parts are cached; longer ones would fill the memory.
@@ -450,21 +452,24 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     for function, source_name, n_parts in MEASURES:
         needed_source = getattr(output, source_name) if source_name else text
         values += function(output, needed_source) if needed_source else [math.nan] * n_parts
-    spreads = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
-    return np.asarray(np.where(spreads > 0, _BONUS[FACET_OF], 1.0) * spreads)
+    standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
+    return np.asarray(np.where(standardised > 0, _BONUS[FACET_OF], 1.0) * standardised)
 
 
 # From the index of a facet to the share that a word or phrase names of it.
 Shares = dict[int, float]
 
 
-def _read_names() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Shares]]:
+def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Shares]]:
     """The facets that words, beginnings of words, and phrases (as patterns) name."""
     words: dict[str, Shares] = {}
     beginnings: dict[str, Shares] = {}
     phrases: dict[str, Shares] = {}
     for row, names in read_table("facet_words.txt"):
-        shares = {INDEX[name]: float(part) for name, part in (x.split("=") for x in row.split())}
+        shares = {
+            FACET_INDEX[name]: float(part)
+            for name, part in (item.split("=") for item in row.split())
+        }
         for phrase in re.findall(r'"([^"]+)"', names):
             phrases[phrase] = shares
         for word in re.sub(r'"[^"]+"', "", names).split():
@@ -474,20 +479,20 @@ def _read_names() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Share
     return words, beginnings, phrases
 
 
-_WORDS, _BEGINNINGS, _PHRASES = _read_names()
+_WORDS, _BEGINNINGS, _PHRASES = _read_facet_words()
 _MIN_BEGINNING, _MAX_BEGINNING = min(map(len, _BEGINNINGS)), max(map(len, _BEGINNINGS))
 _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
 _PHRASE_SHARES = list(_PHRASES.values())
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # Exponent of the mentions of a facet, by which the tenth mention adds less than the first.
-GROWTH = 0.5
+MENTION_EXPONENT = 0.5
 # The weight of the overall impression next to the facets that are asked for, and the part of it
 # that is lost if the prompt asks to check facts: this depends little on an impression.
 IMPRESSION, CHECKING = 1.3, 0.85
 _FACTUAL = np.isin(NAMES, ("support", "truth"))
 
 
-def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
+def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
     """The weights of the facets, from what a prompt's texts ask for and an overall impression.
 
     `texts` are pairs of a text and its weight. If no word names a facet, the overall impression
@@ -496,7 +501,7 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
     request = np.zeros(len(FACETS))
     for text, text_weight in texts:
         amounts = read_amounts(text)
-        growth = np.sign(amounts) * np.abs(amounts) ** GROWTH
+        growth = np.sign(amounts) * np.abs(amounts) ** MENTION_EXPONENT
         request += text_weight * growth / (np.abs(growth).sum() or 1.0)
     request /= np.abs(request).sum() or 1.0
     amounts = np.abs(request)

@@ -1,4 +1,4 @@
-"""Learn the weights of the facets' parts from a prompt's demonstrations (Bayesian regression)."""
+"""Learn the weights of the facets' parts from a prompt's demonstrations by Bayesian regression."""
 
 import math
 from collections.abc import Sequence
@@ -52,15 +52,15 @@ class Similarity:
         self._varied = np.flatnonzero(examples.std(axis=0) > 1e-9)
         varied = examples[:, self._varied]
         self._mean, self._sd = varied.mean(axis=0), varied.std(axis=0)
-        self._examples = self._points(examples)
+        self._examples = self._standardise(examples)
 
-    def _points(self, parts: Vector) -> Vector:
+    def _standardise(self, parts: Vector) -> Vector:
         standardised: Vector = (parts[..., self._varied] - self._mean) / self._sd
         return standardised.clip(-FARTHEST, FARTHEST)
 
-    def to(self, parts: Vector) -> Vector:
+    def compute(self, parts: Vector) -> Vector:
         """The similarity of texts to each example: the normal density of their distance."""
-        points = self._points(parts)
+        points = self._standardise(parts)
         squares = (points**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
         distances = squares - 2 * points @ self._examples.T
         return np.asarray(np.exp(-0.5 * np.maximum(0.0, distances) / max(1, len(self._varied))))
@@ -94,7 +94,7 @@ class Regression:
         """
         contributions, intercept = self.weights * parts, self.intercept
         if self.local is not None:
-            similarity = self.local.similarity.to(parts)
+            similarity = self.local.similarity.compute(parts)
             contributions = contributions + similarity @ self.local.shifts * parts
             intercept += float(similarity @ self.local.offsets)
         return round(intercept + math.fsum(contributions), DECIMALS), contributions
@@ -124,7 +124,7 @@ def learn(
     similarity = None if compares else Similarity(parts)
     offset_covariance = np.zeros_like(fixed)
     if similarity is not None:
-        offset_covariance = similarity.to(parts)
+        offset_covariance = similarity.compute(parts)
         shift_covariance *= offset_covariance
         fixed += PRIOR_LEVEL**2
         for block in blocks:
@@ -139,12 +139,14 @@ def learn(
         evidence.append(_held_out_likelihood(precision, solutions[-1], blocks) - caution)
     model_weights = np.exp(np.array(evidence) - max(evidence))
     model_weights /= model_weights.sum()
-    stack = np.array(solutions)
-    gain = model_weights @ np.clip(PRIOR_GAIN**2 * (stack @ prior_scores), MIN_GAIN - 1, 0.0)
-    offsets, shifts = np.square(sd_pairs).T * model_weights @ stack
+    solution_rows = np.array(solutions)
+    gain = model_weights @ np.clip(
+        PRIOR_GAIN**2 * (solution_rows @ prior_scores), MIN_GAIN - 1, 0.0
+    )
+    offsets, shifts = np.square(sd_pairs).T * model_weights @ solution_rows
     if similarity is None:
         return Regression((1 + gain) * prior + variances * (shifts @ parts))
-    intercept = PRIOR_LEVEL**2 * float((model_weights @ stack).sum())
+    intercept = PRIOR_LEVEL**2 * float((model_weights @ solution_rows).sum())
     local = LocalCorrections(
         similarity, NEW_TEXT_PART * offsets, shifts[:, None] * parts * variances
     )

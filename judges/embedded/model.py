@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, emphases, measure
+from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, facet_weights, measure
 from judges.embedded.learning import Regression, latent_of, learn, probabilities
 from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
@@ -191,7 +191,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
     texts = [_RATINGS.sub(" ", instruction), definition, "; ".join(anchors)]
     texts = [candidate_name.sub(" ", text) for text in texts]
     weighted_texts = zip(texts, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
-    weights = emphases(list(weighted_texts), is_talk=bool(roles.turns))
+    weights = facet_weights(list(weighted_texts), is_talk=bool(roles.turns))
     return np.asarray(weights[FACET_OF] * SHARES)
 
 
@@ -334,7 +334,7 @@ def _rationale(judge: EmbeddedJudge, contributions: Vector) -> str:
     by_facet = np.bincount(FACET_OF, weights=contributions)
     order = np.argsort(-by_facet, kind="stable")
     sides = ("For A", "For B") if judge.compares else ("For", "Against")
-    good = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
-    bad = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
-    pairs = zip(sides, (", ".join(good), ", ".join(bad)), strict=True)
+    names_for = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
+    names_against = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
+    pairs = zip(sides, (", ".join(names_for), ", ".join(names_against)), strict=True)
     return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in pairs])

@@ -13,10 +13,10 @@ from pathlib import Path
 MAX_CHARACTERS = 100_000
 # The decay of salience, in sentences: a stem in the first sentence counts 2.5 times as much as one
 # in a late sentence.
-EARLY = 4.0
+SALIENCE_DECAY = 4.0
 # A text covers a sentence if it shares this part of the sentence's weight, or, for a long sentence,
 # this much weight.
-ENOUGH, MAX_ENOUGH = 0.4, 5.0
+COVERING_PART, MAX_COVERING_WEIGHT = 0.4, 5.0
 # The most sentences that are indexed for a stem; later ones are ignored.
 MAX_SENTENCES_PER_STEM = 100
 
@@ -231,7 +231,7 @@ def read_source(text: str) -> Source | None:
     salience = {
         stem: weight(stem)
         * (0.5 + math.log1p(n))
-        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / EARLY))
+        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / SALIENCE_DECAY))
         for stem, n in frequency.items()
     }
     n_salient = max(6, min(60, len(frequency) // 4))
@@ -240,7 +240,9 @@ def read_source(text: str) -> Source | None:
     for sentence in split_text.sentences:
         stems = dict.fromkeys(sentence.stems)
         importance = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
-        points.append((importance, max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems)))))
+        points.append(
+            (importance, max(1.0, min(MAX_COVERING_WEIGHT, COVERING_PART * total_weight(stems))))
+        )
     total_importance = sum([importance for importance, _ in points]) or 1.0
     return Source(
         n_stems=len(split_text.stems),
@@ -248,7 +250,7 @@ def read_source(text: str) -> Source | None:
         sentence_indices=dict(sentence_indices),
         salience={stem: value / total for stem, value in salience.items()},
         n_salient=n_salient,
-        points=[(importance / total_importance, enough) for importance, enough in points],
+        points=[(importance / total_importance, covering) for importance, covering in points],
         words=frozenset(split_text.words),
         bigrams=frozenset(split_text.bigrams),
     )

@@ -17,7 +17,7 @@ from dspy_judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
 from judges.labels.values import Values
 from judges.reading import (
-    NOUN,
+    CANDIDATE_NOUN,
     NUMBER,
     AnswerForm,
     answer_form,
@@ -163,7 +163,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
         pattern = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
     else:
         words = "|".join(map(re.escape, form.spellings))
-        pattern = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
+        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
     values = {
         form.value(match)
         for line in plain_text(sentences, form).splitlines()

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from judges.cli.flags import mapping, read_number
-from judges.client import KEY_FOR_NAME, Price, Redactor, find_price, price_of, read_price
+from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.readers import read_labels
@@ -255,7 +255,7 @@ def _check_model(prefix: str, settings: Settings) -> None:
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     secret = Redactor()
     if lm and secret.holds(lm):
-        raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_FOR_NAME}")
+        raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
     if prefix and lm and is_decision(lm):
         raise SettingsError(
             f"--proposer-lm {lm}: a decision model writes no instruction; name a chat model"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.embedded.facets import FACET_OF, INDEX, NAMES, SHARES, emphases, measure
+from judges.embedded.facets import FACET_INDEX, FACET_OF, NAMES, SHARES, facet_weights, measure
 from judges.embedded.model import read_task
 
 SOURCE = (
@@ -74,13 +74,13 @@ def facets(text: str, *sources: str) -> np.ndarray:
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_facet_of_summaries_prefers_the_better_of_two(name):
-    better, worse = (facets(text, SOURCE, "", "")[INDEX[name]] for text in SUMMARIES[name])
+    better, worse = (facets(text, SOURCE, "", "")[FACET_INDEX[name]] for text in SUMMARIES[name])
     assert better > worse
 
 
 @pytest.mark.parametrize("name", TURNS)
 def test_a_facet_of_talk_prefers_the_better_of_two(name):
-    better, worse = (facets(text, "", TALK, FACT)[INDEX[name]] for text in TURNS[name])
+    better, worse = (facets(text, "", TALK, FACT)[FACET_INDEX[name]] for text in TURNS[name])
     assert better > worse
 
 
@@ -91,7 +91,7 @@ def test_parts_are_finite_and_bounded_whatever_the_source(document):
 
 
 def weigh(instruction: str) -> np.ndarray:
-    return emphases([(instruction, 1.0)], is_talk=False)
+    return facet_weights([(instruction, 1.0)], is_talk=False)
 
 
 @pytest.mark.parametrize(

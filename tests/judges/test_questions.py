@@ -77,7 +77,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_of_every_field() -> No
         ({"answers": ("yes", "Yes")}, "use two words, the good one first"),
         ({"answers": (1, 10)}, "ascending ratings from 0 to 9"),
         ({"answers": (3, 1)}, "ascending ratings from 0 to 9"),
-        ({"answers": (1, 2), "anchors": {3: "best"}}, r"anchors \[3\], which it has no answers"),
+        ({"answers": (1, 2), "anchors": {3: "best"}}, r"anchors \[3\], which are not among"),
     ],
 )
 def test_a_question_that_cannot_be_read_cannot_be_made(question: Any, why: str) -> None:
@@ -130,13 +130,13 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (headed(deadline="yes", rating=4), "no tone of its own"),
-        (headed(deadline="yes", tone=2), "no rating of its own"),
+        (headed(deadline="yes", rating=4), "no answer for tone"),
+        (headed(deadline="yes", tone=2), "no answer for rating"),
         (headed(deadline="yes", tone=7, rating=4), "not one clear answer in .7"),
         (headed(deadline="perhaps", tone=2, rating=4), "no deadline yes or no"),
         ("deadline: yes\ntone: 2\ntone: 3\nrating: 4", "a question is answered twice"),
-        ("yes\n2\n4", "no deadline of its own"),
-        ("Rating: 4", "no deadline of its own"),
+        ("yes\n2\n4", "no answer for deadline"),
+        ("Rating: 4", "no answer for deadline"),
     ],
 )
 def test_a_reply_without_one_clear_answer_to_every_question_is_refused(
@@ -265,9 +265,9 @@ def test_a_score_never_leaves_the_scale(parts: list[float], numbers: tuple[float
 
 def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side() -> None:
     # From the middles .5, 2 and 3: 1 * .5, 0.5 * 1 * -1 and 0.5 * 2 sum to 1, the upper side.
-    assert WEIGHTS.decisive({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
+    assert WEIGHTS.decisive_answer({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
     answers = {"deadline": 0, "tone": 1.5, "rating": 3}
-    assert WEIGHTS.decisive(answers, CHOICES) == "deadline = no"
+    assert WEIGHTS.decisive_answer(answers, CHOICES) == "deadline = no"
 
 
 BAD_WEIGHTS: list[tuple[dict[str, float], float, str]] = [
