@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from judges import catalog
-from judges.cli.flags import mapping
+from judges.cli.flags import Parser, mapping
 from judges.dimension import Dimension
 from judges.labels.columns import NESTED
-from judges.labels.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
+from judges.labels.flags import SCALE, VALUES, pop_scale, split_mapping
 from judges.labels.names import is_known_text, map_flag
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels

@@ -14,7 +14,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteCells
-from judges.tables.problems import Problems, UnreadableError, count, joined_names
+from judges.tables.problems import Problems, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
 _CHOICES = (*VOTES, "gewinner", "gagnant", "ganador")
@@ -143,8 +143,6 @@ def _read_votes(
         names = (columns.cell(row, role) for role in ("system_a", "system_b"))
         name_a, name_b = (None if is_blank(name) else str(name) for name in names)
         for column, cells in choices.items():
-            try:
+            with problems.collect(line=row.line, field=column):
                 of_pair += cells.read(value_in(row, column), (name_a, name_b))
-            except UnreadableError as error:
-                problems.add_error(error, line=row.line, field=column)
     return votes

@@ -1,7 +1,6 @@
 """Which columns of a table hold ratings on a dimension, one column or one for each annotator."""
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,14 +15,6 @@ from judges.tables.problems import Problems, joined_names
 
 NOT_RATED = ("id", "group", "system", *NESTED)
 _RESERVED = (*NOT_RATED, "annotator")
-_MARKED = re.compile(
-    r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
-    r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
-    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
-    re.IGNORECASE,
-)
-_MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
-_GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
 # Words for a label in a column's name, and words that may stand beside them.
 _LABELS = {
     *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct", "pass"),
@@ -47,17 +38,14 @@ Headers = tuple[str, ...]
 class RatingColumns:
     """Where a table keeps its ratings; `nested` is in rising order of precedence.
 
-    A dimension in several flat columns has one annotator in each; `groups` are those that show in
-    the columns' names. `guesses` are columns of numbers that nobody named, `candidates` are all,
-    and `keys` are the names inside nested columns.
+    A dimension in several flat columns has one annotator in each. `numbers` are all columns of
+    numbers, and `guesses` those that are read although nobody named them.
     """
 
     nested: Headers = ()
-    keys: Headers = ()
     flat: Mapping[str, Headers] = field(default_factory=dict)
-    groups: Mapping[str, Headers] = field(default_factory=dict)
+    numbers: Headers = ()
     guesses: Headers = ()
-    candidates: Headers = ()
 
     def all(self) -> set[str]:
         return {*self.nested}.union(*self.flat.values())
@@ -71,97 +59,74 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     """
     if columns.is_long:
         return RatingColumns()
-    nested, others = columns.find_all(NESTED), columns.used(_RESERVED)
-    unused = [column for column in columns.table.columns if column not in others]
-    candidates = tuple(column for column in unused if columns.kind(column) == "rating")
-    groups, flat, guesses = _annotator_groups(candidates), dict[str, Headers](), Headers()
-    if dimensions is not None:
-        headers = {name: _headers_of(columns, name, groups) for name in dimensions}
-        flat = {name: names for name, names in headers.items() if names}
-    elif mapped := _mapped_ratings(columns):
-        flat = mapped
-    elif not nested:
-        guesses = _guess_ratings(columns, candidates, groups)
-        flat = {**groups, **{column: (column,) for column in guesses}}
-    leaves = [name for name in columns.nested_names if columns.root_of(name) in nested]
-    return RatingColumns(
-        nested=nested,
-        keys=tuple(leaf.partition(DOT)[2] for leaf in leaves if leaf not in columns.comments),
-        flat=flat,
-        groups=groups,
-        guesses=guesses,
-        candidates=candidates,
-    )
+    nested, used = columns.find_all(NESTED), columns.used(_RESERVED)
+    unused = [column for column in columns.table.columns if column not in used]
+    numbers = tuple(column for column in unused if columns.kind(column) == "rating")
+    guesses = Headers()
+    if dimensions is None:
+        flat = _mapped_ratings(columns)
+        if not (flat or nested):
+            guesses = _guess_ratings(columns, numbers)
+            flat = {column: (column,) for column in guesses}
+    else:
+        headers = {name: _headers_of(columns, name) for name in dimensions}
+        flat = {name: own for name, own in headers.items() if own}
+    return RatingColumns(nested=nested, flat=flat, numbers=numbers, guesses=guesses)
+
+
+def nested_dimensions(columns: Columns) -> list[str]:
+    """Return the keys of objects of ratings, without those of comments."""
+    nested, keys = columns.find_all(NESTED), columns.nested_names
+    own = [key for key in keys if columns.root_of(key) in nested and key not in columns.comments]
+    return [key.partition(DOT)[2] for key in own]
 
 
 def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
     """The mapping of all names whose columns may hold ratings, sound or faulty."""
     others = {*_RESERVED, *VOTES}
-    mapping = {name: columns.mapping[name] for name in columns.mapping if name not in others}
     return {
         name: headers
-        for name, headers in mapping.items()
-        if not is_known_text(name) and (len(headers) > 1 or columns.kind(headers[0]) != "text")
+        for name, headers in columns.mapping.items()
+        if not (name in others or is_known_text(name))
+        and (len(headers) > 1 or columns.kind(headers[0]) != "text")
     }
 
 
-def _headers_of(columns: Columns, name: str, groups: Mapping[str, Headers]) -> Headers:
-    """The columns mapped to a dimension, called like it or like its annotators', or of labels."""
-    if name in columns.mapping:
-        return columns.mapping[name]
+def _headers_of(columns: Columns, name: str) -> Headers:
+    """The columns mapped to a dimension, the one called like it, or else the only one of labels."""
     column = columns.own_name(name)
-    if columns.has(column):
-        return (column,)
-    by_key = {name_key(group): headers for group, headers in groups.items()}
+    if name in columns.mapping or columns.has(column):
+        return columns.mapping.get(name, (column,))
     labels = () if columns.find_all(NESTED) else tuple(_label_columns(columns, name))
-    return by_key.get(name_key(name)) or (labels if len(labels) == 1 else ())
+    return labels if len(labels) == 1 else ()
 
 
-def _guess_ratings(columns: Columns, numbers: Headers, groups: Mapping[str, Headers]) -> Headers:
+def _guess_ratings(columns: Columns, numbers: Headers) -> Headers:
     """The one column that is called a label, else all columns of numbers."""
-    members = set[str]().union(*groups.values())
-    guesses = tuple(column for column in numbers if column not in members)
-    labels = tuple(filter(guesses.__contains__, _label_columns(columns, "label")))
-    return labels if len(labels) == 1 else guesses
+    labels = tuple(filter(numbers.__contains__, _label_columns(columns, "label")))
+    return labels if len(labels) == 1 else numbers
 
 
 def _label_columns(columns: Columns, dimension: str) -> list[str]:
     """The columns that may hold the labels on a dimension when no column is called like it.
 
-    Their names have a word for labels or one of the dimension's, which is not misspelled.
+    Their names have a word for labels or one of the dimension's.
     """
     words, reserved = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
     free = [c for c in (*columns.table.columns, *columns.nested_names) if c not in reserved]
     called = [column for column in free if _is_called(column, words)]
-    labels = [column for column in called if columns.kind(column) in ("rating", "label")]
-    return [] if _is_misspelled(columns, dimension, labels) else labels
+    return [column for column in called if columns.kind(column) in ("rating", "label")]
+
+
+def close_names(name: str, names: Iterable[str]) -> list[str]:
+    """Return the name of which this one may be a misspelling, alone in a list."""
+    return get_close_matches(name, [*names], 1, 0.85)
 
 
 def _is_called(column: str, words: set[str]) -> bool:
     """Whether a column, or a key inside one, has one of these words and none of another sense."""
     own = {*tokens(column.rpartition(DOT)[2])}
     return not own.isdisjoint(words) and own <= words | _OF_LABELS
-
-
-def _is_misspelled(columns: Columns, dimension: str, labels: Collection[str]) -> bool:
-    """Whether a name is nearly that of the catalogue or of a column beside the labels."""
-    names = catalog.names()
-    headers = [*names, *(column for column in columns.table.columns if column not in labels)]
-    return dimension not in names and bool(get_close_matches(dimension, headers, 1, 0.85))
-
-
-def _named_after(dimension: str, candidates: Iterable[str]) -> list[str]:
-    words = {*tokens(dimension)}
-    return [column for column in candidates if words and words <= {*tokens(column)}]
-
-
-def _annotator_groups(candidates: Iterable[str]) -> dict[str, Headers]:
-    """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
-    groups: dict[str, list[re.Match[str]]] = defaultdict(list)
-    for match in filter(None, map(_MARKED.fullmatch, candidates)):
-        groups[name_key(match[1])].append(match)
-    several = [group for group in groups.values() if len(group) > 1]
-    return {group[0][1]: tuple(match[0] for match in group) for group in several}
 
 
 def check_ratings(
@@ -171,17 +136,16 @@ def check_ratings(
     if columns.is_long or layout.nested or not columns.labelled:
         return []
     if layout.guesses:
-        _check_guesses(columns, layout, problems)
-    for name in dimensions or ():
-        if name not in columns.mapping:
-            _check_dimension(columns, layout, name, problems)
-    notes = []
-    for name, headers in layout.flat.items():
-        if headers in layout.groups.values():
-            notes.append(f"{name} is read from {joined_names(headers)}: one annotator in each")
-        elif name not in columns.mapping and name_key(name) != name_key(headers[0]):
-            notes.append(f"no column is called {name}: its labels are those of {headers[0]!r}")
-    return notes
+        _check_guesses(columns, layout.guesses, problems)
+    names = [name for name in dimensions or () if name not in columns.mapping]
+    for name in names:
+        _check_dimension(columns, layout, name, problems)
+    taken = [(name, layout.flat[name][0]) for name in names if name in layout.flat]
+    return [
+        f"no column is called {name}: its labels are those of {header!r}"
+        for name, header in taken
+        if name_key(name) != name_key(header)
+    ]
 
 
 def _check_dimension(
@@ -190,8 +154,10 @@ def _check_dimension(
     """Add a problem where columns that nobody mapped may hold (more) ratings on a dimension."""
     headers = layout.flat.get(name, ())
     # A column with the dimension's words in its name may be another annotator's.
-    group = [*dict.fromkeys((*headers, *_named_after(name, layout.candidates)))]
-    if len(headers) < 2 <= len(group):
+    words = {*tokens(name)}
+    named = [column for column in layout.numbers if words and words <= {*tokens(column)}]
+    group = [*dict.fromkeys((*headers, *named))]
+    if len(group) > 1:
         fault = f"{joined_names(group)} may be one annotator's each"
         advice = f"take them all by {map_flag(name, group)}, or one alone by "
         problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
@@ -203,48 +169,36 @@ def _check_dimension(
 
 def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[str]:
     """The columns of labels, or else those of numbers that may be a dimension of the user's own."""
-    labels, names = _label_columns(columns, name), catalog.names()
-    if labels or name in names or _is_misspelled(columns, name, labels):
+    labels, names = _label_columns(columns, name), {*catalog.names()}
+    if labels or name in names or close_names(name, names.union(columns.table.columns)):
         return labels
-    return [column for column in layout.candidates if column.casefold() not in names]
+    return [column for column in layout.numbers if column.casefold() not in names]
 
 
-def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) -> None:
+def _check_guesses(columns: Columns, guesses: Headers, problems: Problems) -> None:
     """Add a problem, with the flags to use, unless it is clear that numbers are ratings.
 
     It is clear of a single column of numbers on a usual scale, and of the catalogue's names.
     """
-    # German marks: 1 is best, and files rarely say so.
-    words = {word for column in columns.table.columns for word in tokens(column)}
-    is_mark = not _MARKS.isdisjoint(tokens(layout.guesses[0])) and not _GERMAN.isdisjoint(words)
-    if len(layout.guesses) > 1 or layout.groups:
-        are_clear = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
-    else:
-        are_clear = not is_mark and _are_like_ratings(columns, layout.guesses[0])
-    if not are_clear:
-        likely = _label_columns(columns, "label") or [*layout.guesses]
-        cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
-        kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
-        fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
-        problems.add("annotators", fault, _guess_advice(likely, is_mark=is_mark))
-
-
-def _guess_advice(likely: list[str], *, is_mark: bool) -> str:
-    flags = " ".join(map_flag(name, [name]) for name in likely)
-    advice = f"name what is rated, as in {flags}"
+    are_known = {name.casefold() for name in guesses} <= {*catalog.names()}
+    if are_known or (len(guesses) == 1 and _are_like_ratings(columns.values(guesses[0]))):
+        return
+    likely = _label_columns(columns, "label") or [*guesses]
+    cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
+    kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
+    fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
+    advice = f"name what is rated, as in {' '.join(map_flag(name, [name]) for name in likely)}"
     if len(likely) > 1:
         common = set(tokens(likely[0])).intersection(*map(tokens, likely))
         join = map_flag("_".join(sorted(common)) or "NAME", likely)
-        return f"where each is one annotator's, join them by {join}; else {advice}"
-    turn = "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
-    return advice + turn if is_mark else advice
+        advice = f"where each is one annotator's, join them by {join}; else {advice}"
+    problems.add("annotators", fault, advice)
 
 
-def _are_like_ratings(columns: Columns, column: str) -> bool:
+def _are_like_ratings(cells: Iterable[object]) -> bool:
     """Whether numbers may be ratings: on a usual scale, and not the numbers of the rows."""
-    texts = [str(value).strip() for value in columns.values(column)]
+    texts = [str(cell).strip() for cell in cells]
     numbers = [float(text) for text in texts if _PLAIN_NUMBER.fullmatch(text)]
-    if any(abs(number) > _MAX_RATING for number in numbers):
-        return False
-    are_whole = all(map(float.is_integer, numbers))
-    return not are_whole or len(numbers) < _MIN_ROWS or len({*numbers}) < len(numbers)
+    are_different = len(numbers) >= _MIN_ROWS and len({*numbers}) == len(numbers)
+    is_number_of_row = are_different and all(map(float.is_integer, numbers))
+    return max(map(abs, numbers), default=0) <= _MAX_RATING and not is_number_of_row

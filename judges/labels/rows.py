@@ -11,10 +11,9 @@ from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
 from judges.labels.names import OUTPUTS, is_usual_text, known_word, map_flag, only_text
 from judges.labels.types import FileReading
-from judges.labels.values import Scale, looks_like_rating, says_nothing, word_of
-from judges.tables.formats import Table
+from judges.labels.values import Scale, says_nothing, word_of
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
-from judges.tables.text import Row, TableRow
+from judges.tables.text import TableRow
 
 # The columns of one over a document's chance of being drawn, and of how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
@@ -23,29 +22,7 @@ _HOW = _TIME, _CHANGED, _SCALE = "labelled_at", "changed_after", "rating_scale"
 _MARKS = ("skipped", "unsure")
 # The roles that say which document an output is on and who wrote it.
 _ORIGINS = ("group", "system", "system_a", "system_b")
-# Names of a sheet's last row, or column, of means or sums.
-FOOTER = re.compile(
-    r"(?:mittelwert|mittel|durchschnitt|summe|gesamt|average|avg|mean|total|sum|median|"
-    r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
-    re.IGNORECASE,
-)
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-
-
-def without_footers(table: Table) -> Table:
-    """Return the table without its last rows of means or sums, with a note on each."""
-    rows, notes = [*table.rows], list[str]()
-    while not table.typed and len(rows) > 1 and (name := _footer_name(rows[-1])):
-        notes.insert(0, f"{excerpt(name)} in the last row is no output: the row is left out")
-        rows.pop()
-    return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
-
-
-def _footer_name(row: TableRow) -> str | None:
-    """The only word in a row of means or sums; None for any other row."""
-    filled = [str(value) for value in row.cells.values() if not is_blank(value)]
-    words = [value for value in filled if not looks_like_rating(value, typed=False)]
-    return words[0] if len(words) == 1 and FOOTER.match(words[0].strip()) else None
 
 
 def latest_labels(columns: Columns) -> Columns:
@@ -106,44 +83,44 @@ class RowReader:
         roles: Collection[str],
         rated: Collection[str],
         judged: Collection[str] | None,
-        candidates: Mapping[str, str] | None = None,
+        candidates: Mapping[str, str],
     ) -> None:
-        self._problems, self._candidates = problems, dict(candidates or {})
+        self._problems, self._candidates = problems, candidates
         self._of_file, self._roles = columns, roles
         self.notes: list[str] = []
-        used = columns.used(roles) | {*self._candidates.values()}
-        texts = columns.texts(used, rated) | self._candidates
-        certain = {column for name, column in texts.items() if self._is_certain(name)}
+        used = columns.used(roles) | {*candidates.values()}
+        texts = {**columns.texts(used, rated), **candidates}
+        sure = {c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
+        sure |= {*candidates.values()}
         if not problems:
-            content = certain if len(certain) > 1 else {*texts.values()}
+            content = sure if len(sure) > 1 else {*texts.values()}
             self.notes += _note_repeats(columns, problems, content, rated)
         if columns.is_by_annotator and not columns.numbers_rows:
-            columns = self._merge_rows(columns, rated, certain)
+            columns, differing = _merge_rows(columns, problems, rated, sure)
+            if differing:
+                left_out = joined_names([f"column {column!r}" for column in differing])
+                self.notes.append(f"not one for each id, so left out: {left_out}")
         self.columns = columns
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
-        self._systems = [columns.find(role) for role in roles if role.startswith("system")]
-        self._id, self._group = columns.find("id"), columns.find("group")
-        of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
-        self._source = columns.source(of_prompt)
-        required = _required_texts(columns, problems, of_prompt, judged)
-        self._required = {*required, *self._candidates}
-        self.notes += self._note_empty_texts()
-        if not of_prompt and judged != ():
-            self._add_missing_texts()
-        # The line of each id, and the lines without an answer by the answer's column.
+        prompts = {n: c for n, c in self.texts.items() if n not in candidates}
+        self._source = columns.source(prompts)
+        self._required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
+        # A row without one of these is left out; a candidate of a typed file may be empty, since
+        # people vote on systems that wrote nothing.
+        names = [name for name in self._required if name in self.texts]
+        names = [name for name in names if name in candidates or known_word(name) in OUTPUTS]
+        self._answers = {name: self.texts[name] for name in names}
+        self._may_be_empty = candidates.keys() if columns.table.typed else ()
         self._lines: dict[str, int] = {}
-        self._empty_answers: dict[str, list[int]] = defaultdict(list)
+        self._note_empty_texts()
+        if not prompts and judged != ():
+            self._add_missing_texts()
 
-    def _is_certain(self, name: str) -> bool:
-        columns = self._of_file
-        return columns.is_judged(name) or name in columns.mapping or name in self._candidates
-
-    def _note_empty_texts(self) -> Iterator[str]:
-        """Yield a note on each usual text that is empty in some rows, and need not be there."""
-        for name in sorted(self.texts.keys() - self._required):
-            n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
-            if n_empty and is_usual_text(name):
-                yield f"{name} is empty in {count(n_empty, 'row')}"
+    def _note_empty_texts(self) -> None:
+        """Note each usual text that is empty in some rows, and need not be there."""
+        for name in sorted(filter(is_usual_text, self.texts.keys() - self._required)):
+            if n_empty := sum(map(is_blank, self.columns.values(self.texts[name]))):
+                self.notes.append(f"{name} is empty in {count(n_empty, 'row')}")
 
     def _add_missing_texts(self) -> None:
         advice = "name what systems were given and wrote, as in --map document=COLUMN"
@@ -155,8 +132,8 @@ class RowReader:
     @property
     def grouped_by(self) -> str:
         """Say in words which rows share a document."""
-        if self._group is not None:
-            return f"column {self._group!r}"
+        if (group := self.columns.find("group")) is not None:
+            return f"column {group!r}"
         if self._source is None:
             return "each row is its own document, since there is no group and no source text"
         return f"identical text {self._source!r}, since there is no group"
@@ -180,29 +157,32 @@ class RowReader:
 
     def items(self) -> Iterator[ItemFields]:
         """Yield the fields of every row without a fault, then note the rows without an answer."""
+        without_answer: dict[str, list[int]] = {}
         for row in self.columns.table.rows:
             n_before = len(self._problems)
             fields = self._read_row(row)
-            if fields is not None and len(self._problems) == n_before:
-                yield fields
-        for column, lines in self._empty_answers.items():
-            self._report_empty_answers(column, lines)
+            missing = self._answers.keys() - fields.texts.keys()
+            if len(self._problems) == n_before:
+                for name in sorted(missing):
+                    without_answer.setdefault(self._answers[name], []).append(row.line)
+                if not missing:
+                    yield fields
+        for column, lines in without_answer.items():
+            self._report_missing_answers(column, lines)
 
-    def _read_row(self, row: TableRow) -> ItemFields | None:
-        n_empty = sum(map(len, self._empty_answers.values()))
-        systems = tuple(self._name(row, column) for column in self._systems)
-        item = self._read_id(row)
+    def _read_row(self, row: TableRow) -> ItemFields:
+        roles = [role for role in self._roles if role.startswith("system")]
+        systems = tuple(self._name(row, self.columns.find(role)) for role in roles)
+        item = self._read_id(row) or ""
         cells = {name: self._text(row, name, column) for name, column in self.texts.items()}
         texts = {name: text for name, text in cells.items() if text is not None}
         advice = "name the document in every row"
-        document = self._required_name(row, self._group, "no-group", advice)
-        if item is None or sum(map(len, self._empty_answers.values())) > n_empty:
-            return None
+        document = self._name(row, self.columns.find("group"), "no-group", advice)
         draw = {name: row.cells[name] for name in SAMPLING if name in row.cells}
         document = document or _document_of(item, texts, self._source)
         return ItemFields(item, document, systems, texts, draw)
 
-    def _report_empty_answers(self, column: str, lines: list[int]) -> None:
+    def _report_missing_answers(self, column: str, lines: list[int]) -> None:
         n_rows = len(self.columns.table.rows)
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
@@ -212,102 +192,63 @@ class RowReader:
         rows = count(len(lines), "row")
         self.notes.append(f"left out for an empty {excerpt(column)}: {rows} ({where})")
 
-    def _merge_rows(
-        self, columns: Columns, rated: Collection[str], texts: Collection[str]
-    ) -> Columns:
-        """Merge the rows of each id to one, without labels and comments.
+    def _name(
+        self, row: TableRow, column: str | None, kind: str = "", advice: str = ""
+    ) -> str | None:
+        """Return the name in a cell, None where it is blank or a fault.
 
-        A column that differs between rows of an id is left out with a note; it is a problem in
-        `texts` and where it says which document or system the output is of.
+        Where a kind of problem is given, a blank cell is such a one.
         """
-        labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
-        labels |= {*rated, *map(columns.root_of, rated)}
-        names = [column for column in columns.table.columns if column not in labels]
-        must_agree = {*texts, *columns.find_all(_ORIGINS)}
-        merged: dict[str, TableRow] = {}
-        differing: dict[str, None] = {}
-        for row in columns.table.rows:
-            cells = {column: row.cells.get(column) for column in names}
-            first = merged.setdefault(columns.item_key(row), row._replace(cells=cells)).cells
-            for column in _differences(first, cells):
-                if column in must_agree:
-                    fault = f"differs from another row of the id {columns.item_key(row)!r:.60}"
-                    advice = "write the same in every row of an id, or give other outputs other ids"
-                    self._fault(row, column, "two-texts", fault, advice, cells[column])
-                else:
-                    differing[column] = None
-        if differing:
-            left_out = joined_names([f"column {column!r}" for column in differing])
-            self.notes.append(f"not one for each id, so left out: {left_out}")
-        dropped = labels | differing.keys()
-        table = replace(
-            columns.table,
-            columns=tuple(column for column in names if column not in differing),
-            rows=tuple(merged.values()),
-        )
-        mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
-        return columns.with_table(table, mapping)
-
-    def _name(self, row: TableRow, column: str | None) -> str | None:
-        """Return the name in a cell, None where it is blank or a fault."""
         value = None if column is None else value_in(row, column)
-        if column is None or is_blank(value):
-            return None
-        if is_name(value):
+        if column is not None and is_name(value):
             # Nobody sees spaces at the ends of a cell.
             return self._checked(str(value).strip(), row, column)
-        advice = "write a string or a whole number"
-        return self._fault(row, column, "no-name", "is no name", advice, value)
-
-    def _required_name(
-        self, row: TableRow, column: str | None, kind: str, advice: str
-    ) -> str | None:
-        """Return the name in a cell, None where it is a fault, or where there is no column."""
-        if column is not None and is_blank(value_in(row, column)):
-            return self._fault(row, column, kind, "is empty", advice)
-        return self._name(row, column)
+        if column is not None and not is_blank(value):
+            advice = "write a string or a whole number"
+            self._fault(row, column, "no-name", "is no name", advice, value)
+        elif column is not None and kind:
+            self._fault(row, column, kind, "is empty", advice)
+        return None
 
     def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
         cell = value_in(row, column)
         value = join_texts(cell) or cell
-        # A candidate may be empty in a typed file, since people vote on systems that wrote nothing;
-        # in other files the cell may have been forgotten. A pair's prompt may be white space.
-        may_be_empty = name in self._candidates and self.columns.table.typed
-        may_be_blank = may_be_empty or (self._candidates and value)
+        if isinstance(value, bool | int | float):
+            # NaN is how data frames spell a missing text.
+            value = None if value != value else str(value)
+        # A pair's prompt may be white space.
+        may_be_blank = name in self._may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, column)
-        # NaN, which equals nothing, is how data frames spell a missing text.
-        if isinstance(value, bool | int | float) and value == value:
-            return str(value)
-        if name not in self._required:
-            return None
-        if is_blank(value) and (name in self._candidates or known_word(name) in OUTPUTS):
-            self._empty_answers[column].append(row.line)
-            return None
-        fault = "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
-        advice = "write the text, or leave out the row"
-        if key := next(iter(as_object(value) or ()), None):
-            advice = f"name the text in it, as in {map_flag(name, [f'{column}{DOT}{key}'])}"
-        return self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
+        if name in self._required and not (is_blank(value) and name in self._answers):
+            fault = (
+                "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
+            )
+            advice = "write the text, or leave out the row"
+            if key := next(iter(as_object(value) or ()), None):
+                advice = f"name the text in it, as in {map_flag(name, [f'{column}{DOT}{key}'])}"
+            self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
+        return None
 
     def _read_id(self, row: TableRow) -> str | None:
         """A row's id, None if it is missing; a repeated id is added as a problem and returned."""
         if self.columns.numbers_rows:
             return str(row.number)
-        item = self._required_name(row, self._id, "no-id", "give every row an id")
+        column = self.columns.find("id")
+        item = self._name(row, column, "no-id", "give every row an id")
         if item is not None and (first := self._lines.setdefault(item, row.line)) != row.line:
             fault = f"is the id of {self._problems.unit} {first} too"
             advice = "give every row an id of its own"
             if self.columns.find("annotator") is None:
                 advice += ", or name who gave its ratings with --map annotator=COLUMN"
-            self._fault(row, str(self._id), "twice", fault, advice, item)
+            self._fault(row, str(column), "twice", fault, advice, item)
         return item
 
-    def _checked(self, text: str, row: TableRow, column: str) -> str | None:
+    def _checked(self, text: str, row: TableRow, column: str) -> str:
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
-            return self._fault(row, column, "bad-text", fault, advice, text)
+            self._fault(row, column, "bad-text", fault, advice, text)
         return text
 
     def _fault(
@@ -318,23 +259,51 @@ class RowReader:
         fault: str,
         advice: str,
         value: object = NO_VALUE,
-    ) -> str | None:
-        """Add a problem of a cell; return None, which is what is read from the cell."""
+    ) -> None:
         self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
-        return None
 
 
-def _differences(first: Row, cells: Row) -> list[str]:
-    """The columns in which two rows differ; blank cells of the first are filled by the other's."""
-    first |= {name: cell for name, cell in cells.items() if is_blank(first[name])}
-    return [name for name, cell in cells.items() if not is_blank(cell) and cell != first[name]]
+def _merge_rows(
+    columns: Columns, problems: Problems, rated: Collection[str], texts: Collection[str]
+) -> tuple[Columns, list[str]]:
+    """Return the columns with one row for each id, and the columns that are left out.
+
+    These differ between rows of an id, which is a problem in `texts` and where they say which
+    document or system the output is of. Labels and comments are left out, too.
+    """
+    labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
+    labels |= {*rated, *map(columns.root_of, rated)}
+    names = [column for column in columns.table.columns if column not in labels]
+    must_agree = {*texts, *columns.find_all(_ORIGINS)}
+    merged: dict[str, TableRow] = {}
+    differing: dict[str, None] = {}
+    for row in columns.table.rows:
+        item = columns.item_key(row)
+        cells = {name: cell for name in names if not is_blank(cell := row.cells.get(name))}
+        first = merged.setdefault(item, row._replace(cells={})).cells
+        for name, cell in cells.items():
+            if first.setdefault(name, cell) == cell:
+                continue
+            if name in must_agree:
+                fault = f"differs from another row of the id {item!r:.60}"
+                advice = "write the same in every row of an id, or give other outputs other ids"
+                problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
+            else:
+                differing[name] = None
+    dropped = labels | differing.keys()
+    kept = tuple(column for column in names if column not in differing)
+    table = replace(columns.table, columns=kept, rows=tuple(merged.values()))
+    mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
+    return columns.with_table(table, mapping), [*differing]
 
 
-def read_comments(
-    columns: Columns, names: Callable[[str, TableRow], Iterable[str]]
-) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return people's comments by the row's key and the names that `names` gives the column."""
-    comments: dict[str, dict[str, tuple[str, ...]]] = {}
+# People's comments by the row's key and by the name of what they are on.
+Comments = dict[str, dict[str, tuple[str, ...]]]
+
+
+def read_comments(columns: Columns, names: Callable[[str, TableRow], Iterable[str]]) -> Comments:
+    """Return people's comments; `names` says what a column's comment in a row is on."""
+    comments: Comments = {}
     for row in columns.table.rows:
         for column in columns.comments:
             cell = value_in(row, column)
@@ -366,15 +335,15 @@ def _required_texts(
 
 def _note_repeats(
     columns: Columns, problems: Problems, texts: Collection[str], rated: Collection[str]
-) -> Iterator[str]:
-    """Yield a note on the rows that repeat another row's texts, and on labels that differ there.
+) -> list[str]:
+    """Return a note on the rows that repeat another row's texts, and on labels that differ there.
 
     It is a problem where annotators are named, and nothing tells which rows are of one output.
     """
     groups = _same_rows(columns, texts)
     repeats = sorted(row.line for _, *others in groups for row in others)
     if not repeats:
-        return
+        return []
     unit, few = problems.unit, 2 * len(repeats) < len(columns.table.rows) - 1
     if columns.find("annotator") and not (columns.find("id") and few):
         first, line = groups[0][0].line, groups[0][1].line
@@ -383,10 +352,15 @@ def _note_repeats(
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
-    pairs = [*_different_labels(groups, sorted(rated), unit)] if columns.labelled else []
-    if pairs:
+    pairs = [
+        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
+        for group in groups
+        for column in sorted(rated)
+        if len(labels := _labels_in(group, column)) > 1
+    ]
+    if pairs and columns.labelled:
         note += f". {count(len(pairs), 'pair')} with different labels: {'; '.join(pairs[:10])}"
-    yield note
+    return [note]
 
 
 def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
@@ -401,19 +375,11 @@ def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _different_labels(
-    groups: Iterable[list[TableRow]], rated: Collection[str], unit: str
-) -> Iterator[str]:
-    """Yield the labels of each group of rows that has several in one column, with their lines."""
-    for group in groups:
-        lines = joined_names([str(row.line) for row in group])
-        for column in rated:
-            cells = (value_in(row, column) for row in group)
-            # Lists hold several annotators' labels.
-            single = (cell for cell in cells if not isinstance(cell, list | Mapping))
-            labels = sorted({word_of(cell) for cell in single if not says_nothing(cell)})
-            if len(labels) > 1:
-                yield f"{joined_names(labels)} ({unit}s {lines})"
+def _labels_in(rows: Iterable[TableRow], column: str) -> list[str]:
+    """The labels in a column of some rows; lists hold several annotators' labels."""
+    cells = (value_in(row, column) for row in rows)
+    single = (cell for cell in cells if not isinstance(cell, list | Mapping))
+    return sorted({word_of(cell) for cell in single if not says_nothing(cell)})
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

@@ -2,11 +2,10 @@
 
 import math
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TypeGuard
 
@@ -46,12 +45,6 @@ _NOTHING = frozenset(
     )
 )
 
-# Labels at the ends of a scale: if 1 is called very good, it counts downwards, like German marks.
-_GOOD = re.compile(r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b")
-_BAD = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b")
-# Survey codes for no answer: far above the ratings, or negative where ratings are not.
-_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
-
 _DIGITS = r"[+-]?\d+(?:[.,]\d+)?"
 _PLAIN_POINT = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
@@ -84,6 +77,11 @@ class _Cell:
     def text(self) -> str:
         """The text of a cell that is a string; empty for other values."""
         return plain_text(self.value) if isinstance(self.value, str) else ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the cell is a number as Python writes it, or a truth value."""
+        return bool(_PLAIN_POINT.fullmatch(str(self.value)))
 
     @property
     def spelling(self) -> str:
@@ -178,13 +176,11 @@ class RatingCells:
 
     A column has one kind of cells: plain numbers (which may have labels), shares of one whole,
     percentages, or one pair of words for yes (1) and no (0). Cells of another kind are refused, and
-    so are numbers whose comma or point may separate thousands. `values` are all cells, `words` is
-    what the user's words count, and `decimal_commas` are usual in a file with semicolons.
+    so are numbers whose comma or point may separate thousands. `values` are all cells, and `words`
+    is what the user's words count.
     """
 
-    def __init__(
-        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
-    ) -> None:
+    def __init__(self, values: Iterable[object], words: Values | None = None) -> None:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
         counts = Counter(map(_key, values))
         self._by_key = {
@@ -193,24 +189,22 @@ class RatingCells:
         self._cells = self._by_key.values()
         kinds = _tally((cell.kind, cell.count) for cell in self._cells)
         pairs = self._find_pairs()
-        # What most cells are: numbers, shares, or words for yes and no; empty if none is known.
-        usual = kinds.keys() - {_MAPPED, _MISSING, _WORD, *([] if pairs else [_TRUTH])}
-        default = _TRUTH if kinds[_MAPPED] else ""
-        self._kind = max(usual, key=lambda kind: (kinds[kind], kind), default=default)
         # What a column's words count; the user's only where a cell has one.
         self._known = {word: _TRUTH_WORDS[word] for pair in pairs for word in pair}
         if kinds[_MAPPED]:
             numbers = {w: n for w, n in self._words.items() if isinstance(n, int | float)}
             self._known |= {word: float(number) for word, number in numbers.items()}
-        self._decimal_commas = self._has_decimal_commas(default=decimal_commas)
-        self._codes, self._counts_downwards = self._find_codes(), self._is_downward()
+        # What most cells are: numbers, shares, or words for yes and no; empty if none is known.
+        usual = kinds.keys() - {_MAPPED, _MISSING, _WORD} - ({_TRUTH} if not pairs else set())
+        default = _TRUTH if kinds[_MAPPED] else ""
+        self._kind = max(usual, key=lambda kind: (kinds[kind], kind), default=default)
+        texts = [cell.text.rstrip("% ") for cell in self._cells]
+        self._decimal_commas = any(map(_DECIMAL_COMMA.fullmatch, texts))
 
     def _parse(self, value: object) -> _Cell:
         """Read a cell by the user's words, else on its own."""
         word = word_of(value)
-        if word not in self._words:
-            return _parse(value)
-        meaning = self._words[word]
+        meaning = self._words.get(word, "")
         if isinstance(meaning, str):
             return _parse(value)
         return _Cell(_MISSING) if meaning is None else _Cell(_MAPPED, float(meaning), word)
@@ -227,12 +221,6 @@ class RatingCells:
         most = max(1, *counts.values(), 3 * truths.total() / 4)
         return [pair for pair, number in counts.items() if number == most]
 
-    def _has_decimal_commas(self, *, default: bool) -> bool:
-        """Whether a comma is the decimal mark: by the cells, or by default if no point is."""
-        texts = [cell.text.rstrip("% ") for cell in self._cells]
-        points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
-        return any(map(_DECIMAL_COMMA.fullmatch, texts)) or (default and not points)
-
     @property
     def two_values(self) -> tuple[str, str] | None:
         """The words for 1 and for 0 of a column with these two values; None for other columns.
@@ -240,24 +228,17 @@ class RatingCells:
         A single word of a pair is enough, but 1 without 0 may be the lowest rating of 1 to 5.
         """
         rated = [cell for cell in self._cells if cell.kind != _MISSING]
-        kinds = {cell.kind for cell in rated}
-        if not kinds or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
+        if not {cell.kind for cell in rated} <= {_NUMBER, _TRUTH, _MAPPED}:
             return None
         # How often each value is written as which word; 0 times if only its pair's other word is.
-        spellings: dict[float, Counter[str]] = {}
+        spellings: dict[float, Counter[str]] = defaultdict(Counter)
         for word, number in self._known.items():
-            spellings.setdefault(number, Counter())[word] = 0
+            spellings[number][word] = 0
         for cell in rated:
-            spellings.setdefault(cell.number, Counter())[cell.spelling] += cell.count
+            spellings[cell.number][cell.spelling] += cell.count
         if spellings.keys() != {0, 1}:
             return None
         return spellings[1].most_common(1)[0][0], spellings[0].most_common(1)[0][0]
-
-    @property
-    def is_unknown_pair(self) -> bool:
-        """Whether the column has just two words, neither of which has a known value."""
-        words = {word_of(cell.value) for cell in self._cells if cell.kind == _WORD}
-        return len(words) == 2 and {cell.kind for cell in self._cells} <= {_WORD, _MISSING}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """Return the rating in a cell, None if it has none; raises UnreadableError."""
@@ -284,67 +265,40 @@ class RatingCells:
         if cell.kind != self._kind or (cell.kind == _TRUTH and cell.word not in self._known):
             faults = {"": "is not a number", _TRUTH: "is not one of the words like the others"}
             return faults.get(self._kind, "is not a number like the others")
-        if _OPEN.match(cell.text) and self._decimal_commas != ("," in cell.text):
-            return "may have a decimal mark or one of thousands"
-        if cell.number in self._codes:
-            return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
-        return "is on a scale that counts downwards" if self._counts_downwards and cell.word else ""
+        may_be_thousands = _OPEN.match(cell.text) and self._decimal_commas != ("," in cell.text)
+        return "may have a decimal mark or one of thousands" if may_be_thousands else ""
 
     @cached_property
     def values_flag(self) -> str:
-        """The flag for faulty cells, with a guess of what misspelt and two new words count."""
+        """The flag that says what the faulty cells count."""
         faulty = filter(self._fault, self._cells)
         counts = _tally((word_of(cell.value), cell.count) for cell in faulty)
-        words = [word for word, _ in counts.most_common() if _is_plain_word(word)]
-        numbers = dict(zip(words, "10", strict=False)) if self.is_unknown_pair else {}
-        pairs = [
-            f"{_quoted(word)}={numbers.get(word) or self._likely_number(word)}"
-            for word in words[:_MAX_WORDS] or ["WORD"]
-        ]
+        words = [word for word, _ in counts.most_common() if _is_plain_word(word)] or ["WORD"]
+        more = "..." if len(words) > _MAX_WORDS else ""
+        flag = ",".join(f"{_quoted(word)}=NUMBER" for word in words[:_MAX_WORDS])
         # argparse would take a word such as -99 for a flag.
-        flag = "--values=" if pairs[0].startswith("-") else "--values "
-        return f"{flag}'{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
+        return f"--values{'=' if flag[0] == '-' else ' '}'{flag}{more}'"
 
-    def _is_downward(self) -> bool:
-        """Whether the label of the lowest number is good, and that of the highest bad."""
-        labels = {c.number: c.word for c in self._cells if c.kind == _NUMBER and c.word}
-        ends = (labels[min(labels)], labels[max(labels)]) if len(labels) > 1 else ("", "")
-        return bool(_GOOD.search(ends[0]) and _BAD.search(ends[1]))
-
-    def _find_codes(self) -> frozenset[float]:
-        """The survey codes for no answer among the numbers, if they cannot be ratings."""
-        numbers = {cell.number for cell in self._cells if cell.kind == _NUMBER}
-        ratings = numbers - _CODES
-        if self._kind != _NUMBER or len(ratings) < 2 or min(ratings) < 0:
-            return frozenset()
-        codes = {code for code in numbers & _CODES if code < 0 or code > 3 * max(ratings)}
-        # With a 0 or a short scale, -1 is a rating.
-        signed = min(ratings) < 1 or max(ratings) < 3
-        return frozenset(codes - {-1.0} if signed else codes)
-
-    def _likely_number(self, word: str) -> str:
-        choices = self._known if self._kind == _TRUTH else {}
-        close = get_close_matches(word, choices, n=1)
-        return f"{choices[close[0]]:g}" if close else "NUMBER"
-
-    def notes(self) -> Iterator[str]:
-        """Yield what a reader should know about how cells were read."""
-        cells = {str(cell.value): cell for cell in self._cells if plain_text(cell.value)}
-        missing = {text: cell for text, cell in cells.items() if cell.kind == _MISSING}
+    def notes(self) -> list[str]:
+        """Return what a reader should know about how cells were read."""
+        notes = []
+        cells = [cell for cell in self._cells if plain_text(cell.value)]
+        missing = [cell for cell in cells if cell.kind == _MISSING]
+        read = [
+            cell for cell in cells if cell.kind not in (_MISSING, _MAPPED) and not cell.is_plain
+        ]
         if two := self.two_values:
             note = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
-            yield note if "/".join(two) in VERDICTS else f"{note}; --values turns it"
-        elif read := [
-            f"{excerpt(text)} as {cell.number:.12g}"
-            for text, cell in cells.items()
-            if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
-        ]:
+            notes.append(note if "/".join(two) in VERDICTS else f"{note}; --values turns it")
+        elif read:
+            texts = [f"{excerpt(str(c.value))} as {c.number:.12g}" for c in read[:_MAX_WORDS]]
             more = ", ..." if len(read) > _MAX_WORDS else ""
-            yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
+            notes.append(f"read {', '.join(sorted(texts))}{more}; --values says otherwise")
         if missing:
-            words = ", ".join(map(excerpt, [*missing][:_MAX_WORDS]))
-            n_missing = sum(cell.count for cell in missing.values())
-            yield f"{n_missing:,} without a rating, which say {words}"
+            words = ", ".join(excerpt(str(cell.value)) for cell in missing[:_MAX_WORDS])
+            total = sum(cell.count for cell in missing)
+            notes.append(f"{total:,} without a rating, which say {words}")
+        return notes
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> Counter[str]:

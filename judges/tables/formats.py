@@ -62,7 +62,6 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
-    delimiter: str = ""
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
@@ -114,7 +113,6 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
                 columns=tuple(dict.fromkeys(column for row in rows for column in row.cells)),
                 rows=rows,
                 notes=tuple(problems.notes),
-                delimiter=problems.delimiter,
             )
         if not problems:
             _add_empty(problems)
@@ -154,9 +152,8 @@ def _bounded(rows: Iterable[TableRow], *, is_held: bool) -> Iterator[TableRow]:
 def _added_to(problems: Problems) -> Iterator[None]:
     """Add to `problems` what makes a file unreadable."""
     try:
-        yield
-    except UnreadableError as error:
-        problems.add_error(error)
+        with problems.collect():
+            yield
     except UnicodeDecodeError as error:
         fault = f"cannot be read as {error.encoding} ({error.reason})"
         problems.add("not-utf8", fault, "save the file as UTF-8")

@@ -84,21 +84,17 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the object of each line, without blank lines."""
-    with open_text(path, problems, western=False) as lines:
+    with open_text(path, problems) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            try:
-                value = decode_json(line)
-            except ValueError as error:
-                problems.add_error(_json_fault(error, number))
-            else:
-                yield from _if_object(number, value, problems)
+            with problems.collect():
+                yield from _if_object(number, _json_value(line, number), problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the objects of an array, or of JSON Lines under the name .json."""
-    with open_text(path, problems, western=False) as file:
+    with open_text(path, problems) as file:
         text = file.read(bounds.MAX_BYTES + 1)
     try:
         rows = decode_json(text)
@@ -115,6 +111,13 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     problems.unit = "row"
     for number, value in enumerate(rows, 1):
         yield from _if_object(number, value, problems)
+
+
+def _json_value(line: str, number: int) -> object:
+    try:
+        return decode_json(line)
+    except ValueError as error:
+        raise _json_fault(error, number) from error
 
 
 def _if_object(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
