@@ -1,6 +1,7 @@
 """Reads one cell: as a name, ratings by annotator, texts, or JSON."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from judges.labels.values import looks_like_rating
 from judges.tables.problems import UnreadableError
@@ -58,8 +59,8 @@ def is_rating(value: object, *, typed: bool) -> bool:
     value = from_json(value)
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
-    alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
-    return len(value) <= MAX_ANNOTATORS and all(alike)
+    parts = [part for part in value if not is_blank(part)]
+    return len(value) <= MAX_ANNOTATORS and all(looks_like_rating(p, typed=True) for p in parts)
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
@@ -75,13 +76,12 @@ def from_json(value: object, *, strict: bool = False) -> object:
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
-    try:
+    with suppress(ValueError):
         return decode_json(value)
-    except ValueError:
-        if not strict:
-            return value
-    advice = "write it as JSON, or give flat columns"
-    raise UnreadableError("bad-json", "is not JSON", advice, value)
+    if strict:
+        advice = "write it as JSON, or give flat columns"
+        raise UnreadableError("bad-json", "is not JSON", advice, value)
+    return value
 
 
 def rating_parts(value: object) -> list[tuple[str | None, object]]:
@@ -91,8 +91,7 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
     """
     value = from_json(value, strict=True)
     if isinstance(value, Mapping):
-        names = map(str, value)
-        return [*sorted(dict(zip(names, value.values(), strict=True)).items())]
+        return sorted({str(name): part for name, part in value.items()}.items())
     if isinstance(value, list | tuple):
         return [(str(place), part) for place, part in enumerate(value, 1)]
     return [(None, value)]
@@ -105,5 +104,5 @@ def join_texts(value: object) -> str | None:
     if not isinstance(value, list | tuple):
         return None
     parts = [part for part in value if not is_blank(part)]
-    texts = [part for part in parts if isinstance(part, str)]
-    return "\n\n".join(texts) or None if len(texts) == len(parts) else None
+    are_texts = bool(parts) and {*map(type, parts)} == {str}
+    return "\n\n".join(map(str, parts)) if are_texts else None

@@ -190,6 +190,14 @@ class Columns:
     def kind(self, column: str) -> Kind:
         return self.column(column).kind
 
+    def of_kind(self, columns: Iterable[str], *kinds: Kind) -> list[str]:
+        """Return the columns of these kinds."""
+        return [column for column in columns if self.kind(column) in kinds]
+
+    def unused(self, used: Collection[str]) -> list[str]:
+        """Return the table's columns that are not among the `used` ones."""
+        return [column for column in self.table.columns if column not in used]
+
     def _find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
 
@@ -290,14 +298,14 @@ class Columns:
     @cached_property
     def comments(self) -> tuple[str, ...]:
         """The columns in which people comment on their labels, which no judge reads."""
-        roots, used = self.find_all(NESTED), self.used(()) | {*self.judged}
-        nested = [name for name in self.nested_names if self.root_of(name) in roots]
-        free = [column for column in (*self.table.columns, *nested) if column not in used]
-        return tuple(filter(self._holds_comments, free))
+        nested = (name for name in self.nested_names if self.root_of(name) in self.find_all(NESTED))
+        named = filter(self._is_comment, (*self.table.columns, *nested))
+        used = self.used(()) | {*self.judged}
+        return tuple(c for c in self.of_kind(named, "text", "label") if c not in used)
 
-    def _holds_comments(self, column: str) -> bool:
-        is_persons = _MODELS.isdisjoint(tokens(column)) or not self.labelled
-        return is_comment(column) and is_persons and self.kind(column) in ("text", "label")
+    def _is_comment(self, column: str) -> bool:
+        """Whether a column's name is of comments; beside labels a model's are not people's."""
+        return is_comment(column) and not (self.labelled and _MODELS & {*tokens(column)})
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
@@ -306,39 +314,32 @@ class Columns:
         which system wrote the output. What is mapped to a name of the user's own is a text unless
         it is `rated`.
         """
-        taken, texts = {*used, *rated}, dict[str, str]()
-        free = [c for c in self.table.columns if c not in taken and c not in self.comments]
-        roots = {*map(self.root_of, taken)}
-        for column in free:
-            is_usual = is_usual_text(column)
-            name = self._text_name(column) if is_usual else column
-            is_new = name not in self.mapping and (is_usual or column not in roots)
-            if is_new and self._may_be_text(column):
-                texts[name] = column
+        free = self.unused({*used, *rated, *self.comments})
+        roots = {*map(self.root_of, (*used, *rated))}
+        # What a user takes from a nested column is not a text once more.
+        own = [c for c in free if is_usual_text(c) or c not in roots]
+        named = {self._text_name(column): column for column in filter(self._may_be_text, own)}
+        texts = {name: column for name, column in named.items() if name not in self.mapping}
         mapped = self._mapped_texts(rated)
-        if "text" in map(self.kind, (*texts.values(), *mapped.values())):
+        if self.of_kind((*texts.values(), *mapped.values()), "text"):
             texts = {n: c for n, c in texts.items() if not self.column(c).is_category}
-        return texts | mapped
+        return {**texts, **mapped}
 
     def _mapped_texts(self, rated: Collection[str]) -> dict[str, str]:
         """The texts that the user names."""
         columns = {name: headers[0] for name, headers in self.mapping.items() if name not in _ROLES}
-        return {
-            name: column
-            for name, column in columns.items()
-            if column not in rated
-            and (is_known_text(name) or self.kind(column) in ("text", "label"))
-        }
+        strings = self.of_kind({*columns.values()}.difference(rated), "text", "label")
+        return {n: c for n, c in columns.items() if c in strings or is_known_text(n)}
 
     def _may_be_text(self, column: str) -> bool:
         # A column called the truth may hold the labels.
         may_be_short = self.labelled and not is_reference(column)
-        return self.kind(column) in (("text", "label") if may_be_short else ("text",))
+        return self.kind(column) == "text" or (may_be_short and self.kind(column) == "label")
 
     def _text_name(self, column: str) -> str:
-        """The name by which a judge reads a usual text: plain letters, small, with underscores."""
+        """The name of a text; of a usual one in plain letters, small, with underscores."""
         key, name = name_key(column), "_".join(tokens(column))
-        if self.column_like(key) != column:
+        if not is_usual_text(column) or self.column_like(key) != column:
             return column
         return name if name.isascii() else "output" if key in OUTPUTS else "input"
 
@@ -366,8 +367,8 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
     """Add a problem for each mapping to a missing column, or to several where one is allowed."""
     for name, headers in columns.mapping.items():
         for column in headers:
-            exists = column in columns.table.columns or (name, column) == ("id", ROW)
-            if not exists and all(value is None for value in columns.values(column)):
+            is_empty = columns.values(column).count(None) == len(columns.table.rows)
+            if is_empty and column not in (*columns.table.columns, ROW):
                 add_missing_column(columns, problems, column, name)
         if len(headers) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
             fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
@@ -387,11 +388,10 @@ def add_missing_column(
 
 def mapping_advice(columns: Columns, name: str) -> str:
     """How to say which column holds `name`: for a text one of another usual name."""
-    usual = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
-    if usual:
-        named = (*columns.table.columns, *columns.nested_names)
-        likely = [column for column in named if name_key(column.rpartition(DOT)[2]) in usual]
-    else:
-        kinds = ("text", "label") if name in columns.judged else ("rating",)
-        likely = [leaf for leaf in columns.nested_names if columns.kind(leaf) in kinds]
+    usual = OUTPUTS if name_key(name) in OUTPUTS else SOURCES if name_key(name) in SOURCES else ()
+    named = (*columns.table.columns, *columns.nested_names)
+    likely = [column for column in named if name_key(column.rpartition(DOT)[2]) in usual]
+    if not usual:
+        kinds: tuple[Kind, ...] = ("text", "label") if name in columns.judged else ("rating",)
+        likely = columns.of_kind(columns.nested_names, *kinds)
     return f"name yours with {map_flag(name, likely[:1] or ['COLUMN'])}"

@@ -177,9 +177,8 @@ def _check_rated(
 
 def _label_advice(columns: Columns) -> str:
     """How to say which column holds labels."""
-    reserved = {*columns.used(ROLES), *columns.comments}
-    leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-    own = [column for column in columns.table.columns if column not in reserved]
-    likely = leaves or [column for column in own if columns.kind(column) == "label"] or ["COLUMN"]
+    free = columns.unused({*columns.used(ROLES), *columns.comments})
+    leaves = columns.of_kind(columns.nested_names, "rating")
+    likely = leaves or columns.of_kind(free, "label") or ["COLUMN"]
     flags = " or ".join(map_flag("label", [name]) for name in likely[:3])
     return f"name one, as in {flags}, or give labels: dspy-judges label FILE --dimension NAME"

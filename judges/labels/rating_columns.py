@@ -60,8 +60,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     if columns.is_long:
         return RatingColumns()
     nested, used = columns.find_all(NESTED), columns.used(_RESERVED)
-    unused = [column for column in columns.table.columns if column not in used]
-    numbers = tuple(column for column in unused if columns.kind(column) == "rating")
+    numbers = tuple(columns.of_kind(columns.unused(used), "rating"))
     guesses = Headers()
     if dimensions is None:
         flat = _mapped_ratings(columns)
@@ -112,10 +111,10 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
 
     Their names have a word for labels or one of the dimension's.
     """
-    words, reserved = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
-    free = [c for c in (*columns.table.columns, *columns.nested_names) if c not in reserved]
-    called = [column for column in free if _is_called(column, words)]
-    return [column for column in called if columns.kind(column) in ("rating", "label")]
+    words, used = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
+    named = (*columns.unused(used), *columns.nested_names)
+    called = (column for column in named if column not in used and _is_called(column, words))
+    return columns.of_kind(called, "rating", "label")
 
 
 def close_names(name: str, names: Iterable[str]) -> list[str]:

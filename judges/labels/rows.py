@@ -68,6 +68,20 @@ class ItemFields:
     draw: dict[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of texts, and what a cell without one means.
+
+    A row without an answer is left out and counted, and one without any other text that is required
+    is a problem.
+    """
+
+    name: str
+    column: str
+    is_required: bool
+    is_answer: bool
+
+
 class RowReader:
     """Reads ids, documents, systems and texts, and collects every problem of a row.
 
@@ -85,42 +99,38 @@ class RowReader:
         judged: Collection[str] | None,
         candidates: Mapping[str, str],
     ) -> None:
-        self._problems, self._candidates = problems, candidates
-        self._of_file, self._roles = columns, roles
+        self._problems, self._of_file, self._roles = problems, columns, roles
         self.notes: list[str] = []
-        used = columns.used(roles) | {*candidates.values()}
-        texts = {**columns.texts(used, rated), **candidates}
-        sure = {c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
-        sure |= {*candidates.values()}
+        sides = {*candidates.values()}
+        texts = {**columns.texts(columns.used(roles) | sides, rated), **candidates}
+        sure = {c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping} | sides
         if not problems:
             content = sure if len(sure) > 1 else {*texts.values()}
             self.notes += _note_repeats(columns, problems, content, rated)
         if columns.is_by_annotator and not columns.numbers_rows:
-            columns, differing = _merge_rows(columns, problems, rated, sure)
-            if differing:
-                left_out = joined_names([f"column {column!r}" for column in differing])
-                self.notes.append(f"not one for each id, so left out: {left_out}")
-        self.columns = columns
+            columns, note = _merge_rows(columns, problems, rated, sure)
+            self.notes += note
+        self.columns, self._lines = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         prompts = {n: c for n, c in self.texts.items() if n not in candidates}
         self._source = columns.source(prompts)
-        self._required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
-        # A row without one of these is left out; a candidate of a typed file may be empty, since
-        # people vote on systems that wrote nothing.
-        names = [name for name in self._required if name in self.texts]
-        names = [name for name in names if name in candidates or known_word(name) in OUTPUTS]
-        self._answers = {name: self.texts[name] for name in names}
-        self._may_be_empty = candidates.keys() if columns.table.typed else ()
-        self._lines: dict[str, int] = {}
-        self._note_empty_texts()
+        required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
+        self._texts = [
+            TextColumn(name, column, name in required, name in candidates or _is_output(name))
+            for name, column in self.texts.items()
+        ]
+        # People vote on systems that wrote nothing; an empty cell of a sheet may be forgotten.
+        self._may_be_empty = len(candidates) > 0 and columns.table.typed
+        self.notes += self._note_empty_texts()
         if not prompts and judged != ():
             self._add_missing_texts()
 
-    def _note_empty_texts(self) -> None:
-        """Note each usual text that is empty in some rows, and need not be there."""
-        for name in sorted(filter(is_usual_text, self.texts.keys() - self._required)):
-            if n_empty := sum(map(is_blank, self.columns.values(self.texts[name]))):
-                self.notes.append(f"{name} is empty in {count(n_empty, 'row')}")
+    def _note_empty_texts(self) -> Iterator[str]:
+        """Yield a note on each usual text that is empty in some rows, and need not be there."""
+        for text in sorted(self._texts, key=lambda text: text.name):
+            n_empty = sum(map(is_blank, self.columns.values(text.column)))
+            if n_empty and is_usual_text(text.name) and not text.is_required:
+                yield f"{text.name} is empty in {count(n_empty, 'row')}"
 
     def _add_missing_texts(self) -> None:
         advice = "name what systems were given and wrote, as in --map document=COLUMN"
@@ -157,24 +167,27 @@ class RowReader:
 
     def items(self) -> Iterator[ItemFields]:
         """Yield the fields of every row without a fault, then note the rows without an answer."""
-        without_answer: dict[str, list[int]] = {}
+        texts = (text for text in self._texts if text.is_required and text.is_answer)
+        answers = {text.name: text.column for text in texts}
+        without: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
             n_before = len(self._problems)
             fields = self._read_row(row)
-            missing = self._answers.keys() - fields.texts.keys()
-            if len(self._problems) == n_before:
-                for name in sorted(missing):
-                    without_answer.setdefault(self._answers[name], []).append(row.line)
-                if not missing:
-                    yield fields
-        for column, lines in without_answer.items():
+            missing = answers.keys() - fields.texts.keys()
+            if len(self._problems) > n_before:
+                continue
+            for name in sorted(missing):
+                without[answers[name]].append(row.line)
+            if not missing:
+                yield fields
+        for column, lines in without.items():
             self._report_missing_answers(column, lines)
 
     def _read_row(self, row: TableRow) -> ItemFields:
-        roles = [role for role in self._roles if role.startswith("system")]
+        roles = (role for role in self._roles if role.startswith("system"))
         systems = tuple(self._name(row, self.columns.find(role)) for role in roles)
-        item = self._read_id(row) or ""
-        cells = {name: self._text(row, name, column) for name, column in self.texts.items()}
+        item = self._read_id(row)
+        cells = {text.name: self._text(row, text) for text in self._texts}
         texts = {name: text for name, text in cells.items() if text is not None}
         advice = "name the document in every row"
         document = self._name(row, self.columns.find("group"), "no-group", advice)
@@ -200,44 +213,45 @@ class RowReader:
         Where a kind of problem is given, a blank cell is such a one.
         """
         value = None if column is None else value_in(row, column)
-        if column is not None and is_name(value):
-            # Nobody sees spaces at the ends of a cell.
-            return self._checked(str(value).strip(), row, column)
-        if column is not None and not is_blank(value):
+        if column is None or (is_blank(value) and not kind):
+            return None
+        if is_blank(value):
+            self._fault(row, column, kind, "is empty", advice)
+            return None
+        if not is_name(value):
             advice = "write a string or a whole number"
             self._fault(row, column, "no-name", "is no name", advice, value)
-        elif column is not None and kind:
-            self._fault(row, column, kind, "is empty", advice)
-        return None
+            return None
+        # Nobody sees spaces at the ends of a cell.
+        return self._checked(str(value).strip(), row, column)
 
-    def _text(self, row: TableRow, name: str, column: str) -> str | None:
+    def _text(self, row: TableRow, text: TextColumn) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
-        cell = value_in(row, column)
-        value = join_texts(cell) or cell
-        if isinstance(value, bool | int | float):
-            # NaN is how data frames spell a missing text.
-            value = None if value != value else str(value)
-        # A pair's prompt may be white space.
-        may_be_blank = name in self._may_be_empty or (self._candidates and value)
-        if isinstance(value, str) and (value.strip() or may_be_blank):
-            return self._checked(value, row, column)
-        if name in self._required and not (is_blank(value) and name in self._answers):
+        cell = value_in(row, text.column)
+        # NaN, which equals nothing, is how data frames spell a missing text.
+        value = str(cell) if isinstance(cell, bool | int | float) and cell == cell else cell
+        value = join_texts(value) or value
+        if isinstance(value, str) and (value.strip() or self._may_be_empty):
+            return self._checked(value, row, text.column)
+        if text.is_required and not (text.is_answer and is_blank(value)):
             fault = (
                 "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
             )
             advice = "write the text, or leave out the row"
             if key := next(iter(as_object(value) or ()), None):
-                advice = f"name the text in it, as in {map_flag(name, [f'{column}{DOT}{key}'])}"
-            self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
+                path = f"{text.column}{DOT}{key}"
+                advice = f"name the text in it, as in {map_flag(text.name, [path])}"
+            self._fault(row, text.column, "no-text", fault, advice, value or NO_VALUE)
         return None
 
-    def _read_id(self, row: TableRow) -> str | None:
-        """A row's id, None if it is missing; a repeated id is added as a problem and returned."""
+    def _read_id(self, row: TableRow) -> str:
+        """A row's id, empty if it is missing; a repeated id is added as a problem and returned."""
         if self.columns.numbers_rows:
             return str(row.number)
         column = self.columns.find("id")
-        item = self._name(row, column, "no-id", "give every row an id")
-        if item is not None and (first := self._lines.setdefault(item, row.line)) != row.line:
+        item = self._name(row, column, "no-id", "give every row an id") or ""
+        first = self._lines.setdefault(item, row.line)
+        if item and first != row.line:
             fault = f"is the id of {self._problems.unit} {first} too"
             advice = "give every row an id of its own"
             if self.columns.find("annotator") is None:
@@ -266,14 +280,14 @@ class RowReader:
 def _merge_rows(
     columns: Columns, problems: Problems, rated: Collection[str], texts: Collection[str]
 ) -> tuple[Columns, list[str]]:
-    """Return the columns with one row for each id, and the columns that are left out.
+    """Return the columns with one row for each id, and a note on those that are left out.
 
     These differ between rows of an id, which is a problem in `texts` and where they say which
     document or system the output is of. Labels and comments are left out, too.
     """
     labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
     labels |= {*rated, *map(columns.root_of, rated)}
-    names = [column for column in columns.table.columns if column not in labels]
+    names = columns.unused(labels)
     must_agree = {*texts, *columns.find_all(_ORIGINS)}
     merged: dict[str, TableRow] = {}
     differing: dict[str, None] = {}
@@ -294,7 +308,9 @@ def _merge_rows(
     kept = tuple(column for column in names if column not in differing)
     table = replace(columns.table, columns=kept, rows=tuple(merged.values()))
     mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
-    return columns.with_table(table, mapping), [*differing]
+    left_out = joined_names([f"column {column!r}" for column in differing])
+    notes = [f"not one for each id, so left out: {left_out}"] if differing else []
+    return columns.with_table(table, mapping), notes
 
 
 # People's comments by the row's key and by the name of what they are on.
@@ -322,7 +338,7 @@ def _required_texts(
     source = columns.source(texts)
     if judged is None:
         # Only these, since the input beside an instruction or a question is often empty.
-        return {name for name in texts if known_word(name) in OUTPUTS or name == source}
+        return {name for name in texts if _is_output(name) or name == source}
     if (only := only_text(texts, judged)) is not None:
         return {only}
     for name in judged:
@@ -331,6 +347,10 @@ def _required_texts(
     # The source is needed to group documents, even if the judge does not read it.
     is_needed = source is not None and columns.find("group") is None
     return {*judged, str(source)} if is_needed else {*judged}
+
+
+def _is_output(name: str) -> bool:
+    return known_word(name) in OUTPUTS
 
 
 def _note_repeats(

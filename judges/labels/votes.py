@@ -37,7 +37,7 @@ class VoteCells:
         for value in values:
             # `read` refuses what cannot be read, with its row.
             with suppress(UnreadableError):
-                texts.update(word_of(part) for _, part in rating_parts(value))
+                texts |= {word_of(part) for _, part in rating_parts(value)}
         self._numbers = set(map(float, filter(_NUMBER.fullmatch, texts - self._words.keys())))
         self._signed = min(self._numbers, default=0) < 0
         are_numbered = {str(side)[-1:] for side in sides} == {"1", "2"} or self._numbers != {1}
@@ -61,20 +61,16 @@ class VoteCells:
 
     def _vote(self, part: object, systems: Sides) -> Vote:
         word = word_of(part)
-        if word in self._words:
-            by_word, by_name = self._words[word], None
-        else:
-            by_word = self._side_of(word)
-            by_name = _by_name(word, systems) or _by_name(word, self._sides)
-        fault = "is no vote"
-        if by_name and by_word and by_name != by_word:
-            fault = f"may be the system's name ({by_name}) or the side ({by_word})"
-        elif isinstance(vote := by_name or by_word, str):
+        by_name = _by_name(word, systems) or _by_name(word, self._sides)
+        votes = {self._words[word]} if word in self._words else {self._side_of(word), by_name}
+        votes.discard(None)
+        if len(votes) == 1 and isinstance(vote := votes.pop(), str):
             return vote
-        which = "which is which: --values 0=A,1=B (or 0=B,1=A)"
-        bare = self._numbers and self._numbers <= {0, 1}
-        advice = f"write A, B or tie, or say {which if bare else 'what it means: --values WORD=A'}"
-        raise UnreadableError("no-vote", fault, advice, part)
+        fault = "may be the name of one side and the word for the other" if votes else "is no vote"
+        how = "what it means: --values WORD=A"
+        if self._numbers and self._numbers <= {0, 1}:
+            how = "which is which: --values 0=A,1=B (or 0=B,1=A)"
+        raise UnreadableError("no-vote", fault, f"write A, B or tie, or say {how}", part)
 
     def _side_of(self, word: str) -> Vote | None:
         """The vote that a usual word or a number is; None for others."""
