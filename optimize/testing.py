@@ -1,4 +1,4 @@
-"""A test suite for any optimizer: inherit `OptimizerContract` and name the optimizer.
+"""Test suites for what you add: inherit one, name what it tests, and pytest runs every test.
 
 ```python
 from optimize.testing import OptimizerContract
@@ -8,13 +8,16 @@ class TestHillClimb(OptimizerContract):
     optimizer = staticmethod(hill_climb)
 ```
 
-pytest then runs every test below. The tests need no network: a simulated judge rates short texts by
-the qualities that its instruction names, and people value two of the six.
+The tests need no network. Those of an optimizer ask a simulated judge, which rates short texts by
+the qualities that its instruction names; people value two of the six. `judges.testing` has the
+suites for models and for exports of labels.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -22,9 +25,11 @@ import numpy as np
 from judges.client import Client
 from judges.dimension import Dimension
 from judges.judgement import Judgement
+from judges.labels.types import LabelledOutput, LabelledSet
 from judges.prompt import Prompt
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
+from optimize.measuring.exports import Tool, read_export
 from optimize.search.evaluator import (
     Evaluator,
     ItemJudgement,
@@ -35,6 +40,7 @@ from optimize.search.evaluator import (
     SearchProblem,
 )
 from optimize.search.optimizer import Exploration, Optimizer
+from optimize.statistics.correlations import Coefficient
 from optimize.statistics.intervals import stream
 
 QUALITIES = ("kindness", "length", "colour", "rhythm", "candour", "spelling")
@@ -168,3 +174,84 @@ class OptimizerContract:
                 continue  # the search ends there, too
             assert problem.evaluator.budget.total_cost <= calls
             assert len(judge.requests) <= calls
+
+
+class CoefficientContract:
+    """What every coefficient must do; a subclass sets `coefficient`."""
+
+    coefficient: ClassVar[Coefficient]
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Twenty documents of six outputs: a judge's scores, and ratings that they follow."""
+        rng = np.random.default_rng(0)
+        human = rng.integers(1, 6, (20, 6)).astype(float)
+        human[:, :2] = 1, 5  # no document is constant
+        return human + rng.normal(0, 2, human.shape), human
+
+    def test_each_document_has_its_own_value(self) -> None:
+        judge, human = self.rows()
+        together = self.coefficient.of_rows(judge, human)
+        for one, x, y in zip(together, judge, human, strict=True):
+            assert np.isclose(self.coefficient.of_rows(x[None], y[None])[0], one)
+
+    def test_values_lie_between_minus_1_and_1_and_agreement_is_1(self) -> None:
+        judge, human = self.rows()
+        assert np.all(np.abs(self.coefficient.of_rows(judge, human)) <= 1 + 1e-12)
+        assert np.allclose(self.coefficient.of_rows(human, human), 1)
+
+    def test_the_order_of_outputs_changes_nothing(self) -> None:
+        judge, human = self.rows()
+        backwards = self.coefficient.of_rows(judge[:, ::-1], human[:, ::-1])
+        assert np.allclose(self.coefficient.of_rows(judge, human), backwards)
+
+    def test_a_constant_document_has_no_value_and_no_warning(self) -> None:
+        judge, human = self.rows()
+        judge[0] = human[1] = 3
+        with np.errstate(all="raise"):
+            values = self.coefficient.of_rows(judge, human)
+        assert np.isnan(values).tolist() == [True, True, *[False] * 18]
+
+    def test_an_output_of_weight_2_counts_as_two(self) -> None:
+        if self.coefficient.of_weighted is None:
+            return
+        times = np.array([2, 1, 1, 2, 1, 1])
+        for x, y in zip(*self.rows(), strict=True):
+            repeated = [np.repeat(side, times)[None] for side in (x, y)]
+            weighted = self.coefficient.of_weighted(x, y, times / times.mean())
+            assert np.isclose(weighted, self.coefficient.of_rows(*repeated)[0])
+
+
+class ToolContract:
+    """What a declaration in `TOOLS` must do; a subclass sets the attributes.
+
+    Attributes:
+        tool: The declaration, an entry of `TOOLS`.
+        results: A file of the tool's as JSON: rows, or an object that holds them.
+        metric: The metric that is read.
+        scores: The scores in `results` by the rows' ids.
+    """
+
+    tool: ClassVar[Tool]
+    results: ClassVar[object]
+    metric: ClassVar[str]
+    scores: ClassVar[Mapping[str, float]]
+
+    def test_scores_are_read_by_the_rows_ids(self, tmp_path: Path) -> None:
+        path, notes = tmp_path / "results.json", list[str]()
+        path.write_text(json.dumps(self.results), encoding="utf-8")
+        labelled = LabelledSet(
+            name="labels",
+            sha256="",
+            outputs=tuple(
+                LabelledOutput(
+                    id=name,
+                    document_id=name,
+                    system=None,
+                    texts={"output": name},
+                    ratings={self.metric: (1.0,)},
+                )
+                for name in self.scores
+            ),
+        )
+        assert read_export(path, self.metric, labelled, notes.append) == dict(self.scores)
+        assert f"({self.tool.name}): {self.metric!r}" in notes[0]

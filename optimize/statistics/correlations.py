@@ -402,8 +402,8 @@ class Coefficient:
     Attributes:
         of_rows: Takes two matrices of one shape and returns the coefficient between each row of
             the first and the same row of the second, NaN where a row is constant.
-        of_weighted: Takes two vectors and their weights, and returns the weighted coefficient.
-            None where the coefficient has no weighted form.
+        of_weighted: Takes two vectors and their weights, whose mean is 1, and returns the weighted
+            coefficient. None where the coefficient has no weighted form.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]

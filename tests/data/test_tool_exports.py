@@ -1,7 +1,6 @@
 """People's labels in other tools' exports; the rows have the form that the tools write."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,7 @@ import pandas as pd
 import pytest
 
 import data
-from judges.labels import tool_exports
 from judges.labels.readers import read_items
-from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
 
 Rows = list[dict[str, Any]]
 N = range(5)
@@ -316,14 +313,3 @@ def test_labels_join_outputs_that_have_numbers_of_their_own(tmp_path: Path) -> N
         assert [one.rating("quality") for one in labelled.outputs] == [1, 0, 1, 0, 1]
         everything = data.read_labels(outputs, annotations=tmp_path / "labels.csv")
         assert everything.dimensions == (column,)
-
-
-def test_the_tool_on_the_page_is_read_by_its_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(from judges.labels.tool_exports .*?)```", page, re.DOTALL)
-    monkeypatch.setattr(tool_exports, "LABEL_EXPORTS", [*LABEL_EXPORTS])
-    monkeypatch.setattr(tool_exports, "PLACES", {**PLACES})
-    exec(block, {})
-    example = json.loads("".join(re.findall("^# (.*)", block, re.MULTILINE)))
-    (output,) = data.read_labels(example).outputs
-    assert (output.texts, output.ratings) == ({"input": "Why?", "output": "So."}, {"tone": (4.0,)})

@@ -1,24 +1,30 @@
-"""The duties of an optimizer, for ours and for the one on the page docs/extend.md."""
+"""The duties of optimizers, models, coefficients and exports: ours and those of docs/extend.md."""
 
 import json
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import judges
-from judges.labels.types import LabelledOutput, LabelledSet
+from judges.client.open import open_model
+from judges.embedded.model import EmbeddedModel
+from judges.labels import tool_exports
+from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
+from judges.testing import LabelExportContract, ModelContract
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
-from optimize.measuring.exports import TOOLS, read_scores
+from optimize.measuring.exports import TOOLS
 from optimize.search.optimizer import find_optimizer, optimizer_name
 from optimize.statistics.correlations import COEFFICIENTS, summary_level
-from optimize.testing import OptimizerContract
+from optimize.testing import CoefficientContract, OptimizerContract, ToolContract
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
+TEXT_JUDGE = judges.load("fluency")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -72,6 +78,24 @@ def test_a_function_that_no_module_has_is_no_optimizer() -> None:
         optimizer_name(inner)
 
 
+class TestSpearman(CoefficientContract):
+    coefficient = COEFFICIENTS["spearman"]
+
+
+class TestKendall(CoefficientContract):
+    coefficient = COEFFICIENTS["kendall"]
+
+
+class TestPearson(CoefficientContract):
+    coefficient = COEFFICIENTS["pearson"]
+
+
+class TestConcordanceOfThePage(CoefficientContract):
+    with pytest.MonkeyPatch.context() as _patch:
+        _patch.setattr("optimize.statistics.correlations.COEFFICIENTS", dict(COEFFICIENTS))
+        coefficient = defined(BLOCKS[3])["COEFFICIENTS"]["concordance"]
+
+
 def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = dict(COEFFICIENTS)
     defined(BLOCKS[3])
@@ -83,32 +107,53 @@ def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.Mo
     assert value == pytest.approx(2 * (2 / 3) / (2 / 3 + 2 / 3 + 1))
 
 
-def test_results_of_a_tool_of_the_users_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tools = list(TOOLS)
-    monkeypatch.setattr("optimize.measuring.exports.TOOLS", tools)
-    defined(BLOCKS[4])
-    rows = [
-        {"id": f"o{n}", "output": text, "completion": "", "marks": {"tone": {"score": n}}}
-        for n, text in enumerate(["It rains.", "The town met."])
-    ]
-    (tmp_path / "acme.json").write_text(json.dumps({"runs": rows}), encoding="utf-8")
-    outputs = tuple(
-        LabelledOutput(
-            id=row["id"],
-            document_id=row["id"],
-            system=None,
-            texts={"output": row["output"]},
-            ratings={"tone": (1.0,)},
-        )
-        for row in rows
-    )
-    labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
-    lines: list[str] = []
-    scores = read_scores(tmp_path / "acme.json", "tone", labelled, lines.append)
-    assert scores == {"o0": 0.0, "o1": 1.0}
-    assert "acme.json (Acme): 'tone'; matched 2 of 2" in lines[0]
+class TestToolOfThePage(ToolContract):
+    tool = defined(BLOCKS[4])["TOOLS"].pop()
+    metric = "tone"
+    scores: ClassVar = {"a": 0.0, "b": 1.0}
+    results: ClassVar = {
+        "runs": [
+            {"id": name, "completion": "", "marks": {"tone": {"score": score}}}
+            for name, score in scores.items()
+        ]
+    }
+
+    @pytest.fixture(autouse=True)
+    def _declared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
+
+
+class TestEmbeddedModel(ModelContract):
+    model = EmbeddedModel
+    question = TEXT_JUDGE.request({"summary": "Rain."})["messages"]
+
+
+@pytest.mark.usefixtures("openai_server")
+class TestEndpoint(ModelContract):
+    model = partial(open_model, "openai/judge-1")
+    unreachable = partial(open_model, "openai/judge-1", api_base="http://127.0.0.1:9/v1")
+
+
+class TestModelOfThePage(ModelContract):
+    with pytest.MonkeyPatch.context() as _patch:
+        _patch.setattr("judges.client.open._openers", {})
+        model = partial(defined(BLOCKS[2])["Echo"], "echo")
+
+
+class TestLabelExportOfThePage(LabelExportContract):
+    with pytest.MonkeyPatch.context() as _patch:
+        _patch.setattr(tool_exports, "LABEL_EXPORTS", [*LABEL_EXPORTS])
+        _patch.setattr(tool_exports, "PLACES", {**PLACES})
+        exports = defined(BLOCKS[5])["LABEL_EXPORTS"]
+        places = tool_exports.PLACES
+    rows = json.loads("".join(re.findall("^# (.*)", BLOCKS[5], re.MULTILINE)))
+    dimension = "tone"
+    ratings: ClassVar = {"a": (4.0,)}
+
+    @pytest.fixture(autouse=True)
+    def _declared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tool_exports, "LABEL_EXPORTS", self.exports)
+        monkeypatch.setattr(tool_exports, "PLACES", self.places)
 
 
 def test_a_model_of_the_users_is_named_by_its_providers_word(

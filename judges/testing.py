@@ -1,0 +1,127 @@
+"""Test suites for what you add: inherit one, name what it tests, and pytest runs every test.
+
+```python
+from judges.testing import ModelContract
+
+
+class TestEcho(ModelContract):
+    model = staticmethod(lambda: Echo("echo"))
+```
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from judges.labels.readers import read_labels, starter
+from judges.labels.types import LabelledSet
+from judges.protocol import Completion, Message, Model, ModelError, Sampling
+
+QUESTION: tuple[Message, ...] = (
+    {"role": "system", "content": "Rate the text from 1 to 5. Answer with the number alone."},
+    {"role": "user", "content": "The town met on Monday."},
+)
+
+
+class ModelContract:
+    """What every model must do (`judges.protocol.Model`); a subclass sets `model`.
+
+    Attributes:
+        model: Takes nothing and returns a new model.
+        unreachable: The same, of a model whose service does not answer; returns None if there is
+            no service.
+        question: Messages that the model can answer.
+    """
+
+    model: ClassVar[Callable[[], Model]]
+    unreachable: ClassVar[Callable[[], Model | None]] = staticmethod(lambda: None)
+    question: ClassVar[Sequence[Message]] = QUESTION
+
+    def complete(self, model: Model, *samplings: Sampling) -> list[Completion]:
+        """Ask the question once for each sampling, all at the same time, and close the model."""
+
+        async def ask() -> list[Completion]:
+            try:
+                requests = [model.complete(self.question, sampling) for sampling in samplings]
+                return list(await asyncio.gather(*requests))
+            finally:
+                await model.close()
+
+        return asyncio.run(ask())
+
+    def test_it_says_what_it_is(self) -> None:
+        model = type(self).model()
+        assert model.name
+        assert model.endpoint
+        assert model.native_n in (True, False)
+        assert model.has_logprobs in (True, False, None)
+
+    def test_replies_and_tokens_are_counted(self) -> None:
+        model = type(self).model()
+        for n in (1, 3) if model.native_n else (1,):
+            (completion,) = self.complete(model, Sampling(n=n))
+            assert len(completion.replies) == n
+            assert all(isinstance(reply.text, str) for reply in completion.replies)
+            assert completion.tokens_in >= 0
+            assert completion.tokens_out >= 0
+            assert completion.model
+
+    def test_log_probabilities_are_as_it_says(self) -> None:
+        model = type(self).model()
+        asked = Sampling(top_logprobs=5 if model.has_logprobs else 0)
+        ((reply,),) = [each.replies for each in self.complete(model, asked)]
+        assert bool(reply.tokens) == bool(model.has_logprobs)
+        assert all(value <= 0 for token in reply.tokens for value in token.top.values())
+
+    def test_many_requests_are_in_flight_at_once(self) -> None:
+        samplings = [Sampling(seed=seed) for seed in range(8)]
+        assert len(self.complete(type(self).model(), *samplings)) == len(samplings)
+
+    def test_the_messages_are_left_as_they_are(self) -> None:
+        before = json.dumps(self.question)
+        self.complete(type(self).model(), Sampling())
+        assert json.dumps(self.question) == before
+
+    def test_a_request_without_an_answer_is_a_model_error(self) -> None:
+        model = type(self).unreachable()
+        if model is not None:
+            with suppress(ModelError):
+                self.complete(model, Sampling())
+                raise AssertionError("a model whose service does not answer has answered")
+
+
+class LabelExportContract:
+    """What a declaration in `LABEL_EXPORTS` must do; a subclass sets the attributes.
+
+    Attributes:
+        rows: An export's rows as the tool writes them, with labels by people and by machines.
+        dimension: What people rated.
+        ratings: People's ratings by output. An output that only machines labelled is left out.
+    """
+
+    rows: ClassVar[Sequence[Mapping[str, object]]]
+    dimension: ClassVar[str]
+    ratings: ClassVar[Mapping[str, tuple[float, ...]]]
+
+    def read(self, folder: Path, text: str, ending: str) -> LabelledSet:
+        path = folder / f"export.{ending}"
+        path.write_text(text, encoding="utf-8")
+        return read_labels(path)
+
+    def test_people_are_read_and_no_machine_is(self, tmp_path: Path) -> None:
+        as_lines = "\n".join(map(json.dumps, self.rows))
+        for text, ending in ((json.dumps(self.rows), "json"), (as_lines, "jsonl")):
+            labelled = self.read(tmp_path, text, ending)
+            ratings = {each.id: each.ratings.get(self.dimension) for each in labelled.outputs}
+            assert {name: value for name, value in ratings.items() if value} == dict(self.ratings)
+
+    def test_the_order_of_rows_changes_nothing(self, tmp_path: Path) -> None:
+        backwards = self.read(tmp_path, json.dumps(self.rows[::-1]), "json")
+        forwards = self.read(tmp_path, json.dumps(self.rows), "json")
+        assert set(map(repr, backwards.outputs)) == set(map(repr, forwards.outputs))
+
+    def test_a_label_file_of_ones_own_is_not_taken_for_the_export(self) -> None:
+        assert "relevance" in starter().outputs[0].ratings
