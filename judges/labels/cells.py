@@ -1,13 +1,15 @@
 """Reads one cell: as a name, ratings by annotator, texts, or JSON."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
 from judges.labels.values import looks_like_rating
 from judges.tables.problems import UnreadableError
 from judges.tables.text import Row, TableRow, decode_json
 from judges.tables.text import is_blank as is_blank
 
+T = TypeVar("T")
 # Annotator -> rating; None for a single number without a name, which may be a mean.
 RatingsByAnnotator = dict[str | None, float]
 
@@ -15,6 +17,11 @@ RatingsByAnnotator = dict[str | None, float]
 DOT = "."
 # A longer list of numbers is, say, an embedding.
 MAX_ANNOTATORS = 100
+
+
+def without(mapping: Mapping[str, T], names: Container[str]) -> dict[str, T]:
+    """Return a mapping without some names."""
+    return {name: value for name, value in mapping.items() if name not in names}
 
 
 def value_in(row: TableRow, column: str) -> object:

@@ -15,6 +15,7 @@ from judges.labels.cells import (
     is_rating,
     join_texts,
     value_in,
+    without,
 )
 from judges.labels.names import (
     OUTPUTS,
@@ -319,7 +320,7 @@ class Columns:
         # What a user takes from a nested column is not a text once more.
         own = [c for c in free if is_usual_text(c) or c not in roots]
         named = {self._text_name(column): column for column in filter(self._may_be_text, own)}
-        texts = {name: column for name, column in named.items() if name not in self.mapping}
+        texts = without(named, self.mapping)
         mapped = self._mapped_texts(rated)
         if self.of_kind((*texts.values(), *mapped.values()), "text"):
             texts = {n: c for n, c in texts.items() if not self.column(c).is_category}
@@ -327,7 +328,7 @@ class Columns:
 
     def _mapped_texts(self, rated: Collection[str]) -> dict[str, str]:
         """The texts that the user names."""
-        columns = {name: headers[0] for name, headers in self.mapping.items() if name not in _ROLES}
+        columns = {name: headers[0] for name, headers in without(self.mapping, _ROLES).items()}
         strings = self.of_kind({*columns.values()}.difference(rated), "text", "label")
         return {n: c for n, c in columns.items() if c in strings or is_known_text(n)}
 

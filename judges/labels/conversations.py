@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, takewhile
 
-from judges.labels.cells import first_value, from_json
+from judges.labels.cells import first_value, from_json, without
 from judges.labels.columns import ColumnNames
 from judges.labels.names import OUTPUTS, known_word
 from judges.tables.formats import Table
@@ -110,7 +110,7 @@ def as_texts(cells: Mapping[str, object]) -> Row:
     conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
     if not conversations:
         return dict(cells)
-    others = {column: cell for column, cell in cells.items() if column not in conversations}
+    others = without(cells, conversations)
     if sides := _sides(conversations):
         texts = _pair_texts(conversations[sides[0]], conversations[sides[1]])
     else:

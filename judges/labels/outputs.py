@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from judges.labels.cells import without
 from judges.labels.columns import Columns, check_mapping, mapping_advice
 from judges.labels.names import map_flag, tokens
 from judges.labels.rating_columns import (
@@ -87,12 +88,10 @@ def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str])
 def _replace_ratings(own: ReadRatings, beside: ReadRatings) -> ReadRatings:
     """A file's ratings, but those beside it on every dimension that these rate."""
     replaced = {name for by_name in beside.by_item.values() for name in by_name}
-    by_item = {item: dict(by_name) for item, by_name in beside.by_item.items()}
+    by_item = dict(beside.by_item)
     for item, by_name in own.by_item.items():
-        kept = {name: by_name[name] for name in by_name.keys() - replaced}
-        by_item[item] = kept | by_item.get(item, {})
-    words = {name: own.words[name] for name in own.words.keys() - replaced}
-    return replace(own, by_item=by_item, words=words | beside.words)
+        by_item[item] = without(by_name, replaced) | by_item.get(item, {})
+    return replace(own, by_item=by_item, words=without(own.words, replaced) | beside.words)
 
 
 def _output(

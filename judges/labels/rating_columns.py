@@ -136,21 +136,20 @@ def check_ratings(
         return []
     if layout.guesses:
         _check_guesses(columns, layout.guesses, problems)
-    names = [name for name in dimensions or () if name not in columns.mapping]
-    for name in names:
-        _check_dimension(columns, layout, name, problems)
-    taken = [(name, layout.flat[name][0]) for name in names if name in layout.flat]
-    return [
-        f"no column is called {name}: its labels are those of {header!r}"
-        for name, header in taken
-        if name_key(name) != name_key(header)
-    ]
+    notes: list[str] = []
+    for name in dimensions or ():
+        if name not in columns.mapping:
+            notes += _check_dimension(columns, layout, name, problems)
+    return notes
 
 
 def _check_dimension(
     columns: Columns, layout: RatingColumns, name: str, problems: Problems
-) -> None:
-    """Add a problem where columns that nobody mapped may hold (more) ratings on a dimension."""
+) -> list[str]:
+    """Add a problem where columns that nobody mapped may hold (more) ratings on a dimension.
+
+    Returns a note on a column of another name that is read.
+    """
     headers = layout.flat.get(name, ())
     # A column with the dimension's words in its name may be another annotator's.
     words = {*tokens(name)}
@@ -164,6 +163,9 @@ def _check_dimension(
         fault = f"no column is called so, and {joined_names(labels)} may be its labels"
         flags = dict.fromkeys(map_flag(name, each) for each in (*zip(labels[:3]), labels))
         problems.add("labels", fault, f"say which: {' or '.join(flags)}", field=name)
+    elif headers and name_key(name) != name_key(headers[0]):
+        return [f"no column is called {name}: its labels are those of {headers[0]!r}"]
+    return []
 
 
 def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[str]:

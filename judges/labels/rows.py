@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in
+from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in, without
 from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
 from judges.labels.names import OUTPUTS, is_usual_text, known_word, map_flag, only_text
@@ -112,7 +112,7 @@ class RowReader:
             self.notes += note
         self.columns, self._lines = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
-        prompts = {n: c for n, c in self.texts.items() if n not in candidates}
+        prompts = without(self.texts, candidates)
         self._source = columns.source(prompts)
         required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
         self._texts = [

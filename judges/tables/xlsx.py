@@ -3,9 +3,9 @@
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from dspy_judges import bounds
 from judges.tables.problems import Problems, UnreadableError, beyond, excerpt, joined_names
@@ -15,6 +15,23 @@ from judges.tables.text import TableRow, is_blank
 _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
 # Upper bounds on XML elements of parts that are slow to read; a cell has four elements.
 _ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
+
+
+class Cell(Protocol):
+    """A cell of openpyxl, which has no types."""
+
+    value: object
+    number_format: object
+
+
+class Sheet(Protocol):
+    """A sheet of openpyxl."""
+
+    title: str
+    sheet_state: str
+
+    def reset_dimensions(self) -> None: ...
+    def iter_rows(self, *, max_row: int) -> Iterator[Sequence[Cell]]: ...
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
@@ -39,7 +56,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             warnings.simplefilter("ignore")
             # The read-only mode loads no cells that the file only claims to have.
             workbook = load_workbook(file, read_only=True, data_only=True)
-            grid = _rows(_sheet_of(workbook, sheet))
+            grid = _rows(_sheet_of(workbook.worksheets, sheet))
             workbook.close()
     except UnreadableError:
         raise
@@ -63,18 +80,18 @@ def _check_size(file: Path) -> None:
                 raise beyond(f"has {n_elements:,} XML elements in {name}, more than {most:,}")
 
 
-def _sheet_of(workbook: Any, name: str | None) -> Any:
+def _sheet_of(all_sheets: Sequence[Sheet], name: str | None) -> Sheet:
     """The sheet of that name, or the only visible one; UnreadableError where there are several."""
-    visible = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
-    named = [sheet for sheet in workbook.worksheets if sheet.title == name]
+    visible = [sheet for sheet in all_sheets if sheet.sheet_state == "visible"]
+    named = [sheet for sheet in all_sheets if sheet.title == name]
     sheets = visible if name is None else named
     if len(sheets) != 1:
-        fault = f"has the sheets {joined_names(workbook.sheetnames)}"
+        fault = f"has the sheets {joined_names([sheet.title for sheet in all_sheets])}"
         raise UnreadableError("no-sheet", fault, "name the one with the labels, as FILE.xlsx:SHEET")
     return sheets[0]
 
 
-def _rows(sheet: Any) -> list[GridRow]:
+def _rows(sheet: Sheet) -> list[GridRow]:
     """The rows of a sheet that hold anything, each up to its last cell that does."""
     # The size in the file may be wrong.
     sheet.reset_dimensions()
@@ -96,7 +113,7 @@ def _rows(sheet: Any) -> list[GridRow]:
     return [GridRow(line, cells + [None] * (width - len(cells))) for line, cells in grid]
 
 
-def _value_of(cell: Any) -> object:
+def _value_of(cell: Cell) -> object:
     """The value of a cell as people see it."""
     value = cell.value
     if value is None or isinstance(value, bool | str):
