@@ -2,18 +2,19 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import is_blank, value_in
+from judges.labels.cells import value_in
 from judges.labels.columns import VOTES, Columns, check_mapping
 from judges.labels.names import tokens
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
-from judges.labels.votes import VoteCells
+from judges.labels.values import Values, word_of
+from judges.labels.votes import read_votes
 from judges.tables.problems import Problems, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
@@ -78,19 +79,15 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     )
     pairs, notes = [], list[str]()
     if sides is not None:
-        cells = {
-            column: VoteCells(columns.values(column), options.values, sides.columns)
-            for column in choices
-        }
-        votes = _read_votes(columns, cells, problems)
+        votes = _votes_by_pair(columns, choices, sides, options.values, problems)
         comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
-        for fields in reader.items():
-            said = comments.get(fields.id, {}).get("votes", ())
-            pairs.append(_pair(fields, votes[fields.id], said))
-        notes += dict.fromkeys(note for of_column in cells.values() for note in of_column.notes())
+        pairs = [
+            _pair(fields, votes[fields.id], comments.get(fields.id, {}).get("votes", ()))
+            for fields in reader.items()
+        ]
     voted = [pair for pair in pairs if pair.votes or not options.labelled]
     if n_without := len(pairs) - len(voted):
-        notes.insert(0, f"{count(n_without, 'pair')} left out for want of a vote")
+        notes.append(f"{count(n_without, 'pair')} left out for want of a vote")
     if options.labelled and not voted and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
     return LabelledPairs(
@@ -133,16 +130,16 @@ def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> L
     )
 
 
-def _read_votes(
-    columns: Columns, choices: Mapping[str, VoteCells], problems: Problems
+def _votes_by_pair(
+    columns: Columns, choices: Iterable[str], sides: Sides, values: Values, problems: Problems
 ) -> dict[str, list[Vote]]:
     """The votes on every pair, by its id, from all of its rows; adds a problem for bad cells."""
     votes: dict[str, list[Vote]] = defaultdict(list)
+    words = {word_of(word): meaning for word, meaning in values.items()}
     for row in columns.table.rows:
-        of_pair = votes[columns.item_key(row)]
-        names = (columns.cell(row, role) for role in ("system_a", "system_b"))
-        name_a, name_b = (None if is_blank(name) else str(name) for name in names)
-        for column, cells in choices.items():
+        a, b = (str(columns.cell(row, role) or "") for role in ("system_a", "system_b"))
+        for column in choices:
             with problems.collect(line=row.line, field=column):
-                of_pair += cells.read(value_in(row, column), (name_a, name_b))
+                cell = value_in(row, column)
+                votes[columns.item_key(row)] += read_votes(cell, words, (a, b), sides.columns)
     return votes

@@ -74,8 +74,8 @@ def read_pairs(
     """Read labelled pairs from any of the formats of `read_labels`; LabelError has all `problems`.
 
     The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
-    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, 1, 2 or 1.5, or
-    other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
+    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, or other
+    words and numbers by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
     annotators, are joined. Pairs without a vote are left out and noted.
     """
     labelled = _read(path, replace(_read_options(map, values), texts=texts), holds="pairs")

@@ -163,11 +163,12 @@ ZOO: dict[str, Sheet] = {
     ),
     "the winner's model": votes("gpt", "gpt", expected=[("A",), ("B",)], more=MODELS),
     "a phrase": votes("A is worse", expected=("row 2", "'A is worse' is no vote", "--values")),
-    "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers pref"),
-    "bare 0 and 1": votes(
-        "0", "1", expected=("row 2", "'0' is no vote", "--values 0=A,1=B (or 0=B,1=A)")
+    "numbers": votes(
+        "0", "1", expected=("row 2", "'0' is no vote", "as in --values 1=A,2=B,0=tie")
     ),
-    "bare 0 and 1, said": votes("0", "1", expected=ones("A", "B"), values=["0=A,1=B"]),
+    "numbers, with what they mean": votes(
+        "-1", "1", "0", expected=ones("A", "B", "tie"), values=["-1=A,1=B,0=tie"]
+    ),
     "1 to 7": votes("1", "7", "4", expected=("row 2", "'1' is no vote")),
 }
 
