@@ -109,12 +109,15 @@ def _guess_ratings(columns: Columns, numbers: Headers) -> Headers:
 def _label_columns(columns: Columns, dimension: str) -> list[str]:
     """The columns that may hold the labels on a dimension when no column is called like it.
 
-    Their names have a word for labels or one of the dimension's.
+    Their names have a word for labels or one of the dimension's, which is not misspelled.
     """
     words, used = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
     named = (*columns.unused(used), *columns.nested_names)
     called = (column for column in named if column not in used and _is_called(column, words))
-    return columns.of_kind(called, "rating", "label")
+    labels = columns.of_kind(called, "rating", "label")
+    others = {*columns.table.columns, *catalog.names()}.difference(labels)
+    is_misspelled = dimension not in catalog.names() and close_names(dimension, others)
+    return [] if is_misspelled else labels
 
 
 def close_names(name: str, names: Iterable[str]) -> list[str]:

@@ -185,6 +185,8 @@ class _Reader:
         columns = Columns(table, options.map)
         # What a user names stays as it is.
         self._mapped_columns = {*map(columns.root_of, columns.used(()))} & {*table.columns}
+        self._dimensions = {name_key(name): name for name in options.dimensions or ()}
+        self._words = {word_of(word): number for word, number in options.values.items()}
         self._omissions = Counter[str]()
 
     def read(self, *, is_beside: bool) -> Table:
@@ -279,37 +281,37 @@ class _Reader:
     ) -> Row | None:
         """The cells of an entry that is a person's label of a known output; others are counted."""
         name = str(first_value(entry, PLACES["dimension"]))
-        names = {name_key(each): each for each in self._options.dimensions or ()}
-        dimension = names.get(name_key(name), name)
+        dimension = self._dimensions.get(name_key(name), name)
         is_read = self._options.reads(dimension) or is_comment(dimension)
         source = source or str(first_value(entry, PLACES["source"]) or "unknown")
         if not (is_read and self._is_persons(entry, source, row.line)):
             return None
-        what = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
-        what |= {"dimension": dimension, "rating": _rating(entry)}
-        own = None if "" in self._export.labels else first_value(row.cells, PLACES["id"])
-        item = first_value(entry, PLACES["of"]) or own
-        if not (str(item) in outputs if outputs else item):
+        own = {} if "" in self._export.labels else row.cells
+        names = first_value(entry, PLACES["of"]), first_value(own, PLACES["id"])
+        item = next((str(name) for name in names if name is not None), "")
+        label: Row = {"dimension": dimension, "rating": _rating(entry), "id": item}
+        label |= {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
+        if not item or (outputs and item not in outputs):
             self._omissions["of outputs that are not in the file"] += 1
-        elif what["rating"] is None and what["comment"] is None:
+        elif label["rating"] is None and label["comment"] is None:
             self._omissions["without a rating"] += 1
         else:
-            return {**(outputs[str(item)].cells if outputs else {}), **what, "id": str(item)}
+            return {**outputs[item].cells, **label} if outputs else label
         return None
 
     def _is_persons(self, entry: Row, source: str, line: int) -> bool:
         """Whether a person gave a label; UnreadableError if that is not known of its source."""
-        words = {word_of(word): number for word, number in self._options.values.items()}
-        counts = words.get(word_of(source), self._export.sources.get(source))
+        counts = {**self._export.sources, **self._words}
+        is_persons = counts.get(word_of(source), counts.get(source)) == 1
         if any(value_at(entry, name) == value for name, value in _WITHDRAWN.items()):
-            source, counts = "withdrawn", 0
-        elif counts is None and word_of(source) not in words:
+            source, is_persons = "withdrawn", False
+        elif counts.keys().isdisjoint((source, word_of(source))):
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
             raise UnreadableError("whose-label", fault, advice, source, line)
-        self._omissions[source] += counts != 1
-        return counts == 1
+        self._omissions[source] += not is_persons
+        return is_persons
 
 
 def _entries(cells: Row, path: str) -> Iterator[Row]:

@@ -1,5 +1,7 @@
 """Reads votes, written as letters, columns, systems or the user's words."""
 
+import math
+
 from dspy_judges.column_names import name_key
 from judges.labels.cells import rating_parts
 from judges.labels.types import Vote
@@ -26,17 +28,13 @@ def read_votes(value: object, words: Values, *names: Sides) -> list[Vote]:
 def _vote(part: object, words: Values, names: tuple[Sides, ...]) -> Vote | None:
     """One person's vote; None where they gave none."""
     word = word_of(part)
-    if word in words:
-        votes = {words[word]}
-    elif says_nothing(part):
-        votes = {None}
-    else:
-        votes = {_WORDS.get(word), *(_side_of(word, pair) for pair in names)} - {None}
-    if len(votes) == 1 and not isinstance(vote := next(iter(votes)), int | float):
-        return vote
-    fault = (
-        "may be the name of one side and the word for the other" if len(votes) > 1 else "is no vote"
-    )
+    meaning = words.get(word, None if says_nothing(part) else math.nan)
+    if meaning is None or isinstance(meaning, str):
+        return meaning
+    votes = {_WORDS.get(word), *(_side_of(word, pair) for pair in names)} - {None}
+    if len(votes) == 1:
+        return votes.pop()
+    fault = "may be a name of one side and a word for the other" if votes else "is no vote"
     advice = "write A, B or tie, or say what each word means, as in --values 1=A,2=B,0=tie"
     raise UnreadableError("no-vote", fault, advice, part)
 

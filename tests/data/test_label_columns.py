@@ -45,9 +45,12 @@ def test_a_lone_column_of_another_name_is_not_taken_for_labels() -> None:
         data.read_labels(judged, dimensions=["polite"])
 
 
-def test_labels_are_not_taken_from_another_dimension() -> None:
+@pytest.mark.parametrize(("name", "column"), [("relevnce", "label"), ("relevance", "coherence")])
+def test_labels_are_not_taken_for_a_misspelled_name_nor_from_another_dimension(
+    name: str, column: str
+) -> None:
     with pytest.raises(LabelError, match="no output has a rating on it"):
-        data.read_labels(rows(coherence=(1, 0)), dimensions=["relevance"])
+        data.read_labels(rows(**{column: (1, 0)}), dimensions=[name])
 
 
 def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> None:
