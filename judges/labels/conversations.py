@@ -8,7 +8,7 @@ from itertools import chain, takewhile
 
 from judges.labels.cells import first_value, from_json, without
 from judges.labels.columns import ColumnNames
-from judges.labels.names import OUTPUTS, known_word
+from judges.labels.names import is_output
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
 from judges.tables.text import Row
@@ -114,7 +114,7 @@ def as_texts(cells: Mapping[str, object]) -> Row:
     if sides := _sides(conversations):
         texts = _pair_texts(conversations[sides[0]], conversations[sides[1]])
     else:
-        has_output = _outputs(cells) != []
+        has_output = any(map(is_output, cells))
         texts = _single_texts(next(iter(conversations.values())), others, has_output=has_output)
     return {**cells, **{column: _alone(turns) for column, turns in conversations.items()}, **texts}
 
@@ -129,7 +129,7 @@ def _pair_texts(a: list[Turn], b: list[Turn]) -> Row:
 
 def _single_texts(turns: list[Turn], others: Row, *, has_output: bool) -> Row:
     """The texts of a conversation; its last assistant turn unless an output stands beside it."""
-    beside = [(_ASSISTANT, str(others[name])) for name in _outputs(others) if others[name]]
+    beside = [(_ASSISTANT, str(others[name])) for name in filter(is_output, others) if others[name]]
     whole: Row = {CONVERSATION: as_text([*turns, *beside])}
     if has_output:
         return whole
@@ -153,10 +153,6 @@ def _sides(columns: Collection[str]) -> tuple[str, str] | None:
     return next(sides, None)
 
 
-def _outputs(columns: Iterable[str]) -> list[str]:
-    return [column for column in columns if known_word(column) in OUTPUTS]
-
-
 def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool) -> Table:
     """The table with its conversations as texts, and a note of how they were read."""
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
@@ -164,7 +160,7 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
         return table
     texts = [as_texts(row.cells) for row in table.rows]
     mapped = [name for name, column in mapping.items() if column in table.columns]
-    has_outputs = _outputs((*table.columns, *mapped)) != []
+    has_outputs = any(map(is_output, (*table.columns, *mapped)))
     read = columns if _sides(columns) else columns[:1]
     if _sides(columns):
         made, how = _PAIR

@@ -10,7 +10,6 @@ from judges import catalog
 from judges.labels.cells import DOT
 from judges.labels.columns import NESTED, VOTES, Columns
 from judges.labels.names import is_known_text, map_flag, tokens
-from judges.labels.values import says_nothing, says_truth
 from judges.tables.problems import Problems, joined_names
 
 NOT_RATED = ("id", "group", "system", *NESTED)
@@ -188,14 +187,11 @@ def _check_guesses(columns: Columns, guesses: Headers, problems: Problems) -> No
     if are_known or (len(guesses) == 1 and _are_like_ratings(columns.values(guesses[0]))):
         return
     likely = _label_columns(columns, "label") or [*guesses]
-    cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
-    kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
-    fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
     advice = f"name what is rated, as in {' '.join(map_flag(name, [name]) for name in likely)}"
     if len(likely) > 1:
-        common = set(tokens(likely[0])).intersection(*map(tokens, likely))
-        join = map_flag("_".join(sorted(common)) or "NAME", likely)
+        join = map_flag("NAME", likely)
         advice = f"where each is one annotator's, join them by {join}; else {advice}"
+    fault = f"{joined_names(likely)} may or may not be labels"
     problems.add("annotators", fault, advice)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in, without
 from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
-from judges.labels.names import OUTPUTS, is_usual_text, known_word, map_flag, only_text
+from judges.labels.names import is_output, is_usual_text, map_flag, only_text
 from judges.labels.types import FileReading
 from judges.labels.values import Scale, says_nothing, word_of
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
@@ -116,7 +116,7 @@ class RowReader:
         self._source = columns.source(prompts)
         required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
         self._texts = [
-            TextColumn(name, column, name in required, name in candidates or _is_output(name))
+            TextColumn(name, column, name in required, name in candidates or is_output(name))
             for name, column in self.texts.items()
         ]
         # People vote on systems that wrote nothing; an empty cell of a sheet may be forgotten.
@@ -338,7 +338,7 @@ def _required_texts(
     source = columns.source(texts)
     if judged is None:
         # Only these, since the input beside an instruction or a question is often empty.
-        return {name for name in texts if _is_output(name) or name == source}
+        return {name for name in texts if is_output(name) or name == source}
     if (only := only_text(texts, judged)) is not None:
         return {only}
     for name in judged:
@@ -347,10 +347,6 @@ def _required_texts(
     # The source is needed to group documents, even if the judge does not read it.
     is_needed = source is not None and columns.find("group") is None
     return {*judged, str(source)} if is_needed else {*judged}
-
-
-def _is_output(name: str) -> bool:
-    return known_word(name) in OUTPUTS
 
 
 def _note_repeats(

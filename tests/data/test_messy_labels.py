@@ -234,11 +234,11 @@ GUESSES: dict[str, Guess] = {
     "a rating by its values": (table(page_quality=MARKS), {"page_quality": ("page_quality",)}),
     "annotators who are called so": (
         table(**{"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}),
-        ("--map 'annotator_tone=tone (annotator 1),tone (annotator 2)'",),
+        ("--map 'NAME=tone (annotator 1),tone (annotator 2)'",),
     ),
     "numbers of the rows": (
         table(Zeile=range(1, 9)),
-        ("Zeile holds numbers that may not be ratings", "--map Zeile=Zeile"),
+        ("Zeile may or may not be labels", "--map Zeile=Zeile"),
     ),
     "pass or fail beside a number": (
         table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4),
@@ -246,7 +246,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "names over one dimension": (
         table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS}),
-        ("--map 'relevance=Relevance Anna,Relevance Ben'",),
+        ("--map 'NAME=Relevance Anna,Relevance Ben'",),
     ),
     "two outputs rated in each row": (
         table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
