@@ -15,7 +15,7 @@ from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.values import Values, word_of
 from judges.labels.votes import read_votes
-from judges.tables.problems import Problems, count, joined_names
+from judges.tables.problems import Problems, UnreadableError, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
 _CHOICES = (*VOTES, "gewinner", "gagnant", "ganador")
@@ -61,53 +61,48 @@ def holds_pairs(columns: Columns) -> bool:
 
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """Read every pair with a vote; of unlabelled files every pair."""
+    """Read every pair with a vote; of unlabelled files every pair.
+
+    Raises UnreadableError where there are no two columns of candidates.
+    """
     check_mapping(columns, problems)
-    sides, voted_in = find_sides(columns), _find_choices(columns)
+    names = joined_names(columns.table.columns)
+    if (sides := find_sides(columns)) is None:
+        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
+        raise UnreadableError("no-column", f"there are no two candidates in {names}", advice)
+    voted_in = _find_choices(columns)
     choices = voted_in if options.labelled else ()
-    _refuse_missing(columns, problems, sides, options)
+    if options.labelled and not choices:
+        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
+        problems.add("no-column", f"there are no votes in {names}", advice)
     reader = RowReader(
         columns,
         problems,
         roles=_ROLES,
         rated={*voted_in, *columns.find_all(VOTES)},
         judged=options.texts,
-        candidates=dict(zip(_RESPONSES, sides.columns, strict=True)) if sides else {},
+        candidates=dict(zip(_RESPONSES, sides.columns, strict=True)),
     )
-    pairs, notes = [], list[str]()
-    if sides is not None:
-        votes = _votes_by_pair(columns, choices, sides, options.values, problems)
-        comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
-        pairs = [
-            _pair(fields, votes[fields.id], comments.get(fields.id, {}).get("votes", ()))
-            for fields in reader.items()
-        ]
+    votes = _votes_by_pair(columns, choices, sides, options.values, problems)
+    comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
+    pairs = [
+        _pair(fields, votes[fields.id], comments.get(fields.id, {}).get("votes", ()))
+        for fields in reader.items()
+    ]
     voted = [pair for pair in pairs if pair.votes or not options.labelled]
-    if n_without := len(pairs) - len(voted):
-        notes.append(f"{count(n_without, 'pair')} left out for want of a vote")
-    if options.labelled and not voted and not problems:
+    n_without = len(pairs) - len(voted)
+    notes = [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
+    if not voted and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
         pairs=tuple(voted),
-        candidate=sides.word if sides else "response",
+        candidate=sides.word,
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.reading({"votes": choices}),
     )
-
-
-def _refuse_missing(
-    columns: Columns, problems: Problems, sides: Sides | None, options: ReadOptions
-) -> None:
-    names = joined_names(columns.table.columns)
-    if sides is None:
-        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {names}", advice)
-    if options.labelled and not _find_choices(columns):
-        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {names}", advice)
 
 
 def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:

@@ -104,12 +104,8 @@ def read_ratings(
             rating = readers[cell.dimension].read(cell.value, options.scale(cell.dimension))
             if rating is not None:
                 by_annotator = by_item[cell.item][cell.dimension]
-                if not columns.is_by_annotator:
-                    by_annotator[cell.annotator] = rating
-                else:
-                    name = cell.annotator or str(len(by_annotator) + 1)
-                    _check_once(cell, by_annotator)
-                    by_annotator[name] = rating
+                name = _annotator(cell, by_annotator) if columns.is_by_annotator else cell.annotator
+                by_annotator[name] = rating
     if columns.is_by_annotator:
         by_item = {item: _sorted(ratings) for item, ratings in by_item.items()}
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
@@ -119,12 +115,13 @@ def read_ratings(
     return ReadRatings(by_item, notes, words, columns)
 
 
-def _check_once(cell: RatingCell, by_annotator: RatingsByAnnotator) -> None:
-    """Raise UnreadableError for a second rating by one annotator."""
+def _annotator(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
+    """The name or number of a row's annotator; UnreadableError for a second rating by the same."""
     if cell.annotator in by_annotator:
         names = map(excerpt, (cell.item, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two", cell.value)
+    return cell.annotator or str(len(by_annotator) + 1)
 
 
 def _sorted(ratings: Ratings) -> Ratings:

@@ -119,8 +119,9 @@ class RowReader:
             TextColumn(name, column, name in required, name in candidates or is_output(name))
             for name, column in self.texts.items()
         ]
-        # People vote on systems that wrote nothing; an empty cell of a sheet may be forgotten.
-        self._may_be_empty = len(candidates) > 0 and columns.table.typed
+        # People vote on systems that wrote nothing, and on prompts of white space; an empty cell of
+        # a sheet may be forgotten.
+        self._may_be_blank = len(candidates) > 0 and columns.table.typed
         self.notes += self._note_empty_texts()
         if not prompts and judged != ():
             self._add_missing_texts()
@@ -231,7 +232,8 @@ class RowReader:
         # NaN, which equals nothing, is how data frames spell a missing text.
         value = str(cell) if isinstance(cell, bool | int | float) and cell == cell else cell
         value = join_texts(value) or value
-        if isinstance(value, str) and (value.strip() or self._may_be_empty):
+        may_be_blank = self._may_be_blank and (value or text.is_answer)
+        if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, text.column)
         if text.is_required and not (text.is_answer and is_blank(value)):
             fault = (

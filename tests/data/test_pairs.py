@@ -102,7 +102,7 @@ def test_a_forgotten_prompt_is_refused_and_a_forgotten_candidate_left_out_and_co
     good = {**PAIR, "preferred": "A"}
     for field, value, what in (
         ("response_b", ["So.", 1], r"\['So.', 1\] is no text"),
-        ("prompt", None, "is missing"),
+        ("prompt", "", "is empty"),
     ):
         with pytest.raises(data.LabelError, match=f"line 2, field '{field}': {what}"):
             data.read_pairs(file_of(tmp_path, good, {**good, "id": "b", field: value}))
