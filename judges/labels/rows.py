@@ -36,7 +36,7 @@ def latest_labels(columns: Columns) -> Columns:
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
         notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
     others = (*_HOW, *SAMPLING, *(_MARKS if _TIME in table.columns else ()))
-    names = tuple(name for name in table.columns if name not in others)
+    names = tuple(columns.unused(others))
     return columns.with_table(
         replace(table, columns=names, rows=rows, notes=notes), columns.mapping
     )

@@ -169,12 +169,14 @@ def as_plain_table(table: Table, options: ReadOptions, *, is_beside: bool = Fals
 
 def _matches(table: Table, export: LabelExport) -> bool:
     """Whether a table is an export: cells tell it from a user's own columns of the same names."""
-    for name, pattern in export.columns.items():
-        columns = [column for column in table.columns if re.fullmatch(name, column)]
-        cells = (str(row.cells.get(column)) for column in columns for row in table.rows)
-        if not columns or (pattern and not any(re.fullmatch(pattern, c, re.DOTALL) for c in cells)):
-            return False
-    return True
+    return all(_has_cell(table, name, cell) for name, cell in export.columns.items())
+
+
+def _has_cell(table: Table, column: str, cell: str) -> bool:
+    """Whether a table has a cell like this in a column like this; `cell` is "" for any."""
+    columns = [name for name in table.columns if re.fullmatch(column, name)]
+    is_like = re.compile(cell or ".*", re.DOTALL).fullmatch
+    return any(is_like(str(row.cells.get(name))) for name in columns for row in table.rows)
 
 
 class _Reader:
