@@ -469,7 +469,10 @@ class JudgeScores:
         return self.columns
 
     def add(self, judgement: AnyJudgement, texts: Row) -> tuple[Row, Row]:
-        """Count a judgement; returns its cells of flat rows and its entry of JSON rows."""
+        """Count a judgement; returns its cells of flat rows and its entry of JSON rows.
+
+        `texts` are those that a judge of two values read.
+        """
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
         score = None if judgement.failure else round(judgement.score, DIGITS)
@@ -477,8 +480,9 @@ class JudgeScores:
             self.failures[judgement.failure[:200]] += 1
         else:
             self.scores.append(judgement.score)
-            words = [*map(str, texts.values())]
-            self.documents.append(hash(tuple(words[:-1] or words)))
+            if self.is_verdict:
+                words = [*map(str, texts.values())]
+                self.documents.append(hash(tuple(words[:-1] or words)))
         if self.is_verdict and judgement.score < 0.5 == score:
             score = judgement.score  # rounding would make it a pass
         answers = _rounded_answers(judgement, self.questions)
@@ -532,8 +536,9 @@ class Scores:
         cells: Row = {}
         entries: Row = {}
         for name, judgement in judgements.items():
-            texts = _texts_of(row, run.texts[name])
-            own, entries[name] = self.by_judge[name].add(judgement, texts)
+            scores = self.by_judge[name]
+            texts = _texts_of(row, run.texts[name]) if scores.is_verdict else {}
+            own, entries[name] = scores.add(judgement, texts)
             cells |= own
         earlier = row.get("judgements")
         return cells or {
