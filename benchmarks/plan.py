@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from optimize.estimate import Sample
 from optimize.items import Indices, Vector
 from optimize.plan import figures_of
 
@@ -39,11 +40,12 @@ def simulated(
     return label.astype(float), judge.astype(float), document
 
 
-def figures(outputs: tuple[Vector, Vector, Indices], n: int, target: float) -> list[dict[str, Any]]:
+def figures(vectors: tuple[Vector, Vector, Indices], n: int, target: float) -> list[dict[str, Any]]:
     """The cells of `plan` where the first `n` documents are labelled: the rate's comes first."""
-    label, score, document = outputs
-    known = np.where(document < n, label, np.nan)
-    planned = figures_of(known, score, document, np.ones(label.size), (0, 1), target)
+    label, score, document = vectors
+    known, weight = np.where(document < n, label, np.nan), np.ones(label.size)
+    outputs = Sample(label=known, score=score, document=document, system=document, weight=weight)
+    planned = figures_of(outputs, (0, 1), target)
     return [figure.to_json() for figure in planned.values()]
 
 

@@ -22,14 +22,14 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import USUAL_SCALES, Scale
 from judges.prompt import NAME
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
-from optimize.inputs.flags import bounds_of, values_of
+from optimize.inputs.flags import bounds_of, fitting_scale, values_of
 
+Labelled = LabelledSet | LabelledPairs
 _WIDTH = 80
 _MOST_OF_A_KIND = 10
 ABOUT = f"""\
@@ -44,8 +44,6 @@ examples:
   dspy-judges check labels.csv --map relevance=my_column --scale 1-5
   dspy-judges check labels.csv --map relevance=Anna,Ben --write-map map.yaml
   dspy-judges check labels.csv --map map.yaml"""
-
-Labelled = LabelledSet | LabelledPairs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,9 +81,17 @@ def _check(flags: argparse.Namespace) -> int:
     options = _options(flags)
     labelled, problems = check_file(flags.file, options)
     notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
-    limits = {} if labelled is None or problems else _limits(labelled, options)
-    if labelled is not None and flags.write_map is not None and not problems:
-        write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
+    limits: dict[str, str] = {}
+    if labelled is not None and not problems:
+        # Imported here, since a file with problems needs no statistics.
+        from optimize.measuring.capacity import capacity_of
+
+        name = "margin for A"
+        if isinstance(labelled, LabelledSet):
+            name = _dimensions_of(labelled, options)[0]
+        limits = capacity_of(labelled, name)
+        if flags.write_map is not None:
+            write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
     if flags.json:
         record = {
             "file": flags.file,
@@ -107,12 +113,11 @@ def _check(flags: argparse.Namespace) -> int:
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     """The first ten problems of each kind and column, and how many there are in all."""
-    groups: dict[tuple[str, str | None], list[Problem]] = {}
+    kinds = Counter[tuple[str, str | None]]()
     lines = []
     for problem in problems:
-        group = groups.setdefault((problem.kind, problem.field), [])
-        group.append(problem)
-        if len(group) <= _MOST_OF_A_KIND:
+        kinds[problem.kind, problem.field] += 1
+        if kinds[problem.kind, problem.field] <= _MOST_OF_A_KIND:
             lines.append(str(problem))
     n_more = len(problems) - len(lines)
     more = f", of which {n_more:,} like these are left out here (--json has all)" if n_more else ""
@@ -227,16 +232,6 @@ def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]
     return sorted(names, key=lambda n: (n not in catalog.names(), n not in labelled.words))
 
 
-def _limits(labelled: Labelled, options: ReadOptions) -> dict[str, str]:
-    """What so many labels can show, on the first dimension or for pairs."""
-    # Imported here, since a file with problems needs no statistics.
-    from optimize.measuring.capacity import capacity_of
-
-    if isinstance(labelled, LabelledPairs):
-        return capacity_of(labelled, "margin for A")
-    return capacity_of(labelled, _dimensions_of(labelled, options)[0])
-
-
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
     """The next command for these labels, or what is needed before there is one."""
     is_shipped = flags.file in SHIPPED_NAMES
@@ -245,22 +240,20 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
     names, specs = _dimensions_of(labelled, options), _dimensions(flags)
-    for name in names:
-        if name in catalog.names() or "=" in specs.get(name, ""):
-            return _tune_lines(labelled, name, specs.get(name, name), flags, options)
+    defined = [name for name in names if name in catalog.names() or "=" in specs.get(name, "")]
     # Labels with two values can do without a definition.
-    own = [n.lower().replace(" ", "_") for n in names if n in labelled.words]
+    own = [name.lower().replace(" ", "_") for name in names if name in labelled.words]
     own = [name for name in own if NAME.match(name) and name not in catalog.names()]
-    spec = (
-        f"{(own or names)[0]}=one line that says what earns {'a pass' if own else 'a high rating'}"
-    )
-    define = f"a definition is worth about as much as tuning; write --dimension '{spec}'"
-    if not own:
+    earned = "a pass" if own else "a high rating"
+    what = f"{(own or names)[0]}=one line that says what earns {earned}"
+    define = f"a definition is worth about as much as tuning; write --dimension '{what}'"
+    if not (defined or own):
         advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
         return _entry("define", f"{define}; {advice}")
-    lines = _tune_lines(labelled, own[0], specs.get(own[0], own[0]), flags, options)
-    has_command = lines and lines[0].startswith("next")
-    return [*lines, *_entry("define", define)] if has_command else lines
+    name = (defined or own)[0]
+    lines = _tune_lines(labelled, name, specs.get(name, name), flags, options)
+    has_command = lines[:1] and lines[0].startswith("next")
+    return [*lines, *_entry("define", define)] if has_command and not defined else lines
 
 
 def _tune_lines(
@@ -268,12 +261,16 @@ def _tune_lines(
 ) -> list[str]:
     """The command that tunes a judge, or why these labels cannot be split for it."""
     dimension = catalog.find(name) if name in catalog.names() else None
-    scale = _scale_for(labelled, dimension, options) if dimension else options.scales.get("*")
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
-    how: dict[str, Any] = {"map": options.map, "values": options.values, "texts": inputs}
-    how["annotations"] = options.annotations
     try:
-        outputs = read_labels(flags.file, dimensions=[name], **how)
+        outputs = read_labels(
+            flags.file,
+            map=options.map,
+            dimensions=[name],
+            texts=inputs,
+            annotations=options.annotations,
+            values=options.values,
+        )
         split(outputs, seed=0)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
@@ -281,24 +278,22 @@ def _tune_lines(
     subset = with_ratings(outputs, name)
     if len({subset.label(output, name) for output in subset.outputs}) == 1:
         return []
+    scale = options.scales.get("*")
+    if dimension and not scale:
+        ratings = list(chain(*(output.ratings.get(name, ()) for output in labelled.outputs)))
+        low, high = min(ratings), max(ratings)
+        if low < dimension.scale[0] or dimension.scale[-1] < high:
+            scale = fitting_scale(ratings) or (low // 1, -(-high // 1))
+    options_of = {
+        "--annotations": [flags.annotations] if flags.annotations else [],
+        "--map": [str(flags.write_map)] if flags.write_map else flags.map,
+        "--values": [] if flags.write_map else flags.values,
+        "--scale": [f"{scale[0]:g}:{scale[1]:g}"] if scale else [],
+    }
     words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
-    words += ["--annotations", flags.annotations] if flags.annotations else []
-    maps = [str(flags.write_map)] if flags.write_map else flags.map
-    words += [word for value in maps for word in ("--map", value)]
-    words += [w for value in flags.values if not flags.write_map for w in ("--values", value)]
-    words += [] if scale is None else ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
+    words += [word for flag, own in options_of.items() for value in own for word in (flag, value)]
     # On one line, so that it can be copied.
     return [f"next       {shlex.join(words)}"]
-
-
-def _scale_for(labelled: LabelledSet, dimension: Any, options: ReadOptions) -> Scale | None:
-    """The user's scale, or a usual one that fits if ratings are off the judge's scale."""
-    numbers = [n for output in labelled.outputs for n in output.ratings.get(dimension.name, ())]
-    low, high = min(numbers), max(numbers)
-    if options.scales or (dimension.scale[0] <= low and high <= dimension.scale[-1]):
-        return options.scales.get("*")
-    usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
-    return next(usual, (low // 1, -(-high // 1)))
 
 
 def _entry(name: str, text: str) -> list[str]:

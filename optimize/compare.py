@@ -18,7 +18,7 @@ from pathlib import Path
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
 from optimize.figures.as_json import FLAT, to_json
-from optimize.inputs.flags import Parser, SettingsError, run
+from optimize.inputs.flags import Outcome, Parser, SettingsError, run
 from optimize.inputs.labelled import find_subject
 from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.comparison import JudgeComparison, compare_judges
@@ -89,33 +89,26 @@ class CompareRun:
     seconds: float
     folder: str
 
-    def lines(self) -> list[str]:
-        return comparison_lines(self.comparison, self.seconds, self.folder)
-
-    def faults(self) -> list[str]:
-        left_out = self.comparison.left_out
-        return [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
-
 
 def command(arguments: Sequence[str]) -> int:
     """Measure and print all judges; returns 1 where one could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
-    return run(NAME, flags, compare, CompareRun.lines, CompareRun.faults)
+    return run(NAME, flags, compare)
 
 
-def compare(flags: argparse.Namespace) -> CompareRun | None:
+def compare(flags: argparse.Namespace) -> Outcome | None:
     """Ask all judges and write the run; None after --dry-run, which prints what to expect alone."""
     started = time.monotonic()
     name_dimension(flags)
-    judges, asked = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
-    if flags.lm and not (asked and find_subject(asked)):
+    judges, prompt = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
+    if flags.lm and not (prompt and find_subject(prompt)):
         if not judges:
             raise SettingsError(
                 "--lm MODEL asks the prompt of a catalogue dimension (--dimension; dspy-judges "
                 "list), else of the first JUDGE: name one (a run folder or FILE.yaml)"
             )
-        asked = judges[0][1].partition("@")[0]
-    of_models = [(name or lm, f"{asked}@{lm}") for name, lm in map(split_name, flags.lm)]
+        prompt = judges[0][1].partition("@")[0]
+    of_models = [(name or lm, f"{prompt}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*of_models, *judges]
     task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)
@@ -131,7 +124,9 @@ def compare(flags: argparse.Namespace) -> CompareRun | None:
         )
         write_json(folder / SUMMARY, to_json(result))
         write_comparison(folder / REPORT, result.comparison)
-    return result
+    lines = comparison_lines(result.comparison, result.seconds, result.folder)
+    left_out = result.comparison.left_out
+    return Outcome(result, lines, [f"not measured: {e.name}: {e.reason}" for e in left_out])
 
 
 @contextmanager
@@ -148,5 +143,6 @@ def ask_all(
     with open_run(flags.out, name, config, print_note) as folder:
         for line in expectation_lines(entries):
             print_note(line)
-        options = {**asking_options(flags), "store": folder / REPLIES}
+        options = asking_options(flags)
+        options["store"] = folder / REPLIES
         yield folder, ask_entries(entries, task, seed=flags.seed, **options)

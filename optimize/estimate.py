@@ -4,11 +4,12 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
@@ -17,11 +18,20 @@ from judges.labels.flags import pop_scale
 from judges.labels.readers import read_labels
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
-from optimize.figures.as_json import fields_json
+from optimize.figures.as_json import Cell, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import Bounds, Parser, add_label_flags, bounds_of, run, values_of
+from optimize.inputs.flags import (
+    Bounds,
+    Outcome,
+    Parser,
+    add_label_flags,
+    bounds_of,
+    run,
+    values_of,
+)
 from optimize.inputs.labelled import find_subject, only_dimension
 from optimize.measuring.exports import read_scores
+from optimize.measuring.scored import are_shares
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import (
     Estimate,
@@ -30,6 +40,7 @@ from optimize.statistics.corrected import (
     mean_score,
     system_differences,
 )
+from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import IntervalEstimate, Vector
 
 NAME = "dspy-judges estimate"
@@ -55,7 +66,48 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    return run(NAME, parser().parse_args(arguments), estimate, lines)
+    return run(NAME, parser().parse_args(arguments), estimate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Outputs as vectors: people's labels and the judge's scores, NaN where there is none."""
+
+    label: Vector
+    score: Vector
+    document: NDArray[Any]
+    system: NDArray[Any]
+    weight: Vector
+
+    @classmethod
+    def of(
+        cls, labelled: LabelledSet, outputs: Sequence[LabelledOutput], name: str, score: Vector
+    ) -> "Sample":
+        label = [labelled.label(o, name) if o.ratings.get(name) else np.nan for o in outputs]
+        return cls(
+            label=np.array(label, dtype=float),
+            score=score,
+            document=np.array([output.document_id for output in outputs]),
+            system=np.array([output.system or "" for output in outputs]),
+            weight=np.array([output.weight for output in outputs]),
+        )
+
+    @property
+    def has_label(self) -> Mask:
+        return ~np.isnan(self.label)
+
+    @property
+    def is_two_valued(self) -> bool:
+        """Whether labels are passes, fails and ties of the two."""
+        return bool(np.isin(self.label[self.has_label], (0, 0.5, 1)).all())
+
+    def of_rows(self, rows: Mask) -> "Sample":
+        return Sample(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+
+    def mean(self, bounds: Bounds) -> Estimate:
+        """The mean label (see `mean_score`); raises ValueError."""
+        sides = self.label, self.score, self.document
+        return mean_score(*sides, weight=self.weight, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +126,7 @@ class EstimateResult:
     systems: Mapping[str, Estimate | None]
     differences: Sequence[SystemDifference]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         return {
             "data": {"name": self.data.name, "sha256": self.data.sha256},
             "dimension": self.dimension,
@@ -89,7 +141,7 @@ class EstimateResult:
         }
 
 
-def estimate(flags: argparse.Namespace) -> EstimateResult:
+def estimate(flags: argparse.Namespace) -> Outcome:
     """Read the labels and the scores that flags name, and estimate every mean."""
     bounds = bounds_of(flags.scale)
     labelled = read_labels(
@@ -103,55 +155,48 @@ def estimate(flags: argparse.Namespace) -> EstimateResult:
     )
     dimension = only_dimension(labelled)
     metric, file = split_name(flags.scores)
-    outputs, scores = _judged(labelled, Path(file), dimension, metric)
-    rated = [labelled.label(o, dimension) if o.ratings.get(dimension) else np.nan for o in outputs]
-    labels = np.array(rated, dtype=float)
-    documents = np.array([output.document_id for output in outputs])
-    systems = np.array([output.system or "" for output in outputs])
-    weights = np.array([output.weight for output in outputs])
-    bounds = label_bounds(flags, labelled, dimension, labels, scores)
-    known, passes = labels[~np.isnan(labels)], verdicts(scores)
-    in_range = np.nanmin(scores, initial=0) >= 0 and np.nanmax(scores, initial=1) <= 1
-    is_rate = bounds == (0, 1) and in_range and np.isin(known, (0, 0.5, 1)).all()
+    sample = _judged(labelled, Path(file), dimension, metric)
+    bounds = label_bounds(flags, labelled, dimension, sample)
+    is_rate = bounds == (0, 1) and are_shares(sample.score) and sample.is_two_valued
 
-    def mean_of(system: str | None) -> Estimate:
-        rows = np.full(scores.size, True) if system is None else systems == system
-        sides = labels[rows], scores[rows], documents[rows]
-        result = mean_score(*sides, weight=weights[rows], bounds=bounds)
-        if is_rate:  # alone, a judge passes what it passes
-            result = replace(result, judge_only=float(np.nanmean(passes[rows])))
-        return result
+    def mean_of(part: Sample) -> Estimate:
+        mean = part.mean(bounds)
+        # Alone, a judge passes what it passes.
+        passes = float(np.nanmean(verdicts(part.score))) if is_rate else mean.judge_only
+        return replace(mean, judge_only=passes)
 
     try:
-        overall = mean_of(None)
+        overall = mean_of(sample)
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
     by_system: dict[str, Estimate | None] = {}
-    for name in sorted(set(systems.tolist()) - {""}):
+    for name in sorted(set(sample.system.tolist()) - {""}):
         by_system[name] = None
         with suppress(ValueError):
-            by_system[name] = mean_of(name)
+            by_system[name] = mean_of(sample.of_rows(sample.system == name))
     means = {name: each.value for name, each in by_system.items() if each}
-    return EstimateResult(
+    result = EstimateResult(
         data=labelled,
         dimension=dimension,
         scale=bounds,
-        weighted=np.unique(weights[~np.isnan(labels)]).size > 1,
+        weighted=np.unique(sample.weight[sample.has_label]).size > 1,
         overall=overall,
         systems=by_system,
         differences=system_differences(
             sorted(means, key=means.__getitem__, reverse=True),
-            *(labels, scores, documents, systems),
-            weight=weights,
+            sample.label,
+            sample.score,
+            sample.document,
+            sample.system,
+            weight=sample.weight,
             bounds=bounds,
         ),
     )
+    return Outcome(result, lines(result))
 
 
-def _judged(
-    labelled: LabelledSet, scores: Path, dimension: str, metric: str
-) -> tuple[list[LabelledOutput], Vector]:
-    """The outputs that have a record, and their scores (NaN: a failed judgement)."""
+def _judged(labelled: LabelledSet, scores: Path, dimension: str, metric: str) -> Sample:
+    """The outputs that have a record."""
     scores_by_id = read_scores(scores, dimension, labelled, print_error, metric)
     outputs = [output for output in labelled.outputs if output.id in scores_by_id]
     if not outputs:
@@ -164,17 +209,18 @@ def _judged(
         )
     if unjudged or unknown:
         print_error(f"{unjudged} outputs have no score and {unknown} scores no output: left out")
-    return outputs, np.array([scores_by_id[output.id] for output in outputs])
+    score = np.array([scores_by_id[output.id] for output in outputs])
+    return Sample.of(labelled, outputs, dimension, score)
 
 
 def label_bounds(
-    flags: argparse.Namespace, labelled: LabelledSet, name: str, labels: Vector, scores: Vector
+    flags: argparse.Namespace, labelled: LabelledSet, name: str, sample: Sample
 ) -> Bounds:
     """The ends of the labels' scale by --scale, the file, its two words, or the dimension.
 
     Labels themselves do not tell them, as all may lie at one end: LabelError.
     """
-    known, subject = labels[~np.isnan(labels)], find_subject(name)
+    known, subject = sample.label[sample.has_label], find_subject(name)
     low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
     bounds = bounds_of(flags.scale) or pop_scale(mapping(flags.map)) or labelled.scales.get(name)
     if bounds is None and name in labelled.words:
@@ -182,7 +228,7 @@ def label_bounds(
     # Labels and scores of 1 at most may be of a scale from 0 to 1, whatever is usual.
     elif bounds is None and isinstance(subject, Dimension):
         own = subject.scale[0], subject.scale[-1]
-        bounds = own if max(high, np.nanmax(scores, initial=0)) > 1 or own[1] == 1 else None
+        bounds = own if max(high, np.nanmax(sample.score, initial=0)) > 1 or own[1] == 1 else None
     if bounds is None or low < bounds[0] or bounds[1] < high:
         raise LabelError(
             f"{labelled.name}: labels on {name} run from {low:g} to {high:g}, and which scale they "
@@ -198,7 +244,7 @@ def _half_width(estimate: Estimate) -> tuple[float | None, int | None]:
     return target, None if needed is None else max(needed - estimate.n_labels, 0)
 
 
-def _estimate_json(estimate: Estimate) -> dict[str, Any]:
+def _estimate_json(estimate: Estimate) -> Cell:
     """What --json prints of an estimate, in all digits."""
     target, more = _half_width(estimate)
     cells = fields_json(estimate, "label_sd", "agreement", digits=None)

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from judges.client import BudgetSpentError
 from judges.dimension import Comparison, Subject, kind_of
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.readers import SHIPPED_NAMES, read_items
-from judges.labels.types import LabelledPair, LabelledPairs
+from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
 from judges.prompt import NAME
 from judges.tables.atomic_write import in_use
@@ -25,7 +24,7 @@ from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from optimize.inputs.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
-from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judged_texts
+from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
 from optimize.label_page.server import Server
 from optimize.label_page.session import Session, State, numbers_of
 from optimize.measuring.asking import on_labels_scale
@@ -114,7 +113,6 @@ def label(flags: argparse.Namespace) -> int:
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
-    """The command that tunes a judge on the labels."""
     kind, spec = "--dimension", flags.dimension
     if flags.pairwise:
         kind, spec = "--pairwise", flags.pairwise
@@ -126,11 +124,10 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
 
 def _rows(labelled: Labelled, seed: int) -> list[Row]:
     """The row of each output or pair for the file; the sides of pairs swap at random."""
+    if isinstance(labelled, LabelledSet):
+        return [output.row for output in labelled.outputs]
     rows: list[Row] = []
-    for item in labelled.items:
-        if not isinstance(item, LabelledPair):
-            rows.append(item.row)
-            continue
+    for item in labelled.pairs:
         row = {"id": item.id, "group": item.document_id, **item.texts}
         for side, own in zip("ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True):
             row[f"response_{side}"] = getattr(item, f"response_{own}")
@@ -141,19 +138,23 @@ def _rows(labelled: Labelled, seed: int) -> list[Row]:
 
 
 def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
-    """The dimension or comparison to label; SettingsError if the flags do not fit each other."""
-    spec, bounds = flags.dimension or flags.pairwise or "", flags.scale and bounds_of(flags.scale)
+    """What is labelled; SettingsError if the flags do not fit each other."""
+    spec, bounds = flags.dimension or flags.pairwise or "", bounds_of(flags.scale)
     title, equals, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
         raise SettingsError(f"--scale {flags.scale}: of ratings, and as in 1-5")
     if equals and not definition:
         raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
-    name = re.sub("[^a-z0-9]+", "_", title.casefold()).strip("_")
+    name = judge_name(title)
     subject = None if equals else find_subject(title) or find_subject(name)
     if subject is None:
         if not equals:
             _check_spelling(name, labelled)
-        subject = _new_subject(name, definition, bounds, labelled, texts)
+        if isinstance(labelled, LabelledPairs):
+            return loading.comparison_on(name, texts, labelled.candidate, definition)
+        ratings = whole_ratings(bounds) if bounds else ()
+        answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
+        subject = loading.dimension_on(name, answers, texts, definition)
     elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
         other = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {other}")
@@ -175,16 +176,6 @@ def _check_spelling(name: str, labelled: Labelled) -> None:
         raise SettingsError(
             f"{name}: did you mean {similar[0]}? If not, say what it means: '{name}=...'"
         )
-
-
-def _new_subject(
-    name: str, definition: str, bounds: Any, labelled: Labelled, texts: Sequence[str]
-) -> Subject:
-    if isinstance(labelled, LabelledPairs):
-        return loading.comparison_on(name, texts, labelled.candidate, definition)
-    ratings = whole_ratings(bounds) if bounds else ()
-    answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-    return loading.dimension_on(name, answers, texts, definition)
 
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
@@ -229,11 +220,9 @@ def _ask(
 
 def _answer(judgement: AnyJudgement, numbers: Mapping[Any, float]) -> State:
     """A judgement as the page shows it: with the answer nearest to its score."""
-    value: Any
+    value: object = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):
         value = judgement.preferred
-    else:
-        value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     return {"value": value, "score": judgement.score, "reason": reason_of(judgement)}
 
 

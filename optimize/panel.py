@@ -15,15 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from judges.cli.flags import split_name
 from judges.labels.splits import split
 from judges.labels.types import LabelledPairs
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, to_json
+from optimize.figures.as_json import DIGITS, FLAT, Cell, to_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -33,14 +31,14 @@ from optimize.figures.as_text import (
     table_lines,
     wrapped,
 )
-from optimize.inputs.flags import Parser, SettingsError, run
+from optimize.inputs.flags import Outcome, Parser, SettingsError, run
 from optimize.items import DataCounts, Items, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
 from optimize.measuring.comparison import contrast_of, on_common_rows
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
-from optimize.measuring.scored import Scored, rows_met
+from optimize.measuring.scored import Scored, tuned_rows, with_both_scores
 from optimize.report.lead import Lead, figure_tile
 from optimize.report.page import Page, Section, write
 from optimize.report.sentences import Table
@@ -81,6 +79,14 @@ class PanelSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PanelLabels:
+    """The ids of the labels that teach a panel, and of those that measure it, by split."""
+
+    learning: frozenset[str]
+    measuring: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFigures:
     """What a panel has learned from labels, and its figures on held-out splits by name."""
 
@@ -97,10 +103,7 @@ class PanelFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """A panel's run: its figures, its members, and the folder that holds it.
-
-    `why_no_judge`: empty where judge.json was written.
-    """
+    """A panel's run; `why_no_judge` is empty where its folder holds a judge.json."""
 
     figures: PanelFigures
     members: Sequence[Entry]
@@ -113,7 +116,7 @@ class PanelRun:
         """The weight of each member in what ships; one without a part has none."""
         return {part.name: part.weight for part in self.figures.fit.parts}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
         per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
         cells = {
@@ -126,7 +129,7 @@ class PanelRun:
         }
         return cells | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
 
-    def _member_json(self, entry: Entry) -> dict[str, Any]:
+    def _member_json(self, entry: Entry) -> Cell:
         """A member's weight in what ships (0: none), and what it adds to a panel."""
         fit = self.figures.fit
         return {
@@ -151,10 +154,10 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships."""
-    return run(NAME, parser().parse_intermixed_args(arguments), join, panel_lines)
+    return run(NAME, parser().parse_intermixed_args(arguments), join)
 
 
-def join(flags: argparse.Namespace) -> PanelRun | None:
+def join(flags: argparse.Namespace) -> Outcome | None:
     """Join the members and write the run; None after --dry-run, which only prints its cost."""
     began = time.monotonic()
     if flags.data is None:
@@ -170,8 +173,8 @@ def join(flags: argparse.Namespace) -> PanelRun | None:
     if judges:
         # Refused before anything is paid for where they cannot be joined, or written down.
         _join(judges, [Part(name, 1.0) for name in judges]).dumps()
-    parts = split_unmet(task, list(judges.values()), flags.seed)
-    ids = {name for part in parts.values() for name in part}
+    labels = split_held_out(task, list(judges.values()), flags.seed)
+    ids = labels.learning.union(*labels.measuring.values())
     entries = [
         entry.about(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
         for entry in entries
@@ -186,21 +189,21 @@ def join(flags: argparse.Namespace) -> PanelRun | None:
                 f"{missing.name} has no scores: {missing.reason}; the same command again goes on "
                 "(with a larger limit), or leave it out"
             )
-        figures = learn_and_measure(task, scored, parts, flags.seed)
-        outcome = PanelRun(
+        figures = learn_and_measure(task, scored, labels, flags.seed)
+        result = PanelRun(
             figures=figures,
             members=entries,
             seconds=round(time.monotonic() - began, 3),
             folder=folder,
-            why_no_judge=_save(task, figures, entries, parts["learned"], folder),
+            why_no_judge=_save(task, figures, entries, labels, folder),
         )
-        write_json(folder / SUMMARY, outcome.to_json())
-        write_page(folder / REPORT, outcome)
-    return outcome
+        write_json(folder / SUMMARY, result.to_json())
+        write_page(folder / REPORT, result)
+    return Outcome(result, panel_lines(result))
 
 
 def _save(
-    task: Task, figures: PanelFigures, entries: Sequence[Entry], learned: set[str], folder: Path
+    task: Task, figures: PanelFigures, entries: Sequence[Entry], labels: PanelLabels, folder: Path
 ) -> str:
     """Write judge.json; returns why there is none, empty where there is."""
     fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
@@ -214,61 +217,60 @@ def _save(
         joined = _join(judges, fit.parts)
         provenance = to_json(figures)
         provenance["data"]["constructed"] = figures.data.is_constructed
-        taught = _with_ids(task.items(joined), learned)
-        provenance["tuned_on"] = tuned_keys(taught, joined.subject)
+        items = _with_ids(task.items(joined), labels.learning)
+        provenance["tuned_on"] = tuned_keys(items, joined.subject)
         judge = replace(joined, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
     return ""
 
 
-def split_unmet(task: Task, judges: Sequence[AnyJudge], seed: int) -> dict[str, set[str]]:
-    """The ids of the labels to learn from ("learned"), and of those to measure on by name.
+def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLabels:
+    """The labels without those that a member was tuned on, which would flatter it.
 
-    Rows that a member was tuned on would flatter it: they are in no part. Raises LabelError where
-    too few are left.
+    Raises LabelError where too few are left.
     """
-    met = set()
+    tuned_ids = set()
     for judge in judges:
         items = task.items(judge)
-        met |= {items.items[row].id for row in rows_met(judge, items)}
-    if met:
-        print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
+        tuned_ids |= {items.items[row].id for row in tuned_rows(judge, items)}
+    if tuned_ids:
+        print_note(f"note: {counted(len(tuned_ids), 'row')} left out, on which a member was tuned")
     labelled: Any = task.labelled
     field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
-    unmet = tuple(item for item in labelled.items if item.id not in met)
-    splits = split(replace(labelled, **{field: unmet}), seed=seed)
-    parts = {name: set(ids) for name, ids in splits.ids().items()}
-    return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
+    held_out = tuple(item for item in labelled.items if item.id not in tuned_ids)
+    splits = split(replace(labelled, **{field: held_out}), seed=seed)
+    parts = {name: frozenset(ids) for name, ids in splits.ids().items()}
+    return PanelLabels(learning=parts.pop("train") | parts.pop("dev"), measuring=parts)
 
 
 def learn_and_measure(
-    task: Task, scored: Mapping[str, Scored], parts: Mapping[str, set[str]], seed: int
+    task: Task, scored: Mapping[str, Scored], labels: PanelLabels, seed: int
 ) -> PanelFigures:
     """Learn the panel on one part of the labels, and measure it on the others."""
     scored = on_common_rows(scored)
     first = next(iter(scored.values()))
     ids = [item.id for item in first.items.items]
-    rows = {
-        split: [row for row, name in enumerate(ids) if name in part]
-        for split, part in parts.items()
-    }
-    learned = first.of_rows(rows["learned"])
+
+    def rows_of(part: frozenset[str]) -> list[int]:
+        return [row for row, name in enumerate(ids) if name in part]
+
+    learning = {name: each.of_rows(rows_of(labels.learning)) for name, each in scored.items()}
+    people = next(iter(learning.values()))
     fit = learn_panel(
-        {name: each.scores[rows["learned"]] for name, each in scored.items()},
-        learned.human,
-        learned.documents,
-        learned.systems,
+        {name: each.scores for name, each in learning.items()},
+        people.human,
+        people.documents,
+        people.systems,
         level=task.level,
         pairs=first.is_pairs,
         rng=stream(seed, "panel"),
     )
     numbers = fit.scores({name: each.scores for name, each in scored.items()})
-    joined = from_numbers(dict(zip(ids, numbers, strict=True)), pairwise=first.is_pairs)
+    joined = from_numbers(zip(ids, numbers.tolist(), strict=True), pairwise=first.is_pairs)
     panel = task.scored("panel", joined, None)
     splits = {
-        name: _beside(panel.of_rows(own_rows), scored[fit.own].of_rows(own_rows))
-        for name, own_rows in rows.items()
-        if name != "learned"
+        name: _beside(panel.of_rows(rows_of(part)), scored[fit.own].of_rows(rows_of(part)))
+        for name, part in labels.measuring.items()
     }
     return PanelFigures(
         dimension=task.dimension,
@@ -283,8 +285,7 @@ def learn_and_measure(
 
 def _beside(panel: Scored, own: Scored) -> PanelSplit:
     """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
-    both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
-    panel, own = panel.of_rows(both), own.of_rows(both)
+    panel, own = with_both_scores(panel, own)
     figures = [order_figures(s) if s.is_pairs else rho(s) for s in (own, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
     gap = contrast_of(panel, own)
@@ -292,7 +293,7 @@ def _beside(panel: Scored, own: Scored) -> PanelSplit:
     return PanelSplit(own=rates[0], panel=rates[1], difference=difference)
 
 
-def _with_ids(items: Items, ids: set[str]) -> Items:
+def _with_ids(items: Items, ids: frozenset[str]) -> Items:
     return Items(tuple(item for item in items.items if item.id in ids))
 
 

@@ -6,7 +6,7 @@ import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from judges.labels.rows import SAMPLING
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
-from optimize.estimate import SCALE, label_bounds
-from optimize.figures.as_json import figure_json
+from optimize.estimate import SCALE, Sample, label_bounds
+from optimize.figures.as_json import FLAT, Cell, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
     MAP,
     VALUES,
     Bounds,
+    Outcome,
     Parser,
     SettingsError,
     bounds_of,
@@ -33,11 +34,12 @@ from optimize.inputs.flags import (
     values_of,
 )
 from optimize.inputs.labelled import PASS_FAIL, find_subject, only_dimension
-from optimize.items import Indices, Item, Items, Vector, choose_level
+from optimize.items import Item, Items, Vector, choose_level
 from optimize.measuring.capacity import Decision, missing_for_intervals
 from optimize.measuring.exports import read_scores
 from optimize.measuring.floors import read_floors
-from optimize.statistics.corrected import labels_needed, mean_score
+from optimize.measuring.scored import are_shares
+from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
@@ -57,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "written in random order: labels of the first so many will do.",
     )
     add = command_parser.add_argument
-    many: dict[str, Any] = {"action": "append", "default": []}
+    many: Any = {"action": "append", "default": []}
     add("file", metavar="FILE", help="all outputs")
     add("--labels", metavar="FILE", help="labels so far, by the same ids")
     add("--scores", metavar="FILE", help="the judge's scores for all")
@@ -77,15 +79,14 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    return run(NAME, parser().parse_args(arguments), plan, lines)
+    return run(NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFigure:
     """A figure of the labels so far, and how many more documents give it the target width.
 
-    `more_documents` is None where all that are left do not; without an interval, it is about how
-    many give one.
+    Without an interval they are about to give it one. None where all that are left do not.
     """
 
     figure: Figure
@@ -95,9 +96,18 @@ class PlannedFigure:
     def width(self) -> float | None:
         return 2 * self.figure.interval.reach if self.figure.interval else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         cells = figure_json(self.figure, None)
         return {**cells, "width": self.width, "more_documents": self.more_documents}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextFile:
+    """The file of the documents to label, its outputs, and the command that labels them."""
+
+    out: str
+    n_outputs: int
+    next: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +115,7 @@ class PlanResult:
     """How many documents are labelled, what more would bring, and the `n_next` to label next.
 
     `figures` is empty where labels with scores are too few to plan by, and where `decisions` about
-    floors are planned. The documents stand in the
-    file `out` with `n_outputs` outputs, which the command `next` labels; none of these without any.
+    floors are planned. The documents to label stand in the `file`, if there are any.
     """
 
     data: Mapping[str, str]
@@ -118,84 +127,89 @@ class PlanResult:
     decisions: Sequence[Decision] | None = None
     n_next: int
     drawn: str = "at random"
-    out: str | None = None
-    n_outputs: int | None = None
-    next: str | None = None
+    file: NextFile | None = field(default=None, metadata=FLAT)
 
 
-def plan(flags: argparse.Namespace) -> PlanResult:
+def plan(flags: argparse.Namespace) -> Outcome:
     """Plan further labels, and write the documents to label, if any."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, (labelled, dimension) = read_floors(flags), _read(flags)
-    outputs, score = labelled.outputs, _scores(flags.scores, labelled, dimension)
-    given = [labelled.label(o, dimension) if o.ratings.get(dimension) else None for o in outputs]
-    label, weight = np.array(given, float), np.array([output.weight for output in outputs])
-    names, document = np.unique([o.document_id for o in outputs], return_inverse=True)
-    is_done = np.bincount(document, ~np.isnan(label)) > 0
-    left, n_done = np.flatnonzero(~is_done), int(is_done.sum())
+    score = _scores(flags.scores, labelled, dimension)
+    sample = Sample.of(labelled, labelled.outputs, dimension, score)
+    documents, done = np.unique(sample.document), np.unique(sample.document[sample.has_label])
+    left = np.setdiff1d(documents, done)
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
-    n_ready = np.unique(document[~np.isnan(label + score)]).size
+    n_ready = np.unique(sample.document[~np.isnan(sample.label + score)]).size
     n = FIRST_ROUND - n_ready
     if n_ready >= FEWEST:
-        bounds = label_bounds(flags, labelled, dimension, label, score)
+        bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            decisions = [Decision.of(floors, _share_of_fails(label, weight, bounds))]
+            decisions = [Decision.of(floors, _share_of_fails(sample, bounds))]
             needed = next(iter(decisions[0].n_labels.values())) or math.inf
-            missing = needed - np.count_nonzero(~np.isnan(label))
-            n = math.ceil(min(left.size, max(0, missing * names.size / document.size)))
+            missing = needed - np.count_nonzero(sample.has_label)
+            n = math.ceil(min(left.size, max(0, missing * documents.size / score.size)))
         else:
-            figures = figures_of(label, score, document, weight, bounds, flags.target_width)
+            figures = figures_of(sample, bounds, flags.target_width)
             more = [figure.more_documents for figure in figures.values()]
             n = max((m for m in more if m), default=left.size if None in more else 0)
     # In random order, so that any first part is drawn at random, too.
-    drawn = stream(flags.seed, "plan", left.size).permutation(names[left])[:n].tolist()
+    drawn = stream(flags.seed, "plan", left.size).permutation(left)[:n].tolist()
     # Where earlier labels have weights, these take them too.
-    n_from = left.size if np.ptp(weight) else 0
-    return PlanResult(
+    n_from = left.size if np.ptp(sample.weight) else 0
+    result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
-        n_documents=names.size,
-        n_labelled=n_done,
+        n_documents=documents.size,
+        n_labelled=done.size,
         target_width=flags.target_width,
         figures=figures,
         decisions=decisions or None,
         n_next=len(drawn),
-        **(_write(flags, labelled, drawn, n_from) if drawn else {}),
+        file=_write(flags, labelled, drawn, n_from) if drawn else None,
     )
+    return Outcome(result, lines(result))
 
 
-def _share_of_fails(label: Vector, weight: Vector, bounds: Bounds) -> float:
+def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
     """The share of fails, without ties; SettingsError for labels that are no pass and fail."""
-    known = ~np.isnan(label) & (label != 0.5)
-    if bounds != (0, 1) or not np.isin(label[known], (0, 1)).all():
+    if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
-    return float(np.average(1 - label[known], weights=weight[known]))
+    known = sample.has_label & (sample.label != 0.5)
+    return float(np.average(1 - sample.label[known], weights=sample.weight[known]))
 
 
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """All outputs with the labels so far, and the dimension of these."""
     names, wanted = mapping(flags.map) or None, flags.dimension
-    items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
+    items = read_items(flags.file, map=names)
+    assert isinstance(items, LabelledSet)
     # Labels may also stand in the file itself.
     source = flags.labels or (flags.file if items.reading.ratings else None)
     if not source:
         return items, wanted or ""
-    bounds, values = bounds_of(flags.scale), values_of(flags.values)
-    how: Any = {"dimensions": wanted and [wanted], "scales": bounds and {"*": bounds}}
-    done = read_labels(source, texts=(), values=values, **how)
-    given = {output.id: output for output in done.outputs if output.ratings}
-    outputs = [
-        replace(output, ratings=given[output.id].ratings, weight=given[output.id].weight)
-        if output.id in given
-        else output
-        for output in items.outputs
-    ]
-    if unknown := given.keys() - {output.id for output in outputs}:
-        raise LabelError(f"{source}: {min(unknown)!r} is labelled, and {flags.file} lacks it")
-    about: Any = {"words": done.words, "scales": done.scales, "reading": done.reading}
-    return replace(items, outputs=tuple(outputs), **about), only_dimension(done)
+    bounds = bounds_of(flags.scale)
+    labelled = read_labels(
+        source,
+        dimensions=wanted and [wanted],
+        scales=bounds and {"*": bounds},
+        texts=(),
+        values=values_of(flags.values),
+    )
+    outputs = {output.id: output for output in items.outputs}
+    for rated in labelled.outputs:
+        if rated.ratings and (own := outputs.get(rated.id)):
+            outputs[own.id] = replace(own, ratings=rated.ratings, weight=rated.weight)
+    if missing := [o.id for o in labelled.outputs if o.ratings and o.id not in outputs]:
+        raise LabelError(f"{source}: {min(missing)!r} is labelled, and {flags.file} lacks it")
+    return replace(
+        items,
+        outputs=tuple(outputs.values()),
+        words=labelled.words,
+        scales=labelled.scales,
+        reading=labelled.reading,
+    ), only_dimension(labelled)
 
 
 def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
@@ -212,31 +226,29 @@ def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
     return scores
 
 
-def figures_of(
-    label: Vector, score: Vector, document: Indices, weight: Vector, bounds: Bounds, target: float
-) -> dict[str, PlannedFigure]:
+def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
     """The mean and the judge's agreement by name; a judge with one score for all has none."""
-    known = ~np.isnan(label)
-    n, n_all = (np.unique(document[rows]).size for rows in (known, slice(None)))
-    is_rate = bounds == (0, 1) and np.isin(label[known], (0, 0.5, 1)).all()
-    mean = mean_score(label, score, document, weight=weight, bounds=bounds)
+    part = sample.of_rows(sample.has_label)
+    n, n_all = np.unique(part.document).size, np.unique(sample.document).size
+    is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
     lacks, least = dict[str, int](), FEW_DOCUMENTS
-    if np.nanmax(score) > np.nanmin(score):
-        known &= ~(is_rate & (label == 0.5))  # where annotators are tied
-        sides = score[known], label[known], document[known]
+    if np.nanmax(sample.score) > np.nanmin(sample.score):
+        if is_rate:  # without those on which annotators are tied
+            part = part.of_rows(part.label != 0.5)
         own = (
-            Item(id="", document_id=str(of), system=None, texts={}, human=human)
-            for _, human, of in zip(*sides, strict=True)
+            Item(id="", document_id=str(document), system=None, texts={}, human=human)
+            for document, human in zip(part.document, part.label, strict=True)
         )
         items = Items(tuple(own))
         level, words = choose_level(items), None
-        if is_rate and np.nanmin(score) >= 0 and np.nanmax(score) <= 1:
-            card, words, least = two_values(*sides, weight=weight[known]), PASS_FAIL, FEW_OUTPUTS
+        sides = part.score, part.label, part.document
+        if is_rate and are_shares(sample.score):
+            card, words, least = two_values(*sides, weight=part.weight), PASS_FAIL, FEW_OUTPUTS
             figures |= {"balanced accuracy": card.balanced_accuracy}
             figures |= {"TPR": card.tpr, "TNR": card.tnr}
         else:
-            figures[f"{level}-level rho"] = correlation(level, *sides, weight=weight[known])
+            figures[f"{level}-level rho"] = correlation(level, *sides, weight=part.weight)
         lacks = missing_for_intervals(items, words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
@@ -255,14 +267,14 @@ def figures_of(
 
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
-) -> dict[str, Any]:
-    """Write whole documents in the order drawn; where, how many outputs, and what labels them.
+) -> NextFile:
+    """Write whole documents in the order drawn.
 
     With `n_from` they have the weights of documents drawn from so many.
     """
     file, name = Path(flags.file), flags.dimension or "".join(labelled.dimensions) or "NAME"
     out = flags.out or file.with_suffix(".next.jsonl")
-    of_document: dict[str, list[dict[str, Any]]] = {document: [] for document in drawn}
+    of_document: dict[str, list[Cell]] = {document: [] for document in drawn}
     draw = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
     for output in labelled.outputs:
         if output.document_id in of_document:
@@ -271,22 +283,16 @@ def _write(
     content = "".join(f"{json.dumps(row)}\n" for row in written).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    command = _label_command(flags, labelled, name, out)
-    return {"out": str(out), "n_outputs": len(written), "next": command}
-
-
-def _label_command(
-    flags: argparse.Namespace, labelled: LabelledSet, name: str, outputs: Path
-) -> str:
-    """The command that opens a page on which people label these outputs."""
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     if not scale and name in {*labelled.dimensions} - labelled.words.keys():
         scale = "" if find_subject(name) else "LOW-HIGH"
     # Only a file of the page's own form can grow by the page.
     grows = flags.labels and "rating" in labelled.reading.ratings
-    out = flags.labels if grows else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    words = ["dspy-judges", "label", str(outputs), "--dimension", name]
-    return shlex.join([*words, *(["--scale", scale] if scale else []), "--out", out])
+    labels = flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))
+    words = ["dspy-judges", "label", str(out), "--dimension", name]
+    words += ["--scale", scale] if scale else []
+    command = shlex.join([*words, "--out", labels])
+    return NextFile(out=str(out), n_outputs=len(written), next=command)
 
 
 def lines(result: PlanResult) -> list[str]:
@@ -301,12 +307,10 @@ def lines(result: PlanResult) -> list[str]:
     if result.figures:
         texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
     texts += [_figure_line(name, each, left) for name, each in result.figures.items()]
-    if result.next is None or result.n_outputs is None:
-        return wrapped(
-            *texts, "Nothing is left to label." if not left else "Nothing more to label."
-        )
-    counts = f"{counted(result.n_next, 'document')}, {counted(result.n_outputs, 'output')}"
-    return [*wrapped(*texts, f"{result.out}: {counts}, drawn {result.drawn}; next:"), result.next]
+    if (file := result.file) is None:
+        return wrapped(*texts, f"Nothing {'more' if left else 'is left'} to label.")
+    counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
+    return [*wrapped(*texts, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
 
 
 def _figure_line(name: str, planned: PlannedFigure, left: int) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from judges.cli.flags import split_name
+from judges.judgement import choice_of
 from optimize.figures.as_text import (
     address,
     cost_text,
@@ -187,7 +188,7 @@ def _word(result: SwapResult, value: float) -> str:
     if result.comparison.card.two_values:
         return "pass" if value >= THRESHOLD else "fail"
     if result.comparison.card.is_pairs:
-        return "A" if value > 0 else "B" if value < 0 else "tie"
+        return choice_of(value) or "tie"
     return f"{value:.3g}"
 
 

@@ -12,20 +12,22 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
-from judges.labels.types import LabelledPairs, LabelledSet
+from judges.labels.flags import MapEntry
+from judges.labels.types import LabelledPairs
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import judgement_rows, to_json
-from optimize.inputs.flags import Parser, SettingsError, refuse_secret, run, values_of
-from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject
+from optimize.figures.as_json import Cell, judgement_rows, to_json
+from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
+from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject, load_labels
 from optimize.items import is_two_valued
 from optimize.measuring.asking import (
     Task,
@@ -38,8 +40,7 @@ from optimize.measuring.changed import ChangedSwap
 from optimize.measuring.floors import add_floor_flags, hold, read_floors
 from optimize.measuring.request import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.scorecard import correlation_of, rho
-from optimize.measuring.scored import Scored, unmet_rows
-from optimize.measuring.swap import SwapResult
+from optimize.measuring.scored import Scored
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
@@ -79,29 +80,28 @@ MOST_LOOKS = 100
 class Measurement:
     """What one judge's scores are worth against people's labels; print it for the figures.
 
-    Figures are of `unmet`, the rows whose texts the judge was not tuned on; where these are too few
-    they are of all, and flatter it (`tuned_on_these_labels` of the summary).
+    Figures are of `held_out`, the rows whose texts the judge was not tuned on; where these are too
+    few they are of all, and flatter it (`tuned_on_these_labels` of the summary).
     """
 
     scored: Scored
-    unmet: Scored
+    held_out: Scored
     labelled: Labelled
 
     @classmethod
     def of(cls, scored: Scored, labelled: Labelled) -> "Measurement":
-        rows = unmet_rows(scored.items, scored.met)
-        return cls(scored=scored, unmet=scored.of_rows(rows) if rows else scored, labelled=labelled)
+        return cls(scored=scored, held_out=scored.without(scored.tuned_rows), labelled=labelled)
 
     @property
     def rho(self) -> Correlation:
         """Spearman's, at the level that suits the data, by the primary convention."""
-        return rho(self.unmet)
+        return rho(self.held_out)
 
     def at(
         self, level: Level, coefficient: str = "spearman", undefined: Undefined = PRIMARY
     ) -> Correlation:
         """Another level or coefficient; most published tables leave out what is `undefined`."""
-        return correlation_of(self.unmet, level, coefficient, undefined)
+        return correlation_of(self.held_out, level, coefficient, undefined)
 
     @property
     def judgements(self) -> "pd.DataFrame":
@@ -114,11 +114,11 @@ class Measurement:
     @property
     def result(self) -> Verification:
         """Every figure, typed."""
-        return Verification.of(self.scored, self.unmet, self.labelled)
+        return Verification.of(self.scored, self.held_out, self.labelled)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Cell:
         """What `dspy-judges verify --json` prints of it."""
-        summary: dict[str, Any] = to_json(self.result)
+        summary: Cell = to_json(self.result)
         return summary
 
     def __str__(self) -> str:
@@ -129,10 +129,10 @@ class Measurement:
 
 def measure(
     judge: AnyPath | AnyJudge | Mapping[str, float],
-    data: AnyPath | LabelledSet | LabelledPairs | Rows | None = None,
+    data: AnyPath | Labelled | Rows | None = None,
     *,
     dimension: str | None = None,
-    map: Mapping[str, Any] | AnyPath | None = None,
+    map: Mapping[str, MapEntry] | str | Path | None = None,
     values: Mapping[str, float | str | None] | None = None,
     scale: str | tuple[float, float] | None = None,
     annotations: AnyPath | None = None,
@@ -159,16 +159,21 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; '0-100', (0, 100) or 'any' is wanted")
-    how: dict[str, Any] = {"level": level, "mapping": map, "values": values_of(values or {})}
-    how |= {"scale": scale, "annotations": annotations}
+    labels_of = partial(
+        load_labels,
+        data,
+        mapping=map,
+        values=values_of(values or {}),
+        scale=scale,
+        annotations=annotations,
+    )
     if hasattr(judge, "items"):
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
         subject = find_subject(dimension)
-        task = Task.read(data, dimension, subject, recorded=True, **how)
-        ratings = recorded_scale(scale, subject)
-        by_id = from_numbers(judge, pairwise=isinstance(task.labelled, LabelledPairs))
-        scored = task.scored("scores", by_id, None, ratings)
+        task = Task.of(labels_of(dimension, subject, recorded=True), dimension, level)
+        by_id = from_numbers(judge.items(), pairwise=isinstance(task.labelled, LabelledPairs))
+        scored = task.scored("scores", by_id, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
     if not isinstance(judge, AnyJudge | str | os.PathLike):
         raise TypeError(
@@ -181,13 +186,12 @@ def measure(
             f"this judge is about {judge.name!r}, not {dimension!r}; if the labels call it "
             f"otherwise, say map={{{judge.name!r}: COLUMN}}"
         )
-    task = Task.read(data, judge.name, judge.subject, **how)
-    asking: Any = dict(options)
-    judge = judge.with_model(asking.pop("lm", None), asking.pop("api_base", None))
-    items = task.items(judge)
-    with judge.open_client(keep_going=keep_going, **asking) as client:
-        judgements = list(judge.judge_rows((item.texts for item in items.items), client, seed=seed))
-    by_id = dict(zip((item.id for item in items.items), judgements, strict=True))
+    task = Task.of(labels_of(judge.name, judge.subject), judge.name, level)
+    judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
+    items = task.items(judge).items
+    with judge.open_client(keep_going=keep_going, **options) as client:
+        judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
+        by_id = {item.id: each for item, each in zip(items, judgements, strict=True)}
     return Measurement.of(task.scored(name, by_id, judge), task.labelled)
 
 
@@ -218,30 +222,28 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print it; returns 1 where it falls short."""
-    flags = parser().parse_args(arguments)
-
-    def lines(result: Verification | SwapResult | ChangedSwap) -> list[str]:
-        if isinstance(result, ChangedSwap):
-            return changed_lines(result)
-        if isinstance(result, SwapResult):
-            return swap_lines(result, flags.report)
-        return verification_lines(result, everything=flags.all, page=flags.report)
-
-    def code(result: Verification | SwapResult | ChangedSwap) -> int:
-        return UNDECIDED if result.is_undecided else FAILED
-
-    how: Any = {"fault_code": code, "interrupted": "interrupted"}
-    return run(NAME, flags, verify, lines, lambda result: result.faults, **how)
+    return run(NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
 
 
-def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap:
+def verify(flags: argparse.Namespace) -> Outcome:
     """Measure the judge that flags name, alone or against another."""
     floors = read_floors(flags)
     _check_flags(flags, floors)
-    if flags.against is not None:
-        return swap(flags)
-    (source,) = _sources(flags)
-    page = Path(flags.report) if flags.report else None
+    result = _verify_one(flags, floors) if flags.against is None else swap(flags)
+    if isinstance(result, Verification):
+        lines = verification_lines(result, everything=flags.all, page=flags.report)
+    elif isinstance(result, ChangedSwap):
+        lines = changed_lines(result)
+    else:
+        lines = swap_lines(result, flags.report)
+    code = UNDECIDED if result.is_undecided else FAILED
+    return Outcome(result, lines, result.faults, code)
+
+
+def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verification:
+    sources = [*flags.judges, *flags.scores, *flags.replies]
+    if len(sources) != 1:
+        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, (entry,) = read_task(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
@@ -250,18 +252,13 @@ def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap
     if entry.scored is None:
         raise JudgesError(entry.reason)
     measured = Measurement.of(entry.scored, task.labelled)
-    result = replace(measured.result, judge=source)
+    result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
     result = replace(result, gate=hold(result, floors, flags.looks))
-    if page:
-        write_verification(page, result, measured.unmet)
+    if flags.report:
+        write_verification(Path(flags.report), result, measured.held_out)
     return result
-
-
-def _sources(flags: argparse.Namespace) -> list[str]:
-    """What is to be verified, by its flags."""
-    return [*flags.judges, *flags.scores, *flags.replies]
 
 
 def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
@@ -274,11 +271,7 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
         )
     if flags.report and (Path(flags.report).is_dir() or not Path(flags.report).parent.is_dir()):
         raise SettingsError(f"--report {flags.report}: name a file in a folder that exists")
-    if is_swap:
-        return
-    if flags.margin is not None or flags.changed is not None:
+    if not is_swap and (flags.margin is not None or flags.changed is not None):
         raise SettingsError(
             "--margin and --changed are of a swap: name the old judge by --against OLD"
         )
-    if len(_sources(flags)) != 1:
-        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")

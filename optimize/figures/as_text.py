@@ -32,9 +32,8 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
     """The ends in brackets; that there are too few documents where an interval is withheld."""
     if interval is None:
         return TOO_FEW
-    return (
-        f"[{number_text(interval.low, signed=signed)}, {number_text(interval.high, signed=signed)}]"
-    )
+    low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
+    return f"[{low}, {high}]"
 
 
 def looks_text(looks: int) -> str:
@@ -127,10 +126,10 @@ def miss_line(row: Mapping[str, Any]) -> str:
     """A miss in a line: the output's first words, what people wrote, what the judge wrote."""
     lead = f"{row['miss']} {short_name(row['id'], 16)}: "
     judge = row["decided_by"] or row["reason"]
-    said = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", judge)]
-    said = [(who, " ".join(text.split())) for who, text in said if text and text.strip()]
-    room = (WIDTH - len(lead) - 3 * (len(said) - 1)) // max(len(said), 1)
+    parts = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", judge)]
+    parts = [(who, " ".join(text.split())) for who, text in parts if text and text.strip()]
+    room = (WIDTH - len(lead) - 3 * (len(parts) - 1)) // max(len(parts), 1)
     return lead + " | ".join(
         who + (text if len(who + text) <= room else f"{text[: room - len(who) - 1]}…")
-        for who, text in said
+        for who, text in parts
     )

@@ -2,13 +2,17 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from dspy_judges.errors import UsageError
+from judges.cli.flags import Flags
 from judges.cli.flags import Parser as OneLineParser
 from judges.client import holds_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import read_bounds, read_values
+from judges.labels.types import Vote
+from judges.labels.values import USUAL_SCALES
 from judges.tables.formats import READ_ENDINGS
 from judges.terminal import (
     DONE,
@@ -57,7 +61,7 @@ def refuse_secret(api_base: str | None) -> None:
         raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
 
 
-def values_of(values: Any) -> dict[str, Any]:
+def values_of(values: object) -> dict[str, float | Vote | None]:
     """Words and what they count, from --values or a mapping; raises SettingsError."""
     if not isinstance(values, Mapping | list | tuple):
         raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
@@ -86,6 +90,12 @@ def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
     return tuple(range(int(low), int(high) + 1))
 
 
+def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
+    """The narrowest usual scale that holds the ratings."""
+    low, high = min(ratings), max(ratings)
+    return next((ends for ends in USUAL_SCALES if ends[0] <= low and high <= ends[1]), None)
+
+
 class Parser(OneLineParser):
     """Of a command of `optimize`: with --quiet."""
 
@@ -94,12 +104,13 @@ class Parser(OneLineParser):
         self.add_argument("--quiet", action="store_true", help=QUIET)
 
 
-def add_label_flags(group: Any, required: str | None = None) -> None:
+def add_label_flags(group: Flags, required: str | None = None) -> None:
     """Which labels are read, and how (a parser's or a group's flags).
 
     `required` says of labels that must be named what they hold; without it there is a default.
     """
-    add, several = group.add_argument, {"action": "append", "default": []}
+    add = group.add_argument
+    several: Any = {"action": "append", "default": []}
     add("--data", metavar="FILE", required=required is not None, help=required or LABELS)
     add("--map", metavar="NAME=COLUMN", help=MAP, **several)
     add("--values", metavar="WORD=N,...", help=VALUES, **several)
@@ -107,7 +118,14 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
 
 
-AnyResult = TypeVar("AnyResult")
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command ends with: its result, the lines of it, and faults with their exit code."""
+
+    result: object
+    lines: Sequence[str]
+    faults: Sequence[str] = ()
+    fault_code: int = FAILED
 
 
 def print_json(result: object) -> None:
@@ -120,31 +138,24 @@ def print_json(result: object) -> None:
 def run(
     name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], AnyResult | None],
-    lines: Callable[[AnyResult], Sequence[str]],
-    faults: Callable[[AnyResult], Sequence[str]] = lambda result: (),
+    compute: Callable[[argparse.Namespace], Outcome | None],
     *,
-    fault_code: Callable[[AnyResult], int] = lambda result: FAILED,
     interrupted: str = INTERRUPTED_RUN,
 ) -> int:
-    """Run a command, print its result as JSON or as `lines`, and return the exit code.
+    """Run a command, print its outcome, as JSON if flags say so, and return the exit code.
 
-    `compute` returns None where everything is printed already. The code is `fault_code` where there
-    are `faults`, which are printed as errors.
+    `compute` returns None where everything is printed already.
     """
 
-    def print_result() -> int:
-        if (result := compute(flags)) is None:
+    def print_outcome() -> int:
+        if (outcome := compute(flags)) is None:
             return DONE
-        if flags.json:
-            print_json(result)
-        else:
-            print_lines(lines(result))
-        for line in wrapped(*(f"{name}: {fault}" for fault in faults(result))):
+        print_json(outcome.result) if flags.json else print_lines(outcome.lines)
+        for line in wrapped(*(f"{name}: {fault}" for fault in outcome.faults)):
             print_error(line)
-        return fault_code(result) if faults(result) else DONE
+        return outcome.fault_code if outcome.faults else DONE
 
-    verbose = bool(getattr(flags, "verbose", False))
+    verbose = getattr(flags, "verbose", False)
     return run_command(
-        name, print_result, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
+        name, print_outcome, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
     )

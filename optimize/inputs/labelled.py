@@ -20,11 +20,11 @@ from judges.labels.names import OUTPUTS, is_known_text, is_usual_text, known_wor
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import USUAL_SCALES, Values
+from judges.labels.values import Values
 from judges.prompt import NAME, are_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
-from optimize.inputs.flags import ANY_SCALE, SettingsError, bounds_of, whole_ratings
+from optimize.inputs.flags import ANY_SCALE, SettingsError, bounds_of, fitting_scale, whole_ratings
 from optimize.items import Items, annotation_matrix, levels_of
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
@@ -42,7 +42,6 @@ PASS_FAIL = ("pass", "fail")
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
 # A judge's scale where labels have no scale of their own.
 DEFAULT_SCALE = (1, 5)
-_NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
@@ -53,10 +52,15 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
         raise SettingsError(f"level {level}: {what} have the levels {', '.join(levels)}")
 
 
+def judge_name(text: str) -> str:
+    """A name as judges have it: lower case, its words joined by underscores."""
+    return re.sub("[^a-z0-9]+", "_", text.casefold()).strip("_")
+
+
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison with this name; None where unknown, as recordings may be."""
-    found = _find(name)
-    return None if isinstance(found, UnknownDimensionError) else found
+    subject = _find(name)
+    return None if isinstance(subject, UnknownDimensionError) else subject
 
 
 def _find(name: str) -> Subject | UnknownDimensionError:
@@ -84,16 +88,33 @@ def subject_of(
     `map`, `values` and `annotations` say how a file is read.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
-    if source is None or (equals and not definition.strip(".…")):
-        raise _no_labels(written_name, is_defined=bool(equals))
-    name = _NO_NAME.sub("_", written_name.casefold()).strip("_")
+    if equals and (source is None or not definition.strip(".…")):
+        raise SettingsError(
+            f"{written_name}=LINE defines labels of your own: write what earns a good one, "
+            "and name them by --data"
+        )
+    if source is None:
+        raise UnknownDimensionError(f"no --data FILE names labels, and {_find(written_name)}")
+    name = judge_name(written_name)
     if not NAME.match(name):
         return None
     columns, words = split_mapping(map, values)
     if name_key(name) != name_key(written_name) and not pairwise:
         columns = {name: written_name, **columns}
+    labelled: Labelled
     try:
-        labelled = _read_any(source, name, columns, words, annotations, pairwise=pairwise)
+        if isinstance(source, LabelledSet | LabelledPairs):
+            labelled = source
+        elif pairwise:
+            labelled = read_pairs(_file_or_rows(source), map=columns, values=words)
+        else:
+            labelled = read_labels(
+                _file_or_rows(source),
+                map=columns,
+                dimensions=[name],
+                annotations=None if annotations is None else os.fspath(annotations),
+                values=words,
+            )
     except LabelError as error:
         unknown = _find(written_name)
         is_absent = not equals and {each.kind for each in error.problems} <= NO_SUCH_LABELS
@@ -117,35 +138,6 @@ def subject_of(
     return loading.dimension_on(name, answers, texts, definition), labelled
 
 
-def _no_labels(name: str, *, is_defined: bool) -> SettingsError | UnknownDimensionError:
-    """The error for a name, or a definition, for which nothing has labels."""
-    if is_defined:
-        return SettingsError(
-            f"{name}=LINE defines labels of your own: write what earns a good one, "
-            "and name them by --data"
-        )
-    return UnknownDimensionError(f"no --data FILE names labels, and {_find(name)}")
-
-
-def _read_any(
-    source: AnyPath | Labelled | Rows,
-    name: str,
-    columns: Mapping[str, ColumnNames],
-    words: Values,
-    annotations: AnyPath | None,
-    *,
-    pairwise: bool,
-) -> Labelled:
-    """The pairs, or the outputs rated on one dimension, of a file or rows; a labelled set as is."""
-    if isinstance(source, LabelledSet | LabelledPairs):
-        return source
-    file = _file_or_rows(source)
-    if pairwise:
-        return read_pairs(file, map=columns, values=words)
-    beside = None if annotations is None else os.fspath(annotations)
-    return read_labels(file, dimensions=[name], map=columns, values=words, annotations=beside)
-
-
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
     """Return the texts that a judge without a definition reads, the judged one last.
 
@@ -158,18 +150,14 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
         return [CONVERSATION]
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) != 1 or not NAME.match(candidates[0]):
-        raise LabelError(f"{labelled.name}: say which text is judged: {_output_flags(labelled)}")
+        # One of an output's name, or else the longest.
+        rows = labelled.outputs
+        longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
+        ways = " or ".join(map_flag("output", [columns[text]]) for text in outputs or [longest])
+        raise LabelError(f"{labelled.name}: say which text is judged: {ways}")
     others = [text for text in columns if text not in candidates]
     inputs = [text for text in others if text in mapping or is_usual_text(text)]
     return _usable_texts([*inputs, *candidates], labelled)
-
-
-def _output_flags(labelled: LabelledSet) -> str:
-    """The flags that say which text is judged: one of an output's name, or else the longest."""
-    columns, rows = labelled.reading.texts, labelled.outputs
-    longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
-    outputs = [text for text in columns if known_word(text) in OUTPUTS] or [longest]
-    return " or ".join(map_flag("output", [columns[text]]) for text in outputs)
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
@@ -183,11 +171,10 @@ def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int,
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = _ratings(labelled, name)
-    if usual := _usual_scale(ratings):
-        return usual
-    if scale != ANY_SCALE:
+    usual = _usual_scale(ratings)
+    if not usual and scale != ANY_SCALE:
         raise LabelError(f"{labelled.name}: {_scale_advice(ratings)}")
-    return DEFAULT_SCALE
+    return usual or DEFAULT_SCALE
 
 
 def _ratings(labelled: LabelledSet, name: str) -> list[float]:
@@ -251,15 +238,14 @@ def load_labels(
 
 
 def _file_or_rows(source: AnyPath | Rows) -> str | Rows:
-    """The file's path as a string, or the rows; TypeError for anything else."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
-    if is_in_memory(source):
-        return source
-    raise TypeError(
-        f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
-        "of dicts or a labelled set is wanted"
-    )
+    if not is_in_memory(source):
+        raise TypeError(
+            f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
+            "of dicts or a labelled set is wanted"
+        )
+    return source
 
 
 def only_dimension(labelled: LabelledSet) -> str:
@@ -296,7 +282,15 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
         if not pair or judge.scale == (0, 1) or any_scale:
             return labelled
         if not pair[0].isdecimal():
-            raise LabelError(f"{labelled.name}: {_words_advice(labelled, judge, pair)}")
+            low, high = judge.scale[0], judge.scale[-1]
+            column = labelled.reading.ratings.get(name, (name,))[0]
+            own = f"{name}_{name_key(pair[0]).replace(' ', '_')}"
+            raise LabelError(
+                f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
+                f"{pair[0]!r} or {pair[1]!r}; tune a judge of these words by --dimension {own} "
+                f"{map_flag(own, [column])}, or say what they count: "
+                f"--values '{pair[0]}={high},{pair[1]}={low}'"
+            )
         # People used two ratings of a longer scale.
         return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
     if pair == judge.words[::-1]:
@@ -309,18 +303,6 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
     return replace(labelled, words={**labelled.words, name: pair or judge.words})
 
 
-def _words_advice(labelled: LabelledSet, judge: Dimension, pair: tuple[str, str]) -> str:
-    """What to do about labels of two words when the judge rates on a scale."""
-    name, low, high = judge.name, judge.scale[0], judge.scale[-1]
-    column = labelled.reading.ratings.get(name, (name,))[0]
-    own = f"{name}_{'ok' if pair[0].isdecimal() else name_key(pair[0]).replace(' ', '_')}"
-    return (
-        f"{name} is rated from {low} to {high}, and the labels say {pair[0]!r} or {pair[1]!r}; "
-        f"tune a judge of these words by --dimension {own} {map_flag(own, [column])}, or say what "
-        f"they count: --values '{pair[0]}={high},{pair[1]}={low}'"
-    )
-
-
 def _read_outputs(
     source: AnyPath | Rows,
     name: str,
@@ -331,13 +313,13 @@ def _read_outputs(
     annotations: AnyPath | None,
 ) -> LabelledSet:
     """The outputs rated on one dimension; LabelError says how to state another scale."""
-    dimension, bounds = judge if isinstance(judge, Dimension) else None, bounds_of(scale)
-    if dimension and scale is None:
-        bounds = float(dimension.scale[0]), float(dimension.scale[-1])
-    good_and_bad = dimension.words if dimension else None
+    bounds, good_and_bad = bounds_of(scale), None
+    if isinstance(judge, Dimension):
+        good_and_bad = judge.words
+        bounds = (judge.scale[0], judge.scale[-1]) if scale is None else bounds
     if good_and_bad:
         # A judge's own words need no flag.
-        words = {**dict(zip(good_and_bad, (1, 0), strict=True)), **words}
+        words = {good_and_bad[0]: 1, good_and_bad[1]: 0, **words}
     read = partial(
         read_labels,
         _file_or_rows(source),
@@ -353,7 +335,7 @@ def _read_outputs(
         if {problem.kind for problem in error.problems} != {"off-scale"}:
             raise
         unbound = read()
-        if dimension and not unbound.words.get(name, "1")[0].isdecimal():
+        if isinstance(judge, Dimension) and not unbound.words.get(name, "1")[0].isdecimal():
             return unbound  # words where a judge rates: `_on_two_values` refuses them
         ratings = _ratings(unbound, name)
         advice = _scale_advice(ratings)
@@ -364,9 +346,7 @@ def _read_outputs(
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
     """The narrowest usual scale that fits the ratings; None if a judge would tie too many."""
-    low, high = min(ratings), max(ratings)
-    usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
-    first, last = next(usual, (0, 0))
+    first, last = fitting_scale(ratings) or (0, 0)
     # On a scale of two or three ratings, a judge would tie outputs that fractions tell apart.
     fits = last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings))
     return (first, last) if fits else None

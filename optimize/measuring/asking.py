@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import SupportsFloat, Unpack
 
 from judges.cli.table import CostEstimate, estimate_runs, total_estimate
 from judges.client import (
@@ -24,23 +24,17 @@ from judges.client import (
 )
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement, Preference
+from judges.judgement import AnyJudgement, Judgement, Preference, choice_of
 from judges.labels.types import LabelError, LabelledPairs
+from judges.labels.values import Values
 from judges.panel import AnyJudge
 from judges.terminal import Progress, print_note
-from optimize.figures.as_json import DIGITS, json_number
+from optimize.figures.as_json import DIGITS, Cell, json_number
 from optimize.inputs.flags import bounds_of, rescale, whole_ratings
-from optimize.inputs.labelled import (
-    PASS_FAIL,
-    AnyLevel,
-    Labelled,
-    check_level,
-    load_labels,
-    words_of,
-)
+from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
 from optimize.items import Items, choose_level, items_of, n_tied_of
-from optimize.measuring.recorded import judgement, read_pair_replies, read_replies, verdict
-from optimize.measuring.scored import Scored, labelled_in_order, rows_met
+from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
+from optimize.measuring.scored import Scored, labelled_in_order, tuned_rows
 from optimize.statistics.correlations import Level
 
 ById = Mapping[str, AnyJudgement]
@@ -55,17 +49,8 @@ class Task:
     level: Level
 
     @classmethod
-    def read(
-        cls,
-        source: Any,
-        dimension: str,
-        subject: Subject | None,
-        *,
-        level: AnyLevel = "auto",
-        **how: Any,
-    ) -> "Task":
-        """The labels of a source (see `load_labels`); SettingsError for a level they lack."""
-        labelled = load_labels(source, dimension, subject, **how)
+    def of(cls, labelled: Labelled, dimension: str, level: AnyLevel = "auto") -> "Task":
+        """The labels at a level, by default at one that suits them; else SettingsError."""
         items, pairs = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
         check_level(level, items, pairs=pairs)
         # By what is labelled, not by what has a record: a judge must not choose its level.
@@ -78,7 +63,7 @@ class Task:
         return items_of(self.labelled, self.dimension, judge.subject if judge else None)
 
     def scored(
-        self, name: str, judgements: ById, judge: AnyJudge | None, scale: Any = ()
+        self, name: str, judgements: ById, judge: AnyJudge | None, scale: Sequence[int] = ()
     ) -> Scored:
         """Judgements beside the labels; what only one side knows is counted. Raises LabelError."""
         everything = self.items(judge)
@@ -92,8 +77,8 @@ class Task:
             items=items,
             judgements=tuple(judgements[item.id] for item in items.items),
             scale=tuple(judge.subject.scale if judge else scale),
-            met=rows_met(judge, items),
-            given=rows_met(judge, items, given=True),
+            tuned_rows=tuned_rows(judge, items),
+            tuned_documents=tuned_rows(judge, items, of_documents=True),
             labelled=labelled_in_order(self.labelled, items),
             n_tied=n_tied_of(self.labelled),
             n_unjudged=len(everything) - len(items),
@@ -108,14 +93,16 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
     return judge if subject is judge.subject else Judge.of(subject, lm=judge.lm)
 
 
-def from_numbers(numbers: Any, *, pairwise: bool = False) -> ById:
+def from_numbers(
+    numbers: Iterable[tuple[object, SupportsFloat | None]], *, pairwise: bool = False
+) -> ById:
     """Any judge's numbers by id, of pairs its margins for A; None and NaN: a failed judgement.
 
     Raises LabelError for an id with two numbers, as a Series may have, and TypeError.
     """
     by_id: dict[str, AnyJudgement] = {}
-    for name, score in numbers.items():
-        if isinstance(score, str) or not (score is None or hasattr(score, "__float__")):
+    for name, score in numbers:
+        if not isinstance(score, SupportsFloat | None):
             raise TypeError(
                 f"the score of {name!r} is {score!r}; a number is wanted, or NaN for none"
             )
@@ -125,20 +112,16 @@ def from_numbers(numbers: Any, *, pairwise: bool = False) -> ById:
         reason = getattr(score, "reason", None) or None
         if math.isnan(number):
             by_id[str(name)] = (Preference if pairwise else Judgement).failed(reason or "no score")
+        elif pairwise:
+            side = choice_of(number) or "tie"
+            by_id[str(name)] = Preference(margin=number, preferred=side, comparison=reason)
         else:
-            side: Any = "A" if number > 0 else "B" if number < 0 else "tie"
-            verdict = Preference(margin=number, preferred=side, comparison=reason)
-            by_id[str(name)] = verdict if pairwise else Judgement(score=number, rationale=reason)
+            by_id[str(name)] = Judgement(score=number, rationale=reason)
     return by_id
 
 
 def from_replies(
-    path: Path,
-    dimension: str,
-    scale: Sequence[int],
-    words: Mapping[str, Any],
-    *,
-    pairwise: bool = False,
+    path: Path, dimension: str, scale: Sequence[int], words: Values, *, pairwise: bool = False
 ) -> ById:
     """Any judge's raw replies; several on an output are averaged, a pair is asked in both orders.
 
@@ -155,9 +138,11 @@ def from_replies(
             "to each prompt in a file of their own"
         )
     if pairwise:
-        return {record.id: verdict(record, values=words) for record in records}
-    how: Any = {"values": words, "names": (dimension,)}
-    return {record.id: judgement(record.replies, scale, **how) for record in records}
+        return {record.id: preference(record, values=words) for record in records}
+    return {
+        record.id: judgement(record.replies, scale, values=words, names=(dimension,))
+        for record in records
+    }
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
@@ -197,7 +182,7 @@ class Entry:
     items: Items = field(default_factory=lambda: Items(()))
     expected: tuple[CostEstimate, ...] = ()
     scored: Scored | None = None
-    usage: JudgeUsage = field(default_factory=lambda: JudgeUsage())
+    usage: JudgeUsage = JudgeUsage()
     reason: str = ""
 
     @property
@@ -218,7 +203,7 @@ class Entry:
         paid = tuple(estimate for estimate in expected if not is_embedded(estimate.lm))
         return replace(self, items=items, expected=paid)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         """Its name and source, what asking it took, and why it has no scores."""
         lm = self.judge.lm if self.judge else None
         cells = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
@@ -240,38 +225,39 @@ def ask_entries(
     that fails, or that the limits end, has a reason and no scores; the others are asked all the
     same, the cheapest first. The `price` is of models that no table knows.
     """
-    opening: Any = dict(options)
-    price = opening.pop("price", None)
+    price = options.pop("price", None)
     if all(entry.in_process for entry in entries):
-        opening["store"] = None
-    asked = {entry.name: entry for entry in entries}
-    with Session(keep_going=False, **opening) as session:
+        options["store"] = None
+    by_name = {entry.name: entry for entry in entries}
+    with Session(keep_going=False, **options) as session:
         clients: dict[str, Client] = {}
+        costs: dict[str, float] = {}
         for entry in entries:
-            if (judge := entry.judge) is not None:
-                judge.check_origins()
-                clients[entry.name] = session.client(
-                    judge.lm,
-                    role=entry.name,
-                    api_base=judge.api_base,
-                    price=None if find_price(judge.lm) else price,
-                    unlimited=entry.in_process,
-                )
-                judge.clients(clients[entry.name])  # opens those of a panel
-        costs = {name: total_estimate(asked[name].expected).cost_usd for name in clients}
-        unknown_last = {name: math.inf if cost is None else cost for name, cost in costs.items()}
-        for name in sorted(clients, key=unknown_last.__getitem__):
-            asked[name] = _ask(asked[name], task, clients[name], seed)
+            if (judge := entry.judge) is None:
+                continue
+            judge.check_origins()
+            clients[entry.name] = session.client(
+                judge.lm,
+                role=entry.name,
+                api_base=judge.api_base,
+                price=None if find_price(judge.lm) else price,
+                unlimited=entry.in_process,
+            )
+            judge.clients(clients[entry.name])  # opens those of a panel
+            cost = total_estimate(entry.expected).cost_usd
+            costs[entry.name] = math.inf if cost is None else cost
+        for name in sorted(costs, key=costs.__getitem__):
+            by_name[name] = _ask(by_name[name], task, clients[name], seed)
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-    return list(asked.values())
+    return list(by_name.values())
 
 
 def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
     """The entry with the judgements of its items, or the reason why there are none."""
     judge, items, reason = entry.judge, entry.items, ""
     assert judge is not None
-    judged: dict[str, AnyJudgement] = {}
+    by_id: dict[str, AnyJudgement] = {}
     clients = (client,) if entry.in_process else judge.clients(client)
     earlier = Counts.sum(each.account.total for each in clients).calls
     started = time.monotonic()
@@ -279,15 +265,15 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, result in zip(items.items, judgements, strict=True):
-                judged[item.id] = result
+                by_id[item.id] = result
                 progress.step(failed=result.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
-            reason += f" ({len(judged):,} of {len(items):,} judged)"
+            reason += f" ({len(by_id):,} of {len(items):,} judged)"
     seconds = math.nan if earlier else time.monotonic() - started
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
-    usage = _usage(plan, clients, max(len(judged), 1), seconds)
-    scored = None if reason else task.scored(entry.name, judged, judge)
+    usage = _usage(plan, clients, max(len(by_id), 1), seconds)
+    scored = None if reason else task.scored(entry.name, by_id, judge)
     return replace(entry, scored=scored, usage=usage, reason=reason)
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -68,26 +69,27 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     if not items.human.size:
         return {}
     intervals, gain, advice = _of_tuning(labelled, items, name, words)
-    if not people:
-        annotators = {
-            annotator
-            for output in getattr(labelled, "outputs", ())
-            for annotator in output.annotators.get(name, ())
-        }
-        second = "a second annotator on"
-        if len(annotators) > 1:
-            second = "let two annotators label the same"
+    if not people and isinstance(labelled, LabelledSet):
+        annotators = {*chain(*(output.annotators.get(name, ()) for output in labelled.outputs))}
+        several = len(annotators) > 1
+        second = "let two annotators label the same" if several else "a second annotator on"
         advice.append(f"{second} 30 outputs")
     if not np.ptp(items.human):
         missing = words[int(items.human[0])] if words else "other rating"
         number = f"{items.human.size:,}"
         advice = [f"no {missing} among {number} labels, so nothing to learn or to measure"]
+    mean, fails = items.human.mean(), 1 - float(items.human.mean())
+    spread, floors = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
+    if words:
+        spread = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
+    if words and 0 < fails < 1:
+        floors = str(Decision.of(USUAL_FLOORS, fails))
     texts = {
-        "labels": f"{name}: {_spread(items, words)}",
+        "labels": f"{name}: {spread}",
         "people": people or "how far they agree is not known",
         "contrast": _contrast(items),
         "intervals": intervals,
-        "floors": _of_floors(items) if words else "",
+        "floors": floors,
         "gain": gain,
         "collect": "; ".join(advice) or "nothing more: these labels bear a run",
     }
@@ -116,21 +118,6 @@ def _of_tuning(
         if (more := needed - len(items.documents)) > 0:
             advice.append(f"{more:,} more documents to show a gain of {GAIN:g}")
     return intervals, gain, advice
-
-
-def _of_floors(items: Items) -> str:
-    fails = 1 - float(items.human.mean())
-    if not 0 < fails < 1:
-        return ""
-    return str(Decision.of(USUAL_FLOORS, fails))
-
-
-def _spread(items: Items, words: Words) -> str:
-    """The shares of the two words, or the mean and the SD of ratings."""
-    human = items.human
-    if words:
-        return f"{human.mean():.0%} {words[0]}, {1 - human.mean():.0%} {words[1]}"
-    return f"mean {human.mean():.2f}, SD {human.std():.2f}"
 
 
 def _contrast(items: Items) -> str:
@@ -162,7 +149,7 @@ def missing_for_intervals(items: Items, words: Words, level: Level) -> dict[str,
 
 def _with_interval(items: Items, words: Words, level: Level) -> str:
     """How many documents there are, and the figures that have an interval on them."""
-    figures = (figure for figure, n in missing_for_intervals(items, words, level).items() if not n)
+    figures = [figure for figure, n in missing_for_intervals(items, words, level).items() if not n]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
@@ -171,10 +158,8 @@ def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -
     from scipy.special import nbdtrik
 
     n_documents, advice = len(everything.documents), []
-    kinds = [
-        "documents (not more outputs of the same)" if len(everything) > n_documents else "documents"
-    ]
-    kinds = [f"{word} outputs" for word in words] if words else kinds
+    several = " (not more outputs of the same)" if len(everything) > n_documents else ""
+    kinds = [f"{word} outputs" for word in words] if words else [f"documents{several}"]
     n_missing = missing_for_intervals(test, words, level).items()
     for kind, value, (figure, n) in zip(kinds, (1, 0), n_missing, strict=False):
         # Some documents in test may be tied.

@@ -7,24 +7,23 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from judges.cli.flags import mapping
 from judges.dimension import Comparison
 from judges.labels.readers import read_items, read_labels
-from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_json import DIGITS
 from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, values_of
 from optimize.inputs.labelled import only_dimension
 from optimize.measuring.asking import Entry, Task
-from optimize.measuring.comparison import Difference, on_common_rows, unmet_by_all
+from optimize.measuring.comparison import Difference
 from optimize.measuring.request import Request
-from optimize.measuring.scored import Scored
-from optimize.measuring.swap import Certificate, mostly_scored, outcome_of
+from optimize.measuring.scored import are_shares
+from optimize.measuring.swap import Certificate, outcome_of, paired_scores
 from optimize.statistics.balanced import is_clearly_worse, verdicts
 from optimize.statistics.changed import interval_here, rows_to_label, terms_of
 from optimize.statistics.correlations import Mask
@@ -100,8 +99,9 @@ def unlabelled_task(flags: argparse.Namespace, request: Request) -> Task:
         raise SettingsError(ONLY_VERDICTS)
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
-    labelled: Any = read_items(flags.data, map=mapping(flags.map) or None)
-    unknown: Any = {request.name: (math.nan,)}
+    labelled = read_items(flags.data, map=mapping(flags.map) or None)
+    assert isinstance(labelled, LabelledSet)
+    unknown = {request.name: (math.nan,)}
     outputs = tuple(replace(output, ratings=unknown) for output in labelled.outputs)
     return Task(
         dimension=request.name, labelled=replace(labelled, outputs=outputs), level="dataset"
@@ -116,12 +116,10 @@ def changed_swap(
     Raises JudgesError where a judge has no score for more than a tenth of the outputs, LabelError
     for labels of rows that do not change, and SettingsError for judges that rate.
     """
-    both = {entry.name: mostly_scored(entry) for entry in (new, old)}
-    a, b = unmet_by_all(on_common_rows(both)).values()
-    if not all(_gives_verdicts(each) for each in (a, b)):
+    a, b = paired_scores(new, old)
+    # Verdicts, or probabilities of a pass.
+    if not all(each.scale in ((), (0, 1)) and are_shares(each.scores) for each in (a, b)):
         raise SettingsError(ONLY_VERDICTS)
-    judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
-    a, b = a.of_rows(judged), b.of_rows(judged)
     items, is_changed = a.items, verdicts(a.scores) != verdicts(b.scores)
     documents, n_changed = items.document_ids, int(is_changed.sum())
     n_needed = rows_to_label(n_changed, len(items), margin)
@@ -143,8 +141,10 @@ def changed_swap(
     ids, labels = [item.id for item in items.items], _labels(flags, task.dimension)
     if not labels and n_changed:
         order = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
-        rows = [ids[row] for row in order[: result.n_drawn].tolist()]
-        return replace(result, **_write(flags, task, rows))
+        path = Path(flags.changed)
+        _write_rows(path, task, [ids[row] for row in order[: result.n_drawn].tolist()])
+        words = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
+        return replace(result, file=str(path), next=shlex.join(words))
     changed = {ids[row] for row in np.flatnonzero(is_changed).tolist()}
     if others := sorted(labels.keys() - changed):
         raise LabelError(
@@ -154,8 +154,8 @@ def changed_swap(
         )
     human = np.array([labels.get(name, math.nan) for name in ids])
     # Without a label, or where annotators are tied, nobody gains.
-    known = ~np.isnan(human) & (human != 0.5)
-    gain = np.where(known, (a.passes == human) * 1.0 - (b.passes == human), np.nan)
+    has_label = ~np.isnan(human) & (human != 0.5)
+    gain = np.where(has_label, (a.passes == human) * 1.0 - (b.passes == human), np.nan)
     return _certified(result, gain, human, is_changed, documents)
 
 
@@ -191,33 +191,25 @@ def _clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
     return None
 
 
-def _gives_verdicts(scored: Scored) -> bool:
-    """Whether the scores are verdicts, or probabilities of a pass."""
-    known = scored.scores[~np.isnan(scored.scores)]
-    is_scale = scored.scale not in ((), (0, 1))
-    return not is_scale and bool(((known >= 0) & (known <= 1)).all())
-
-
 def _labels(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
     """People's labels by id in the file --changed; none where it does not exist."""
     path = Path(flags.changed)
     columns = mapping(flags.map) or None
     if not path.exists() or not read_items(str(path), map=columns).reading.ratings:
         return {}
-    labelled: LabelledSet | LabelledPairs = read_labels(
+    labelled = read_labels(
         str(path), map=columns, dimensions=[dimension], values=values_of(flags.values), texts=()
     )
-    assert isinstance(labelled, LabelledSet)
     only_dimension(labelled)
     rated = (output for output in labelled.outputs if output.ratings.get(dimension))
     return {output.id: labelled.label(output, dimension) for output in rated}
 
 
-def _write(flags: argparse.Namespace, task: Task, ids: list[str]) -> dict[str, Any]:
-    """Write these outputs in the order drawn; where, and the command that labels them."""
-    path = Path(flags.changed)
-    outputs: Any = {output.id: output for output in task.labelled.items}
-    content = "".join(f"{json.dumps(outputs[name].row)}\n" for name in ids).encode()
+def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
+    """Write these outputs without labels; SettingsError if the file is another."""
+    assert isinstance(task.labelled, LabelledSet)
+    rows = {output.id: output.row for output in task.labelled.outputs}
+    content = "".join(f"{json.dumps(rows[name])}\n" for name in ids).encode()
     if path.suffix != ".jsonl":
         raise SettingsError(f"--changed {path}: name a file that ends in .jsonl")
     if path.exists() and path.read_bytes() != content:
@@ -226,5 +218,3 @@ def _write(flags: argparse.Namespace, task: Task, ids: list[str]) -> dict[str, A
             "to label: name the file of the labels, or a new one"
         )
     write_atomically(path, content, overwrite=True)
-    words = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
-    return {"file": str(path), "next": shlex.join(words)}

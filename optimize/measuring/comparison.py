@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
 from dspy_judges.errors import JudgesError
 from optimize.figures.as_json import FLAT
 from optimize.items import DataCounts
 from optimize.measuring.asking import Entry, JudgeUsage, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.scored import Scored, unmet_rows
+from optimize.measuring.scored import Scored
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges
 from optimize.statistics.intervals import Contrast, Interval, student_quantile
@@ -35,9 +37,8 @@ class ComparedJudge:
     """One judge of a comparison, on rows that all judges have.
 
     `standing`: "as good" as the best within one standard error, "worse" by the interval of the
-    difference, else "unclear", or itself the "best". `n_met` of its rows taught it; they are set
-    apart unless `tuned_on_these_labels`. `n_given` of the rows measured are on documents that it
-    was tuned on.
+    difference, else "unclear", or itself the "best". It was tuned on `n_met` rows, which are set
+    apart unless `tuned_on_these_labels`, and on documents of `n_given` of the rows measured.
     """
 
     entry: Entry = field(metadata=FLAT)
@@ -87,41 +88,32 @@ class JudgeComparison:
 
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
-    """Compare judges on the rows that all have and that none was tuned on.
+    """Compare judges on the rows that all have and, unless few are left, none was tuned on.
 
-    The rows are all that they have where those are too few. Raises JudgesError where nothing can be
-    compared.
+    Raises JudgesError where nothing can be compared.
     """
     entries = [_without_score(entry) for entry in entries]
     common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
     if not common:
         raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    scored = unmet_by_all(common)
+    scored = held_out_from_all(common)
     # A judge of pass and fail beside one that rates: both are ranked by rho.
     binary = all(each.is_binary for each in scored.values())
     cards = {name: Scorecard.of(each, is_binary=binary) for name, each in scored.items()}
-
-    def rank(entry: Entry) -> float:
-        value = cards[entry.name].headline.value
-        return -math.inf if math.isnan(value) else value
-
-    measured = [entry for entry in entries if entry.name in cards]
+    values = {name: float(card.headline.value) for name, card in cards.items()}
     # Of equals, the one that was named first comes first.
-    measured.sort(key=rank, reverse=True)
-    best = scored[measured[0].name]
-    judges = []
-    for entry in measured:
-        own, difference = scored[entry.name], None
-        standing: Standing = "best"
-        if own is not best:
-            difference, standing = _beside_best(own, best, len(measured), is_binary=binary)
+    names = sorted(values, key=lambda name: np.nan_to_num(values[name], nan=-np.inf), reverse=True)
+    by_name, best, judges = {entry.name: entry for entry in entries}, scored[names[0]], []
+    for name in names:
+        own = scored[name]
+        difference, standing = _beside_best(own, best, len(names), is_binary=binary)
         judges.append(
             ComparedJudge(
-                entry=entry,
-                n_met=len(common[entry.name].met),
-                n_given=len(own.given - own.met),
-                tuned_on_these_labels=bool(own.met),
-                card=cards[entry.name],
+                entry=by_name[name],
+                n_met=len(common[name].tuned_rows),
+                n_given=len(own.tuned_documents - own.tuned_rows),
+                tuned_on_these_labels=bool(own.tuned_rows),
+                card=cards[name],
                 difference=difference,
                 standing=standing,
             )
@@ -132,7 +124,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
         level=task.level,
         data=DataCounts.of(task.labelled, best.items),
         n_labelled=len(task.items()),
-        reference=measured[0].name,
+        reference=names[0],
         judges=judges,
         left_out=[entry for entry in entries if entry.scored is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
@@ -165,21 +157,22 @@ def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
     }
 
 
-def unmet_by_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Scores on the same items without those that any judge was tuned on; all if few are left."""
-    met = frozenset[int]().union(*(each.met for each in common.values()))
-    rows = unmet_rows(next(iter(common.values())).items, met)
-    return {name: each.of_rows(rows) if rows else each for name, each in common.items()}
+def held_out_from_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Scores on the items that no judge was tuned on; on all of them if few are left."""
+    tuned_rows = frozenset[int]().union(*(each.tuned_rows for each in common.values()))
+    return {name: each.without(tuned_rows) for name, each in common.items()}
 
 
 def _beside_best(
     scored: Scored, best: Scored, n_judges: int, *, is_binary: bool
-) -> tuple[Difference, Standing]:
+) -> tuple[Difference | None, Standing]:
     """A judge less the best, with an interval that holds for every two judges together.
 
     The best one was chosen by the figures themselves, so that every two judges count as compared
     (see `student_quantile`).
     """
+    if scored is best:
+        return None, "best"
     contrast = contrast_of(scored, best, is_binary=is_binary)
     # What the interval rests on: documents, at system level systems.
     value, interval, n = contrast.value, contrast.interval, contrast.terms.size
@@ -189,10 +182,8 @@ def _beside_best(
         low, high = (value + wider * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
         standing = "worse" if high < 0 else standing
-    n_documents = len(contrast.documents)
-    return Difference(
-        value=value, interval=interval, error=contrast.error, n_documents=n_documents
-    ), standing
+    n, error = len(contrast.documents), contrast.error
+    return Difference(value=value, interval=interval, error=error, n_documents=n), standing
 
 
 def contrast_of(a: Scored, b: Scored, *, is_binary: bool = False) -> Contrast:

@@ -17,13 +17,12 @@ from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW
 from judges.labels.names import OUTPUTS
-from judges.labels.types import Item, LabelledPairs, LabelledSet
+from judges.labels.types import Item, LabelledSet
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Row, read_json_file
+from optimize.inputs.labelled import Labelled
 from optimize.measuring.recorded import RecordingError, read_rows
 from optimize.measuring.recorded import read_scores as read_own_scores
-
-Labelled = LabelledSet | LabelledPairs
 
 
 class Tool(NamedTuple):
@@ -90,15 +89,15 @@ class Score(float):
 
 
 def read_scores(
-    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float]:
     """Scores by id: another tool's, or plain ones (see `recorded`); raises RecordingError."""
-    exported = read_export(path, dimension, labelled, say, metric)
+    exported = read_export(path, dimension, labelled, warn, metric)
     return read_own_scores(path, dimension) if exported is None else exported
 
 
 def read_export(
-    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float] | None:
     """A tool's scores by labelled id, the others by place; None for a file that is no tool's.
 
@@ -123,11 +122,13 @@ def read_export(
     items = {item.id: item for item in labelled.items}
     scores: dict[str, list[Score]] = defaultdict(list)
     n_others = 0
-    for number, (row, row_id) in enumerate(zip(rows, ids, strict=True)):
-        place = f"{path.name}, row {number + 1}"
+    for number, (row, row_id, own) in enumerate(zip(rows, ids, entries, strict=True), 1):
+        place = f"{path.name}, row {number}"
+        of_metric = [entry for name, entry in own if name == metric] or [{}]
         try:
-            entry = _only_entry(entries[number], metric)
-            score = _score(tool, row, entry, is_verdict=is_verdict)
+            if len(of_metric) > 1:
+                raise ValueError("has two scores; name them apart")
+            score = _score(tool, row, of_metric[0], is_verdict=is_verdict)
         except ValueError as error:
             raise RecordingError(f"{place}: {metric!r} {error}") from None
         if row_id and not math.isnan(score) and _has_other_output(row, items[row_id]):
@@ -137,28 +138,20 @@ def read_export(
     by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
     n_by_id = sum(row_id in _ids(row, labelled) for row_id, row in by_id.items())
     counts = f"{len(by_id):,} of {len(labelled.items):,} labelled rows, {n_by_id:,} by id"
-    say(f"note: {file}: {metric!r}; matched {counts} and {len(by_id) - n_by_id:,} by their texts")
+    warn(f"note: {file}: {metric!r}; matched {counts} and {len(by_id) - n_by_id:,} by their texts")
     if n_others:
-        say(f"warning: {file}: {count(n_others, 'row')} of another output than people's left out")
+        warn(f"warning: {file}: {count(n_others, 'row')} of another output than people's left out")
     most = max(map(len, scores.values()), default=0)
     if most > 1:
-        say(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
+        warn(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
     return {name: _mean(repeated) for name, repeated in scores.items()}
-
-
-def _only_entry(entries: Sequence[tuple[str, Row]], metric: str) -> Row:
-    """The entry of a metric, empty if there is none; ValueError for a second one."""
-    of_metric = [entry for name, entry in entries if name == metric] or [{}]
-    if len(of_metric) > 1:
-        raise ValueError("has two scores; name them apart")
-    return of_metric[0]
 
 
 def _mean(repeated: Sequence[Score]) -> Score:
     """The mean of the scores that there are, with the reason of the first."""
-    known = [score for score in repeated if not math.isnan(score)] or repeated
-    mean = Score(math.fsum(known) / len(known))
-    mean.reason = known[0].reason
+    scores = [score for score in repeated if not math.isnan(score)] or repeated
+    mean = Score(math.fsum(scores) / len(scores))
+    mean.reason = scores[0].reason
     return mean
 
 
@@ -195,7 +188,7 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
         content = [row for _, row in read_rows(path)]
     for tool in TOOLS:
         rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
-        columns = {column for row in rows for column in row}
+        columns = {*chain.from_iterable(rows)}
         fits = all(any(map(re.compile(each).fullmatch, columns)) for each in tool.columns)
         if fits and not any(map(_OWN.fullmatch, columns)):
             if not tool.scores:
@@ -214,8 +207,8 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     names: list[str | None] = []
     for row in rows:
-        known = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
-        keys = (*_ids(row, labelled), *product(*known))
+        shared = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
+        keys = (*_ids(row, labelled), *product(*shared))
         # Of labels with the same context and output, the one with the same question, too.
         alike = Counter(name for key in keys for name in ids_of_key.get(key, ()))
         likeliest = [name for name, n in alike.items() if n == max(alike.values())]

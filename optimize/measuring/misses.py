@@ -1,12 +1,14 @@
 """The outputs on which a judge and people differ, one by one, the worst of each kind first."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from optimize.figures.as_json import json_number
+from judges.judgement import choice_of
+from optimize.figures.as_json import Cell, json_number
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
+from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import THRESHOLD
 from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Vector
@@ -48,8 +50,7 @@ def place_gaps(scored: Scored) -> Vector:
 
     Gaps are differences of mid-ranks as a share of the places, within the document at summary level
     and over all outputs otherwise; of pairs half the difference of the margins. They are 0 where
-    both give the same number or, of pairs, the same side, and of outputs that people do not tell
-    from any other.
+    both give the same number or side, and of outputs that people do not tell from any other.
     """
     judge, human = scored.scores, scored.human
     gaps = np.zeros(len(human))
@@ -64,13 +65,13 @@ def place_gaps(scored: Scored) -> Vector:
     return gaps
 
 
-def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
+def miss_rows(scored: Scored, most: int | None = None) -> list[Cell]:
     """A flat row for each miss, of each kind the first `most`."""
     kinds = misses(scored).items()
     return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:most]]
 
 
-def miss_row(scored: Scored, kind: Kind, row: int) -> dict[str, Any]:
+def miss_row(scored: Scored, kind: Kind, row: int) -> Cell:
     """One miss: where it stands, what people and the judge gave and wrote, then the texts."""
     item, score = scored.items.items[row], scored.scores[row]
     return {
@@ -87,16 +88,16 @@ def miss_row(scored: Scored, kind: Kind, row: int) -> dict[str, Any]:
 
 def _word(scored: Scored, value: float) -> str:
     if scored.is_pairs:
-        return "A" if value > 0 else "B" if value < 0 else "tie"
+        return choice_of(value) or "tie"
     return scored.word(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
 
 
-def comments_and_texts(scored: Scored, row: int) -> dict[str, Any]:
+def comments_and_texts(scored: Scored, row: int) -> Cell:
     """What people and the judge wrote about an output, then the texts."""
     texts = dict(scored.texts(row))
     return {
         "comment": scored.items.items[row].comment,
-        "reason": scored.comment(row),
+        "reason": reason_of(scored.judgements[row]),
         "decided_by": scored.judgements[row].decided_by or "",
         "output": texts.pop(output_name(tuple(texts)) or "", ""),
         **{f"text_{name}": text for name, text in texts.items()},

@@ -13,7 +13,7 @@ weights nor which judge is the own one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ class PanelFit:
     adds: Mapping[str, PanelGain]
     passed_over: Mapping[str, str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """What ships, and the gain that decided it."""
         return {"own": self.own, "shipped": self.kind, "gain": self.gain._asdict()}
 
@@ -106,9 +106,11 @@ def learn_panel(
         name, why = next(iter(passed_over.items()))
         raise SettingsError(f"no member can have a part: {name} {why}; give other judges")
     lines = np.array([_line(scores[name], group) for name in names])
-    mapped = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
-    scored = ~np.isnan(mapped).any(axis=1)
-    labelled = _Labelled(*(vector[scored] for vector in (mapped, human, document, system, group)))
+    on_lines = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
+    complete = ~np.isnan(on_lines).any(axis=1)
+    labelled = _Labelled(
+        *(vector[complete] for vector in (on_lines, human, document, system, group))
+    )
     everyone = np.ones(len(names), bool)
     without = [everyone & (np.arange(len(names)) != place) for place in range(len(names))]
     gain, *adds = labelled.gains([everyone, *(without if len(names) > 1 else [])], rng)
@@ -117,8 +119,8 @@ def learn_panel(
             "in fewer than two documents people tell outputs apart: there is nothing to learn "
             "weights from; label more documents"
         )
-    taught = labelled.taught(np.ones(labelled.human.size, bool))
-    own, weights = taught.own(everyone), taught.weights(everyone)
+    training = labelled.training(np.ones(labelled.human.size, bool))
+    own, weights = training.own(everyone), training.weights(everyone)
     is_better = gain.value > gain.error
     parts = _parts(names, weights, lines, labelled, pairs) if is_better else (Part(names[own], 1),)
     return PanelFit(
@@ -126,7 +128,7 @@ def learn_panel(
         own=names[own],
         parts=parts,
         gain=gain,
-        alone=dict(zip(names, taught.alone.tolist(), strict=True)),
+        alone=dict(zip(names, training.alone.tolist(), strict=True)),
         adds=dict(zip(names, adds or [gain], strict=True)),
         passed_over=passed_over,
     )
@@ -139,7 +141,7 @@ def _parts(
     scale, shift = 1 / lines[:, 0].max(), 0.0
     if not pairs:
         # A rating can be read on people's scale: scores have their mean and spread.
-        joined = labelled.mapped @ weights
+        joined = labelled.on_lines @ weights
         scale = labelled.human.std() / joined.std()
         shift = labelled.human.mean() - scale * joined.mean()
     rows = np.column_stack([weights, lines * scale + (0, shift)]).tolist()
@@ -157,19 +159,19 @@ def _passed_over(scores: Vector, group: Codes) -> str:
 
 def _line(scores: Vector, group: Codes) -> tuple[float, float]:
     """The slope and the intercept of a member's line; 0 where it tells no group's outputs apart."""
-    known = ~np.isnan(scores)
-    spread = float(np.sqrt(np.mean(centred(scores[known, None], group[known]) ** 2)))
-    if spread <= LEAST_SPREAD * max(1.0, float(np.abs(scores[known]).max())):
+    has_score = ~np.isnan(scores)
+    spread = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
+    if spread <= LEAST_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
         return 0.0, 0.0
-    return 1 / spread, -float(scores[known].mean()) / spread
+    return 1 / spread, -float(scores[has_score].mean()) / spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Taught:
-    """What labelled rows say: each member's rho, and people's ranks on members' lines."""
+class _Training:
+    """What labelled rows teach: each member's rho, and people's ranks beside members' lines."""
 
     alone: Vector
-    mapped: Matrix
+    on_lines: Matrix
     people: Vector
 
     def own(self, members: Mask) -> int:
@@ -186,7 +188,7 @@ class _Taught:
         prior = members / members.sum() / 2
         prior[self.own(members)] += 0.5
         weights = np.zeros(members.size)
-        weights[members] = joining_weights(self.mapped[:, members], self.people, prior[members])
+        weights[members] = joining_weights(self.on_lines[:, members], self.people, prior[members])
         return weights
 
 
@@ -197,23 +199,23 @@ class _Labelled:
     `group` numbers what is ranked together: a document's outputs, or all of them.
     """
 
-    mapped: Matrix
+    on_lines: Matrix
     human: Vector
     document: Codes
     system: Codes
     group: Codes
 
-    def taught(self, rows: Mask) -> _Taught:
+    def training(self, rows: Mask) -> _Training:
         """What these rows teach."""
-        group, mapped = self.group[rows], self.mapped[rows]
-        ranks = _ranks(np.column_stack([self.human[rows], mapped]), group)
+        group, on_lines = self.group[rows], self.on_lines[rows]
+        ranks = _ranks(np.column_stack([self.human[rows], on_lines]), group)
         # Documents that people rate alike say nothing of members.
         varied = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
         people, members = ranks[varied, :1], ranks[varied, 1:]
         products = pd.DataFrame(members * people).groupby(group[varied]).mean()
-        return _Taught(
+        return _Training(
             alone=np.nan_to_num(products.mean().to_numpy()),
-            mapped=centred(mapped, group)[varied],
+            on_lines=centred(on_lines, group)[varied],
             people=people[:, 0],
         )
 
@@ -224,23 +226,23 @@ class _Labelled:
         that of those; of several deals into folds the mean.
         """
         level: Level = "summary" if self.group.any() else "dataset"
-        found = []
+        deals = []
         for _ in range(DEALS):
             sides = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, rows in self._folds(rng):
-                taught, mapped = self.taught(rows), self.mapped[held_out]
+                training, on_lines = self.training(rows), self.on_lines[held_out]
                 weights = [
-                    np.eye(len(mapped.T))[taught.own(panels[0])],
-                    *map(taught.weights, panels),
+                    np.eye(len(on_lines.T))[training.own(panels[0])],
+                    *map(training.weights, panels),
                 ]
-                sides[:, held_out] = np.round(mapped @ np.stack(weights, axis=1), 12).T
+                sides[:, held_out] = np.round(on_lines @ np.stack(weights, axis=1), 12).T
             own, whole, *others = sides
             contrasts = [
                 contrast_judges(whole, base, self.human, self.document, level=level)
                 for base in (own, *others)
             ]
-            found.append([(each.value, each.error, len(each.documents)) for each in contrasts])
-        means = np.mean(found, axis=0).tolist()
+            deals.append([(each.value, each.error, len(each.documents)) for each in contrasts])
+        means = np.mean(deals, axis=0).tolist()
         return [PanelGain(value, error, round(number)) for value, error, number in means]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:

@@ -7,7 +7,7 @@ with readers that find a number in nearly any reply, so their figures may differ
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
+from judges.labels.values import Values
 from judges.reading import (
     NOUN,
     NUMBER,
@@ -26,6 +27,7 @@ from judges.reading import (
 )
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, joined_names
+from judges.tables.text import Row
 
 
 class RecordingError(JudgesError, ValueError):
@@ -44,6 +46,11 @@ class RecordedReplies:
     prompt: str | None
     replies: tuple[str, ...]
 
+    @classmethod
+    def of(cls, row: Row, replies: tuple[str, ...]) -> "RecordedReplies":
+        dimension, prompt = (_name_in(row, key) for key in ("dimension", "prompt"))
+        return cls(id=str(row["id"]), dimension=dimension, prompt=prompt, replies=replies)
+
 
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
     """Yield each row's replies from lines `{"id", "dimension", "replies": [...]}`.
@@ -51,8 +58,8 @@ def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[
     Rows that name another dimension are passed over unread. Raises RecordingError for any other
     line.
     """
-    for where, row, identity in _records(path, dimension):
-        yield RecordedReplies(**identity, replies=_texts(where, row, "replies"))
+    for where, row in _rows_on(path, dimension):
+        yield RecordedReplies.of(row, _texts(where, row, "replies"))
 
 
 def read_pair_replies(
@@ -62,13 +69,13 @@ def read_pair_replies(
 
     Both orders may stand under `judge: {name: ...}`. Otherwise as `read_replies`.
     """
-    for where, row, identity in _records(path, dimension):
+    for where, row in _rows_on(path, dimension):
         judge = row.get("judge")
         orders = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
         replies = _texts(where, orders, "order_ab") + _texts(where, orders, "order_ba")
         if len(replies) != 2:
             raise RecordingError(f"{where}: 'order_ab' and 'order_ba' must hold one text each")
-        yield RecordedReplies(**identity, replies=replies)
+        yield RecordedReplies.of(row, replies)
 
 
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
@@ -90,16 +97,13 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
                 continue
             name = str(row["id"]).strip()
             # A column NAME alone may hold people's ratings.
-            given = (
-                name for name in (f"{dimension}_judge", dimension) if f"{name}_failure" in judged
-            )
-            score = judged[next(given, "score" if "score" in judged else dimension)]
+            columns = (c for c in (f"{dimension}_judge", dimension) if f"{c}_failure" in judged)
+            score = judged[next(columns, "score" if "score" in judged else dimension)]
             value = math.nan if score in (None, "") else float(score)
             if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
                 raise ValueError
         except KeyError as error:
-            known = joined_names(list(row))
-            why = f"{error} is not among {known}; give labels and scores one name"
+            why = f"{error} is not among {joined_names(list(row))}; give labels and scores one name"
             raise RecordingError(f"{where}: {why}") from error
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
@@ -110,8 +114,8 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             raise RecordingError(f"{where}: {name!r:.60} has a score already")
         scores[name] = value
     if not scores:
-        known = f"; it has {joined_names(list(others))}: name both alike" if others else ""
-        raise RecordingError(f"{path.name}: no score on {dimension!r}{known}")
+        advice = f"; it has {joined_names(list(others))}: name both alike" if others else ""
+        raise RecordingError(f"{path.name}: no score on {dimension!r}{advice}")
     return scores
 
 
@@ -156,14 +160,14 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     if answer and answer.value is not None:
         return answer.value
     if form.numeric:
-        said = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
+        pattern = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
     else:
         words = "|".join(map(re.escape, form.spellings))
-        said = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
+        pattern = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
     values = {
         form.value(match)
         for line in plain_text(sentences, form).splitlines()
-        for match in re.finditer(said, line, re.IGNORECASE)
+        for match in re.finditer(pattern, line, re.IGNORECASE)
         if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
         and not line.lower().startswith(_SUPPOSED)
         and not line.endswith("?")
@@ -178,7 +182,7 @@ def judgement(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
-    values: Mapping[str, Any] | None = None,
+    values: Values | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
     """Average the replies that hold a score on `scale`; the others are left out and counted.
@@ -209,38 +213,37 @@ def judgement(
     )
 
 
-def verdict(pair: RecordedReplies, *, values: Mapping[str, Any] | None = None) -> Preference:
+def preference(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
     """Join both orders; a choice that follows the position is a tie.
 
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
     A and B themselves.
     """
+    worth = {"A": 1, "B": -1, "tie": 0}
     words = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
-    votes = {"A": "A", "B": "B", **words}
+    votes: dict[str, str] = {"A": "A", "B": "B", **words}
     try:
-        first, second = (votes[read_choice(reply, list(votes))] for reply in pair.replies)
+        first, second = (worth[votes[read_choice(text, list(votes))]] for text in pair.replies)
     except NoScoreError as error:
         return Preference.failed(str(error))
-    worth = {"A": 1, "B": -1}
     # In the second order the letters are the other places'.
-    return Preference.of_orders(worth.get(first, 0), -worth.get(second, 0))
+    return Preference.of_orders(first, -second)
 
 
-def _records(
-    path: str | Path, dimension: str | None
-) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Of each row of the chosen dimension: where it stands, itself, and whose it is."""
+def _name_in(row: Row, key: str) -> str | None:
+    name = row.get(key)
+    return name if isinstance(name, str) else None
+
+
+def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row]]:
+    """Each row that names no other dimension, and where it stands."""
     for where, row in read_rows(Path(path)):
-        identity = {
-            name: row[name] if isinstance(row.get(name), str) else None
-            for name in ("dimension", "prompt")
-        }
-        if dimension is not None and identity["dimension"] not in (None, dimension):
-            continue
-        name = row.get("id")
-        if not isinstance(name, str | int) or name == "":
-            raise RecordingError(f"{where}: 'id' is missing, so the replies belong to no output")
-        yield where, row, {"id": str(name), **identity}
+        if dimension is None or _name_in(row, "dimension") in (None, dimension):
+            if not isinstance(row.get("id"), str | int) or row["id"] == "":
+                raise RecordingError(
+                    f"{where}: 'id' is missing, so the replies belong to no output"
+                )
+            yield where, row
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

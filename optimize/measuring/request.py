@@ -2,22 +2,24 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import cast, get_args
 
 import numpy as np
 
-from judges.cli.flags import constructed_note, mapping, request_options, split_name
+from judges.cli.flags import Flags, constructed_note, mapping, request_options, split_name
 from judges.cli.table import total_estimate
-from judges.client import check_name, is_embedded
+from judges.client import ModelOptions, check_name, is_embedded
 from judges.dimension import Comparison, Subject
 from judges.labels.readers import read_labels
+from judges.labels.values import Values
 from judges.loading import load
 from judges.terminal import print_error, print_note
 from optimize.inputs.flags import ANNOTATIONS, SettingsError, add_label_flags, values_of
-from optimize.inputs.labelled import find_subject, only_dimension, words_of
+from optimize.inputs.labelled import find_subject, load_labels, only_dimension, words_of
 from optimize.measuring.asking import (
     Entry,
     Task,
@@ -27,11 +29,10 @@ from optimize.measuring.asking import (
     recorded_scale,
 )
 from optimize.measuring.exports import read_scores
-from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import Level
 
 
-def add_task_flags(group: Any) -> None:
+def add_task_flags(group: Flags) -> None:
     """What was recorded, what is judged, and the labels of it (a parser's or a group's flags)."""
     add = group.add_argument
     for flag, what in (("--scores", "numbers"), ("--replies", "raw replies")):
@@ -50,8 +51,13 @@ def add_task_flags(group: Any) -> None:
 def name_dimension(flags: argparse.Namespace) -> None:
     """Set --dimension to the only one of --data where neither a flag nor a JUDGE names any."""
     if flags.data and not (flags.judges or flags.dimension or flags.pairwise):
-        how: Any = {"map": mapping(flags.map), "values": values_of(flags.values)}
-        labelled = read_labels(flags.data, texts=(), annotations=flags.annotations, **how)
+        labelled = read_labels(
+            flags.data,
+            map=mapping(flags.map),
+            values=values_of(flags.values),
+            annotations=flags.annotations,
+            texts=(),
+        )
         flags.dimension = only_dimension(labelled)
 
 
@@ -85,7 +91,7 @@ class Request:
                 )
         if judges:
             # Most judges read the same texts.
-            inputs = {name: about for j in judges for name, about in j.subject.inputs.items()}
+            inputs = dict(chain.from_iterable(judge.subject.inputs.items() for judge in judges))
             subject = replace(judges[0].subject, inputs=inputs)
         return cls(name=name, subject=subject, is_pairwise=is_pairwise)
 
@@ -97,15 +103,10 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
     """
     name_dimension(flags)
     request = Request.of(flags, judges)
-    return with_recordings(flags, request, _labelled_task(flags, request, judges), judges)
-
-
-def _labelled_task(flags: argparse.Namespace, request: Request, judges: Sequence[Entry]) -> Task:
-    return Task.read(
+    labelled = load_labels(
         flags.data or None,
         request.name,
         request.subject,
-        level=flags.level,
         values=values_of(flags.values),
         annotations=flags.annotations,
         mapping=mapping(flags.map),
@@ -113,6 +114,7 @@ def _labelled_task(flags: argparse.Namespace, request: Request, judges: Sequence
         recorded=not judges,
         pairwise=request.is_pairwise,
     )
+    return with_recordings(flags, request, Task.of(labelled, request.name, flags.level), judges)
 
 
 def with_recordings(
@@ -133,11 +135,7 @@ def with_recordings(
 
 
 def _recordings(
-    flags: argparse.Namespace,
-    request: Request,
-    task: Task,
-    scale: Sequence[int],
-    values: Mapping[str, Any],
+    flags: argparse.Namespace, request: Request, task: Task, scale: Sequence[int], values: Values
 ) -> Iterator[Entry]:
     """Yield each recording of --scores, then of --replies, beside the labels."""
     pairwise = request.is_pairwise
@@ -146,23 +144,19 @@ def _recordings(
         path = Path(file)
         if text in flags.scores:
             numbers = read_scores(path, request.name, task.labelled, print_error, own_name)
-            by_id = from_numbers(numbers, pairwise=pairwise)
+            by_id = from_numbers(numbers.items(), pairwise=pairwise)
         else:
             by_id = from_replies(path, request.name, scale, values, pairwise=pairwise)
-        scored = task.scored(own_name or path.stem, by_id, None, scale)
-        _warn_of(scored)
-        yield Entry(name=scored.judge, scored=scored)
-
-
-def _warn_of(scored: Scored) -> None:
-    """Print a warning where scores are people's own, or ids do not match."""
-    if np.array_equal(scored.scores, scored.human):
-        print_error(f"warning: {scored.judge}: every score is people's own label; is it theirs?")
-    if scored.n_unjudged:
-        print_error(
-            f"warning: {scored.judge}: {scored.n_unjudged} labelled outputs have no record, and "
-            f"{scored.n_unknown} records no labelled output: both are left out"
-        )
+        name = own_name or path.stem
+        scored = task.scored(name, by_id, None, scale)
+        if np.array_equal(scored.scores, scored.human):
+            print_error(f"warning: {name}: every score is people's own label; is it theirs?")
+        if scored.n_unjudged:
+            print_error(
+                f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "
+                f"{scored.n_unknown} records no labelled output: both are left out"
+            )
+        yield Entry(name=name, scored=scored)
 
 
 def read_judges(
@@ -207,17 +201,16 @@ def check_names(entries: Sequence[Entry]) -> None:
         raise SettingsError("name two judges or more: JUDGE, --lm, --scores or --replies")
 
 
-def asking_options(flags: argparse.Namespace) -> dict[str, Any]:
+def asking_options(flags: argparse.Namespace) -> ModelOptions:
     """How the judges' models are asked, and the limits for all of them."""
     limits = {"max_calls": flags.max_calls, "max_cost": flags.max_cost}
-    return {**limits, **request_options(flags)}
+    return cast(ModelOptions, limits | request_options(flags))
 
 
 def expectation_lines(entries: Sequence[Entry]) -> list[str]:
     """What each judge that is asked may take, before anything is sent, and all together."""
-    paid = [entry for entry in entries if entry.expected]
-    lines = [f"{entry.name}: {total_estimate(entry.expected)}" for entry in paid]
-    everything = total_estimate([each for entry in paid for each in entry.expected])
-    return [*lines, *([f"all together: {everything}"] if len(paid) > 1 else [])] or [
-        "no paid model is asked: free"
-    ]
+    paid = {entry.name: entry.expected for entry in entries if entry.expected}
+    if len(paid) > 1:
+        paid["all together"] = tuple(chain.from_iterable(paid.values()))
+    lines = [f"{name}: {total_estimate(expected)}" for name, expected in paid.items()]
+    return lines or ["no paid model is asked: free"]

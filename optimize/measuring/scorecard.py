@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -143,17 +142,20 @@ class PeopleFigures:
         except LabelError:
             return None
         documents = scored.documents
-        where: Any = {"level": scored.level, "system": scored.systems}
+        level, system = scored.level, scored.systems
         scale = scored.scale if scored.within_scale else None
         judge = scored.passes if scored.is_binary else scored.scores
-        reliable = reliability(ratings, documents, **where)
+        reliable = reliability(ratings, documents, level=level, system=system)
+        one = one_annotator(scored.scores, ratings, documents, level=level, system=system)
         return cls(
             names=tuple(names),
             alpha=krippendorff_alpha(ratings),
             reliability=reliable,
             bound=reliable**0.5,
-            one_annotator=one_annotator(scored.scores, ratings, documents, **where),
-            agreement=annotator_agreement(ratings, documents, judge=judge, scale=scale, **where),
+            one_annotator=one,
+            agreement=annotator_agreement(
+                ratings, documents, level=level, system=system, judge=judge, scale=scale
+            ),
         )
 
     @property
@@ -265,9 +267,16 @@ def correlation_of(
     undefined: Undefined = PRIMARY,
 ) -> Correlation:
     """One correlation of the rows."""
-    sides = scored.scores, scored.human, scored.documents, scored.systems
-    how: Any = {"coefficient": coefficient, "undefined": undefined}
-    return correlation(level, *sides, **how, weight=scored.items.weights)
+    return correlation(
+        level,
+        scored.scores,
+        scored.human,
+        scored.documents,
+        scored.systems,
+        coefficient=coefficient,
+        undefined=undefined,
+        weight=scored.items.weights,
+    )
 
 
 def rho(scored: Scored) -> Correlation:

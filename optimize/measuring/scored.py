@@ -1,21 +1,20 @@
 """One judge's judgements beside people's labels: what everything that measures a judge holds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from judges.judgement import AnyJudgement, Preference
-from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from judges.labels.types import Item as AnyLabelled
+from judges.labels.types import LabelledPair
 from judges.panel import AnyJudge
-from optimize.inputs.labelled import PASS_FAIL
+from optimize.inputs.labelled import PASS_FAIL, Labelled
 from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
-from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
-AnyLabelled = LabelledOutput | LabelledPair
 # The figure is of rows a judge has not met where there are so many of them.
 LEAST_ROWS = 10
 LEAST_DOCUMENTS = 2
@@ -25,12 +24,11 @@ LEAST_DOCUMENTS = 2
 class Scored:
     """One judgement or verdict an item, in the order of `items`; a failed one scores NaN.
 
-    `scale` is the judge's, empty where unknown and for pairs. `met` holds the rows whose texts the
-    judge was tuned on, `given` those on documents that it was. `labelled` are the labelled outputs
-    or pairs themselves, in the order of `items`, where they are known. Of a recording, `n_unjudged`
-    labelled items have no record, and `n_unknown` records no labelled item. `n_tied` outputs are
-    not among the items, since as many annotators said one of two words as the other. Of two values,
-    .5 or more is a pass; `words` are people's for 1 and 0.
+    `scale` is the judge's, empty where unknown and for pairs. `tuned_rows` have texts that the
+    judge was tuned on, `tuned_documents` are the rows on documents that it was tuned on. `labelled`
+    are the outputs or pairs of the items, where they are known. Of a recording, `n_unjudged` items
+    have no record, and `n_unknown` records no item. `n_tied` outputs are no items, since annotators
+    are tied. Of two values, .5 or more is a pass; `words` are people's for 1 and 0.
     """
 
     judge: str
@@ -39,8 +37,8 @@ class Scored:
     items: Items
     judgements: tuple[AnyJudgement, ...]
     scale: tuple[int, ...] = ()
-    met: frozenset[int] = frozenset()
-    given: frozenset[int] = frozenset()
+    tuned_rows: frozenset[int] = frozenset()
+    tuned_documents: frozenset[int] = frozenset()
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
@@ -51,14 +49,11 @@ class Scored:
     is_binary: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        scores = scores_of(self.judgements)
+        object.__setattr__(self, "scores", scores_of(self.judgements))
         is_pairs = any(isinstance(judgement, Preference) for judgement in self.judgements)
-        known = scores[~np.isnan(scores)]
-        in_range = bool(((known >= 0) & (known <= 1)).all())
-        is_binary = not is_pairs and is_two_valued(self.items.human) and in_range
-        own = {"scores": scores, "is_pairs": is_pairs, "is_binary": is_binary}
-        for name, value in own.items():
-            object.__setattr__(self, name, value)
+        is_binary = not is_pairs and is_two_valued(self.items.human) and are_shares(self.scores)
+        object.__setattr__(self, "is_pairs", is_pairs)
+        object.__setattr__(self, "is_binary", is_binary)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         """The same of these rows alone, in this order."""
@@ -67,10 +62,17 @@ class Scored:
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
-            met=frozenset(row_of[row] for row in self.met if row in row_of),
-            given=frozenset(row_of[row] for row in self.given if row in row_of),
+            tuned_rows=frozenset(row_of[row] for row in self.tuned_rows if row in row_of),
+            tuned_documents=frozenset(row_of[row] for row in self.tuned_documents if row in row_of),
             labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
+
+    def without(self, rows: Collection[int]) -> "Scored":
+        """The same without these rows; all of it where the others are too few to say anything."""
+        others = [row for row in range(len(self.items)) if row not in rows]
+        documents = {self.items.items[row].document_id for row in others}
+        enough = len(others) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS
+        return self.of_rows(others) if enough else self
 
     @property
     def passes(self) -> Vector:
@@ -105,11 +107,8 @@ class Scored:
     def failures(self) -> dict[str, str]:
         """Why each output without a score has none, by id."""
         return {
-            item.id: judgement.failure or "no reason was recorded"
-            for item, judgement, score in zip(
-                self.items.items, self.judgements, self.scores, strict=True
-            )
-            if np.isnan(score)
+            self.items.items[row].id: self.judgements[row].failure or "no reason was recorded"
+            for row in np.flatnonzero(np.isnan(self.scores))
         }
 
     @property
@@ -119,10 +118,6 @@ class Scored:
         if not self.scale or not both.size:
             return False
         return bool(self.scale[0] <= both.min() and both.max() <= self.scale[-1])
-
-    def comment(self, index: int) -> str:
-        """What the judge wrote beside its score."""
-        return reason_of(self.judgements[index])
 
     def texts(self, index: int) -> Mapping[str, str]:
         """What the judge read; where a recording does not say, all that the labels hold."""
@@ -135,33 +130,38 @@ class Scored:
         return labelled.texts
 
 
-def labelled_in_order(
-    labelled: LabelledSet | LabelledPairs, items: Items
-) -> tuple[AnyLabelled, ...]:
+def are_shares(scores: Vector) -> bool:
+    """Whether all scores that there are lie within 0 and 1."""
+    return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
+
+
+def with_both_scores(a: Scored, b: Scored) -> tuple[Scored, Scored]:
+    """Two judges on the rows that both have scored."""
+    rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
+    return a.of_rows(rows), b.of_rows(rows)
+
+
+def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ...]:
     """The labelled outputs or pairs of the items, in the items' order; unknown ids are left out."""
-    known: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
-    return tuple(known[item.id] for item in items.items if item.id in known)
+    by_id: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
+    return tuple(by_id[item.id] for item in items.items if item.id in by_id)
 
 
-def rows_met(judge: AnyJudge | None, items: Items, *, given: bool = False) -> frozenset[int]:
+def tuned_rows(
+    judge: AnyJudge | None, items: Items, *, of_documents: bool = False
+) -> frozenset[int]:
     """The rows whose texts the judge was tuned on, whatever else is in the file they come from.
 
-    `given`: those on documents that it was tuned on, be their outputs new.
+    `of_documents`: those on documents that it was tuned on, be their outputs new.
     """
     if judge is None:
         return frozenset()
-    met: set[str] = set()
+    keys: set[str] = set()
     for part in (judge, *judge.parts):
         provenance: Mapping[str, Any] = part.provenance or {}
         if provenance.get("shipped") != "seed" or getattr(part, "threshold", 0.5) != 0.5:
-            met.update(provenance.get("tuned_on") or ())
-    texts = ((given_texts(i.texts, judge.subject) if given else i.texts) for i in items.items)
-    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in met)
-
-
-def unmet_rows(items: Items, met: Iterable[int]) -> list[int]:
-    """The rows to measure on: those not met; empty where these are too few to say anything."""
-    met = frozenset(met)
-    rows = [row for row in range(len(items)) if row not in met]
-    documents = {items.items[row].document_id for row in rows}
-    return rows if len(rows) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS else []
+            keys.update(provenance.get("tuned_on") or ())
+    texts = (
+        (given_texts(i.texts, judge.subject) if of_documents else i.texts) for i in items.items
+    )
+    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in keys)

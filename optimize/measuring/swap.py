@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT, fields_json, json_number
+from optimize.figures.as_json import FLAT, Cell, fields_json, json_number
 from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
@@ -22,11 +22,11 @@ from optimize.measuring.comparison import (
     JudgeComparison,
     compare_judges,
     contrast_of,
+    held_out_from_all,
     on_common_rows,
-    unmet_by_all,
 )
 from optimize.measuring.misses import comments_and_texts
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import Scored, with_both_scores
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, verdicts
 from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
 from optimize.statistics.floor import MOST_FURTHER
@@ -41,9 +41,8 @@ MOST_CHANGED = 100
 class Certificate:
     """Whether a new judge may take the old one's place.
 
-    `difference` is the new judge's figure less the old one's, with its 90 % interval over
-    documents (at system level over systems), that of so many `looks`; None where no label tells it
-    yet.
+    `difference` is the new judge's figure less the old one's, with its 90 % interval over documents
+    (at system level over systems) in so many `looks`; None while no label tells it.
     """
 
     swap: Outcome
@@ -105,8 +104,7 @@ class Certificate:
 class SwapResult(Certificate):
     """The certificate of a swap; in `comparison` the new judge comes first, then the old one.
 
-    `moved` and `people_side_with` count all changed rows; of these `changed` holds the first, which
-    moved most.
+    `moved` and `people_side_with` count all changed rows; `changed` holds those that moved most.
     """
 
     comparison: JudgeComparison = field(metadata=FLAT)
@@ -131,7 +129,7 @@ class SwapResult(Certificate):
         """What the interval is over."""
         return "system" if self.comparison.level == "system" else "document"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         """All of it, and the verdict where it is the gate's."""
         short = [self.verdict] if self.swap == "worse" else []
         undecided = [self.verdict] if self.swap == "undecided" else []
@@ -139,19 +137,13 @@ class SwapResult(Certificate):
 
 
 def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 1) -> SwapResult:
-    """The verdict, the difference that it rests on, and what changes with the swap.
-
-    Raises JudgesError where a judge has no score for more than a tenth of the labels.
-    """
-    both = {entry.name: mostly_scored(entry) for entry in (new, old)}
+    """The verdict, the difference that it rests on, and what changes (see `paired_scores`)."""
+    a, b = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new.name)
-    a, b = unmet_by_all(on_common_rows(both)).values()
-    judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
-    a, b = a.of_rows(judged), b.of_rows(judged)
     contrast, interval, least = difference_of(a, b, looks)
     outcome, needed, changed = outcome_of(interval, margin), None, changed_rows(a, b)
-    if a.met or b.met:
+    if a.tuned_rows or b.tuned_rows:
         outcome = "undecided"  # and no number of labels like these would help
     elif interval and outcome == "undecided":
         needed = documents_to_decide(contrast.terms, least, margin, looks)
@@ -170,18 +162,23 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
     )
 
 
-def mostly_scored(entry: Entry) -> Scored:
-    """The entry's scores; JudgesError where it has none for more than a tenth of the labels."""
-    name, scored = entry.name, entry.scored
-    if scored is None:
-        raise JudgesError(f"{name}: {entry.reason}")
-    failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
-    if failed > MOST_FAILED * n:
-        raise JudgesError(
-            f"no verdict: {name} has no score for {failed:,} of {n:,} labels; at most "
-            f"{MOST_FAILED:.0%} may fail or be missing"
-        )
-    return scored
+def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
+    """Both judges on the rows that both scored and, unless few are left, neither was tuned on.
+
+    Raises JudgesError where a judge has no score for more than a tenth of the labels.
+    """
+    scores: dict[str, Scored] = {}
+    for name, scored, reason in ((each.name, each.scored, each.reason) for each in (new, old)):
+        if scored is None:
+            raise JudgesError(f"{name}: {reason}")
+        failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
+        if failed > MOST_FAILED * n:
+            raise JudgesError(
+                f"no verdict: {name} has no score for {failed:,} of {n:,} labels; at most "
+                f"{MOST_FAILED:.0%} may fail or be missing"
+            )
+        scores[name] = scored
+    return with_both_scores(*held_out_from_all(on_common_rows(scores)).values())
 
 
 def difference_of(
@@ -242,7 +239,7 @@ def outcome_of(interval: Interval | None, margin: float) -> Outcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new: Scored, old: Scored) -> list[dict[str, Any]]:
+def changed_rows(new: Scored, old: Scored) -> list[Cell]:
     """The rows on which the judges differ in verdict, side, or else in rank among the others.
 
     Those that moved most come first; of these, those on which people side with the old judge.

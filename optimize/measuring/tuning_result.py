@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from judges.questions import AnswerShare
-from optimize.figures.as_json import FLAT, fields_json, figure_json, to_json
+from optimize.figures.as_json import FLAT, Cell, fields_json, figure_json, to_json
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
 from optimize.search.optimizer import LastRound
@@ -114,7 +114,7 @@ class TuningResult:
         """What was judged, in the plural."""
         return "pairs" if self.is_pairs else "outputs"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Cell:
         """What summary.json holds."""
         cells = fields_json(self, "test", "unseen")
         first = {name: cells[name] for name in FIRST}
@@ -127,7 +127,7 @@ class TuningResult:
         gains = {"test": None} | {n: figure_json(split.gain) for n, split in self.splits.items()}
         return {**first, **rhos, "gain": gains, **cells, **self._on_test(), **last}
 
-    def _on_test(self) -> dict[str, Any]:
+    def _on_test(self) -> Cell:
         """What stands beside rho: pairs ordered alike, means, annotators, verdicts, accuracy."""
         if not (card := self.card):
             return {}
@@ -144,7 +144,7 @@ class TuningResult:
             **({"accuracy": accuracy} if card.is_pairs else {}),
         }
 
-    def _of_both(self, name: str) -> dict[str, dict[str, Any]]:
+    def _of_both(self, name: str) -> Cell:
         """One part of both judges' scorecards, by split."""
         return {
             split: {

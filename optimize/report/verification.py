@@ -15,9 +15,8 @@ from optimize.figures.as_text import (
     signature,
     wrapped,
 )
-from optimize.measuring.associations import is_clear
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.verification import Verification
+from optimize.measuring.verification import Verification, is_clear
 from optimize.report.next_steps import verification_step
 from optimize.report.sentences import agreement, as_one_annotator, scale_warning, tuned_on_sentences
 

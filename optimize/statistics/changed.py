@@ -21,16 +21,10 @@ FEWEST_TO_DRAW = 30
 
 
 def terms_of(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
-    """A term for each document, whose mean is the difference; and the least that one may add.
+    """Each document's linearised term of the difference, and the `least` of `cautious_interval`.
 
-    Args:
-        gain: (rows,) -1, 0 or 1; NaN for a changed row without a label. Other rows do not count.
-        changed: (rows,) whether the judges differ.
-        document: (rows,) document labels.
-
-    Returns:
-        The terms (documents,), linearised, and the `least` of `cautious_interval`. All terms are
-        NaN without a labelled row that changed.
+    `gain` is -1, 0 or 1 of rows on which the judges differ (`changed`), NaN without a label; other
+    rows do not count. All terms are NaN without a labelled row that changed.
     """
     gains, rows = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     codes = np.unique(np.asarray(document), return_inverse=True)[1]

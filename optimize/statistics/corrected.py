@@ -1,21 +1,14 @@
 """The mean rating that people would give, estimated from few human labels and many judgements.
 
-This is prediction-powered inference (arXiv:2301.09633, arXiv:2311.01453): the mean of the judge's
-scores, corrected by the judge's error on the labelled outputs. The interval is valid however bad
-the judge is, and a good judge makes it narrow. The judge's part is weighted by what it is worth
-(the power tuning of the second paper), so the interval is hardly ever wider than that of labels.
+This is prediction-powered inference (arXiv:2301.09633) with power tuning (arXiv:2311.01453): the
+mean of the judge's scores, corrected by its error on the labelled outputs. The interval is valid
+however bad the judge is, and a good judge makes it narrow. Documents may be drawn with unequal
+chances (active inference, arXiv:2403.03208): labels are then weighted by one over the chance.
 
-Documents may be drawn with unequal chances (active inference, arXiv:2403.03208). Labels are then
-weighted by one over the chance, and the judge's mean is over all outputs, since those without a
-label do not represent all. With equal chances that makes a difference of the order of 1 / n.
-
-Sixteen labels that all pass do not show that all outputs do, and twenty labels on which the judge
-is right do not show that it never errs. So the interval adds three documents, a quarter of them for
-each end of the labels' scale with the judge's lowest and with its highest score, as Agresti and Min
-(2005) add to the four cells of paired shares.
-
-Of the given outputs themselves, only those without a label are uncertain. The interval of their
-mean has a finite population correction; the other interval is for the mean of outputs like these.
+Sixteen labels that all pass do not show that all outputs do. So the interval adds three documents,
+a quarter of them for each end of the labels' scale with the judge's lowest and with its highest
+score, as Agresti and Min (2005) add to the four cells of paired shares. The interval for the given
+outputs themselves has a finite population correction.
 
 The code is our own, because ppi-python takes outputs as independent, and here they share documents.
 The tests compare both on independent outputs.
@@ -24,8 +17,8 @@ The tests compare both on independent outputs.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -88,9 +81,6 @@ def mean_score(
         bounds: The ends of the labels' scale. Without them, intervals of skewed labels are too
             narrow.
         n_comparisons: How many estimates' intervals are to hold together.
-
-    Returns:
-        The estimate.
 
     Raises:
         ValueError: Fewer than two documents have a label.
@@ -194,22 +184,11 @@ def system_differences(
     weight: Vector,
     bounds: tuple[float, float],
 ) -> list[SystemDifference]:
-    """Estimate the difference of every two systems, where documents tell it.
+    """Estimate every system's mean less that of each later one in `names`.
 
-    The judge's difference on a document corrects people's, so that what is hard about the document,
-    or dear to the judge, drops out. The mean counts if a system has several outputs.
-
-    Args:
-        names: The systems; an earlier one less a later one.
-        label: As for `mean_score`, and so are the next two.
-        score: The judge's.
-        document: Their labels.
-        system: (outputs,) the systems' names.
-        weight: (outputs,) the documents' weights.
-        bounds: The ends of the labels' scale.
-
-    Returns:
-        The differences for which 15 documents or more have labels of both systems.
+    The judge's difference on a document corrects people's, so that what is hard about the document
+    drops out. The mean counts if a system has several outputs. Two systems have no difference if
+    fewer than 15 documents have labels of both. The vectors are as for `mean_score`.
     """
     first_rows, codes = np.unique(np.asarray(document), return_index=True, return_inverse=True)[1:]
     by_system = np.full((2, len(names), first_rows.size), np.nan)
@@ -220,17 +199,16 @@ def system_differences(
             sums = np.bincount(codes[rows], values[rows], first_rows.size)
             np.divide(sums, counts, out=side[place], where=counts > 0)
     reach, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
-    weights, found = weight[first_rows], []
+    weights, differences = weight[first_rows], []
     for a, b in combinations(range(len(names)), 2):
         human, judge = by_system[:, a] - by_system[:, b]
         both = ~np.isnan(judge)
         if np.isfinite(human[both]).sum() < FEW_DOCUMENTS:
             continue
-        how: Any = {"weight": weights[both], "bounds": (-reach, reach)}
-        alone = mean_score(human[both], judge[both], **how)
-        together = mean_score(human[both], judge[both], n_comparisons=n_pairs, **how)
-        found.append(SystemDifference(names[a], names[b], alone, together.interval))
-    return found
+        mean = partial(mean_score, human[both], judge[both], weight=weights[both])
+        alone, together = (mean(bounds=(-reach, reach), n_comparisons=n) for n in (1, n_pairs))
+        differences.append(SystemDifference(names[a], names[b], alone, together.interval))
+    return differences
 
 
 def labels_needed(estimate: Estimate, width: float) -> int | None:

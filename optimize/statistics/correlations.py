@@ -382,17 +382,9 @@ def _kendall(x: Matrix, y: Matrix) -> Vector:
     return tau
 
 
-def _spearman(x: Matrix, y: Matrix) -> Vector:
-    return _pearson(midranks(x), midranks(y))
-
-
 def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:
     product = _unit(x, weight) * _unit(y, weight)
     return float(np.clip(np.average(product, weights=weight), -1, 1))
-
-
-def _weighted_spearman(x: Vector, y: Vector, weight: Vector) -> float:
-    return _weighted_pearson(_ranks(x, weight), _ranks(y, weight), weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,7 +404,12 @@ class Coefficient:
 
 # What `verify --all` prints of every level, by name. A further coefficient is a further entry.
 COEFFICIENTS = {
-    "spearman": Coefficient(of_rows=_spearman, of_weighted=_weighted_spearman),
+    "spearman": Coefficient(
+        of_rows=lambda x, y: _pearson(midranks(x), midranks(y)),
+        of_weighted=lambda x, y, weight: _weighted_pearson(
+            _ranks(x, weight), _ranks(y, weight), weight
+        ),
+    ),
     "kendall": Coefficient(of_rows=_kendall),
     "pearson": Coefficient(of_rows=_pearson, of_weighted=_weighted_pearson),
 }

@@ -99,14 +99,10 @@ def rounded_up(number: float) -> int:
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:
     """How many independent labels show nine times of ten that a judge holds its floors.
 
-    Args:
-        floors: Those of TPR ("tpr") and TNR ("tnr").
-        fails: The share of fails among the labels, whose number is random.
-        errors: How often the judge errs, as a share of what its floors allow.
-
-    Returns:
-        The number of labels, exact for Wilson's intervals, whose low end reaches a floor f where
-        the share is f + z sqrt(f (1 - f) / n) or more. None for more than 100,000.
+    Floors are of TPR ("tpr") and TNR ("tnr"), `fails` is the share of fails, and `errors` how often
+    the judge errs, as a share of what its floors allow. The number is exact for Wilson's intervals:
+    their low end reaches a floor f where the share is f + z sqrt(f (1 - f) / n) or more. None for
+    more than 100,000.
     """
     from scipy.special import bdtr, bdtrc
 

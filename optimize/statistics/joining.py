@@ -13,22 +13,13 @@ SHRINKAGE = 100.0
 def joining_weights(
     answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE
 ) -> Vector:
-    """Return non-negative weights whose sum of answers follows people's labels.
+    """A weight for each answer, at least 0, with a sum of 1, so that the sum follows the labels.
 
-    This is least squares with a ridge: weights are drawn to the prior, scaled as its own sum of
-    answers fits the labels best. Weights that are learned freely from seen systems are lost on new
-    ones.
-
-    Args:
-        answers: A matrix (outputs, answers). Each column has a mean of 0 over whatever is ranked
-            together, and a mean square of about 1.
-        human: People's labels of these outputs, with a mean of 0 likewise.
-        prior: The share of each answer where labels tell nothing; at least 0, with a sum of 1.
-        shrinkage: How many outputs the prior counts as much as, 0 or more.
-
-    Returns:
-        A weight for each answer, at least 0, with a sum of 1: the prior itself where its sum of
-        answers goes against the labels.
+    This is least squares with a ridge: weights are drawn to the prior (which has a sum of 1), since
+    weights that are learned freely from known systems do not hold on new ones. They are the prior
+    itself where its sum of answers goes against the labels. Columns of `answers` (outputs, answers)
+    and labels have a mean of 0 over whatever is ranked together, and columns a mean square of about
+    1. The prior counts as much as `shrinkage` outputs.
     """
     from scipy.optimize import nnls
 

@@ -15,10 +15,10 @@ from optimize.measuring.recorded import (
     RecordedReplies,
     RecordingError,
     judgement,
+    preference,
     read_choice,
     read_pair_replies,
     read_replies,
-    verdict,
 )
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -177,7 +177,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs() -> None
         first, second = (read_choice(text, "ABC") for text in pair.replies)
         same += first == other[second]
         total += 1
-        assert verdict(pair, values={"C": "tie"}).failure is None
+        assert preference(pair, values={"C": "tie"}).failure is None
     assert (same, total) == (2853, 4400)
 
 
@@ -186,21 +186,21 @@ def pair(ab: str, ba: str) -> RecordedReplies:
 
 
 def test_letters_of_the_swapped_order_name_places_and_verdicts_name_outputs() -> None:
-    consistent = verdict(pair("A", "B"))
+    consistent = preference(pair("A", "B"))
     assert (consistent.preferred, consistent.order_ba, consistent.margin) == ("A", "A", 1)
-    positional = verdict(pair("A", "A"))
+    positional = preference(pair("A", "A"))
     assert (positional.preferred, positional.order_ba, positional.margin) == ("tie", "B", 0)
 
 
 def test_a_tie_counts_only_where_it_was_offered() -> None:
-    assert verdict(pair("C", "B"), values={"C": "tie"}).margin == 0.5
-    assert verdict(pair("C", "B")).failure is not None
+    assert preference(pair("C", "B"), values={"C": "tie"}).margin == 0.5
+    assert preference(pair("C", "B")).failure is not None
 
 
 def test_words_count_what_they_are_said_to_count() -> None:
     assert judgement(["B", "Answer: C"], SUMMEVAL, values=LETTERS).score == 2.5
     assert judgement(["B"], SUMMEVAL).failure is not None
-    consistent = verdict(pair("left", "right"), values={"left": "A", "right": "B"})
+    consistent = preference(pair("left", "right"), values={"left": "A", "right": "B"})
     assert (consistent.preferred, consistent.margin) == ("A", 1)
 
 

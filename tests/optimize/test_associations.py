@@ -10,7 +10,7 @@ from jsonl import write_jsonl
 from report_cases import outputs, pairs
 
 from judges.judgement import Judgement
-from optimize.measuring.associations import Associations, is_clear
+from optimize.measuring.verification import Associations, is_clear
 from optimize.statistics.intervals import Vector
 from optimize.verify import command
 
