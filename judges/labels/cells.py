@@ -111,5 +111,5 @@ def join_texts(value: object) -> str | None:
     if not isinstance(value, list | tuple):
         return None
     parts = [part for part in value if not is_blank(part)]
-    are_texts = bool(parts) and {*map(type, parts)} == {str}
-    return "\n\n".join(map(str, parts)) if are_texts else None
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n\n".join(texts) or None if len(texts) == len(parts) else None

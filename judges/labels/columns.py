@@ -103,6 +103,16 @@ class Column:
         """Whether every cell holds something, and not all the same."""
         return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
+    def may_be_source(self, most: int) -> bool:
+        """Whether a text of any name may be what systems were given.
+
+        It repeats, where another text has `most` different values, and has three words or more.
+        """
+        lengths = sorted(len(str(cell).split()) for cell in self.cells)
+        repeats = 3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < most
+        is_output = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
+        return repeats and not is_output and lengths[len(lengths) // 2] > 2
+
 
 def infer_column(
     name: str, cells: tuple[object, ...], *, is_text: bool, typed: bool, words: Collection[str]
@@ -125,7 +135,9 @@ def infer_column(
     elif all(map(_TIME.fullmatch, values)) or not any(map(_is_readable, filled)):
         kind = ""
     else:
-        kind = "label" if is_short and len(values) <= _MAX_LABELS else "text"
+        # Labels are short and of few kinds, unless they begin with a number.
+        are_few = len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
+        kind = "label" if is_short and are_few else "text"
     return Column(name, cells, kind, is_short, len({*map(str, cells)}))
 
 
@@ -329,8 +341,9 @@ class Columns:
     def _mapped_texts(self, rated: Collection[str]) -> dict[str, str]:
         """The texts that the user names."""
         columns = {name: headers[0] for name, headers in without(self.mapping, _ROLES).items()}
-        strings = self.of_kind({*columns.values()}.difference(rated), "text", "label")
-        return {n: c for n, c in columns.items() if c in strings or is_known_text(n)}
+        free = {n: c for n, c in columns.items() if c not in rated}
+        strings = self.of_kind(free.values(), "text", "label")
+        return {n: c for n, c in free.items() if c in strings or is_known_text(n)}
 
     def _may_be_text(self, column: str) -> bool:
         # A column called the truth may hold the labels.
@@ -345,12 +358,17 @@ class Columns:
         return name if name.isascii() else "output" if key in OUTPUTS else "input"
 
     def source(self, texts: Mapping[str, str]) -> str | None:
-        """Return the text that tells documents apart, by its name; None without one.
+        """Return the text that tells documents apart: by its name, else one that repeats.
 
         Texts with empty cells or one value only are the last choice.
         """
-        varied = [name for name, column in texts.items() if self.column(column).is_varied]
-        return source_name(varied) or source_name(texts)
+        columns = {name: self.column(column) for name, column in texts.items()}
+        varied = [name for name, column in columns.items() if column.is_varied]
+        if usual := source_name(varied) or source_name(texts):
+            return usual
+        most = max((column.n_distinct for column in columns.values()), default=0)
+        likely = [name for name, column in columns.items() if column.may_be_source(most)]
+        return max(likely, key=lambda name: columns[name].n_distinct, default=None)
 
     def is_judged(self, name: str) -> bool:
         """Whether systems surely got or wrote a text: it has a usual name, or a judge reads it."""
@@ -368,8 +386,8 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
     """Add a problem for each mapping to a missing column, or to several where one is allowed."""
     for name, headers in columns.mapping.items():
         for column in headers:
-            is_empty = columns.values(column).count(None) == len(columns.table.rows)
-            if is_empty and column not in (*columns.table.columns, ROW):
+            exists = column in columns.table.columns or (name, column) == ("id", ROW)
+            if not exists and all(value is None for value in columns.values(column)):
                 add_missing_column(columns, problems, column, name)
         if len(headers) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
             fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
@@ -389,10 +407,12 @@ def add_missing_column(
 
 def mapping_advice(columns: Columns, name: str) -> str:
     """How to say which column holds `name`: for a text one of another usual name."""
-    usual = OUTPUTS if name_key(name) in OUTPUTS else SOURCES if name_key(name) in SOURCES else ()
-    named = (*columns.table.columns, *columns.nested_names)
-    likely = [column for column in named if name_key(column.rpartition(DOT)[2]) in usual]
-    if not usual:
-        kinds: tuple[Kind, ...] = ("text", "label") if name in columns.judged else ("rating",)
-        likely = columns.of_kind(columns.nested_names, *kinds)
+    alike = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
+    if alike:
+        own = [column for column in columns.table.columns if name_key(column) in alike]
+        leaves = [leaf for leaf in columns.nested_names if leaf.rpartition(DOT)[2] in alike]
+    else:
+        own, leaves = [], [*columns.nested_names]
+    kinds = ("text", "label") if alike or name in columns.judged else ("rating",)
+    likely = [*own, *(leaf for leaf in leaves if columns.kind(leaf) in kinds)]
     return f"name yours with {map_flag(name, likely[:1] or ['COLUMN'])}"

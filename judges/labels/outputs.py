@@ -13,11 +13,11 @@ from judges.labels.rating_columns import (
     check_ratings,
     close_names,
     find_ratings,
-    nested_dimensions,
 )
 from judges.labels.ratings import Ratings, ReadOptions, ReadRatings, read_ratings
 from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
+from judges.labels.values import RatingCells
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 ROLES = (*NOT_RATED, "annotator")
@@ -34,9 +34,9 @@ def read_outputs(
         notes = check_ratings(columns, layout, options.dimensions, problems)
     else:
         # Beside labels, a column that nobody called a rating is none.
-        named = [(columns.own_name(name),) for name in options.dimensions or ()]
-        flat = {n: h for n, h in layout.flat.items() if n in columns.mapping or h in named}
-        layout = RatingColumns(nested=layout.nested, flat=flat)
+        named = {name: (columns.own_name(name),) for name in options.dimensions or ()}
+        flat = {n: h for n, h in layout.flat.items() if n in columns.mapping or named.get(n) == h}
+        layout = replace(layout, flat=flat, guesses=(), numbers=())
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(
         columns, problems, roles=roles, rated=layout.all(), judged=options.texts, candidates={}
@@ -58,7 +58,8 @@ def read_outputs(
     rated_in = {name: (name,) for name in layout.nested} | dict(layout.flat)
     if columns.is_long:
         rated_in = {"rating": columns.find_all(["rating"])}
-    notes += _unrated_notes(outputs, options.dimensions or _dimensions(outputs))
+    dimensions = _dimensions(outputs) if options.dimensions is None else options.dimensions
+    notes += _unrated_notes(outputs, dimensions)
     return LabelledSet(
         name=columns.table.name,
         sha256=columns.table.sha256,
@@ -118,20 +119,22 @@ def _comments(columns: Columns, layout: RatingColumns, options: ReadOptions) -> 
         return {}
     if columns.is_long:
         return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
-    names = [*(options.dimensions or (*layout.flat, *nested_dimensions(columns)))]
-    # Columns of numbers that are not read have comments of their own.
-    by_column = {name: name for name in (*layout.numbers, *names)}
+    names = [*(options.dimensions or (*layout.flat, *layout.keys))]
+    # The dimension by the words of its columns; none for a dimension that is not read.
+    by_words = {tokens(column): "" for column in layout.numbers}
+    by_words |= {tokens(name): name for name in names}
     for name, headers in layout.flat.items():
-        by_column |= dict.fromkeys(headers, name)
-    dimensions = {column: _dimensions_in(column, by_column) for column in columns.comments}
-    return read_comments(columns, lambda column, _: dimensions[column] or names)
+        by_words |= dict.fromkeys(map(tokens, headers), name)
+    dimensions = {column: _dimensions_in(column, by_words, names) for column in columns.comments}
+    return read_comments(columns, lambda column, _: dimensions[column])
 
 
-def _dimensions_in(comment: str, by_column: Mapping[str, str]) -> list[str]:
-    """The dimensions of the columns whose words are in the name of a column of comments."""
-    words = {*tokens(comment)}
-    own = [(name, {*tokens(column)}) for column, name in by_column.items()]
-    return sorted({name for name, of_name in own if of_name and of_name < words})
+def _dimensions_in(
+    column: str, by_words: Mapping[tuple[str, ...], str], names: list[str]
+) -> list[str]:
+    words = {*tokens(column)}
+    own = {name for of_name, name in by_words.items() if of_name and words.issuperset(of_name)}
+    return sorted(own - {""}) if own else names
 
 
 def _check_ids(
@@ -143,14 +146,14 @@ def _check_ids(
     """
     rated = set(beside.by_item) if beside else set()
     unknown = sorted(rated - {output.id for output in outputs})
-    if not unknown:
-        return []
-    if len(unknown) == len(rated):
+    if unknown and len(unknown) == len(rated):
         fault = "is rated, and no output has this or any other id that is rated"
         advice = "give the file of outputs that was rated"
         problems.add("no-output", fault, advice, field="id", value=unknown[0])
-    number = count(len(unknown), "rated id")
-    return [f"{number} without an output left out, such as {excerpt(unknown[0])}"]
+    elif unknown:
+        number = count(len(unknown), "rated id")
+        return [f"{number} without an output left out, such as {excerpt(unknown[0])}"]
+    return []
 
 
 def _check_rated(
@@ -163,7 +166,7 @@ def _check_rated(
     """Add a problem for each of the caller's dimensions without a rating, or if none has any."""
     dimensions, table = _dimensions(outputs), columns.table
     in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
-    known = {*layout.numbers, *nested_dimensions(columns), *map(str, in_rows)}
+    known = {*layout.numbers, *layout.keys, *map(str, in_rows)}
     for dimension in sorted({*(options.dimensions or ())}.difference(dimensions)):
         fault = f"no output has a rating on it; there are ratings on {joined_names(sorted(known))}"
         if near := close_names(dimension, table.columns):
@@ -175,9 +178,13 @@ def _check_rated(
 
 
 def _label_advice(columns: Columns) -> str:
-    """How to say which column holds labels."""
+    """How to say which column holds labels, or which of its two words is good."""
     free = columns.unused({*columns.used(ROLES), *columns.comments})
     leaves = columns.of_kind(columns.nested_names, "rating")
-    likely = leaves or columns.of_kind(free, "label") or ["COLUMN"]
-    flags = " or ".join(map_flag("label", [name]) for name in likely[:3])
+    likely = leaves or columns.of_kind(free, "label")
+    cells = map(RatingCells, map(columns.values, likely))
+    pairs = [of_column.values_flag for of_column in cells if of_column.is_unknown_pair]
+    if len(pairs) == 1:
+        return f"say which word is good, as in {pairs[0]} (or the other way round)"
+    flags = " or ".join(map_flag("label", [name]) for name in likely[:3] or ["COLUMN"])
     return f"name one, as in {flags}, or give labels: dspy-judges label FILE --dimension NAME"

@@ -2,20 +2,19 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import value_in
+from judges.labels.cells import is_blank, value_in
 from judges.labels.columns import VOTES, Columns, check_mapping
 from judges.labels.names import tokens
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
-from judges.labels.values import Values, word_of
-from judges.labels.votes import read_votes
-from judges.tables.problems import Problems, UnreadableError, count, joined_names
+from judges.labels.votes import VoteCells
+from judges.tables.problems import Problems, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
 _CHOICES = (*VOTES, "gewinner", "gagnant", "ganador")
@@ -61,48 +60,57 @@ def holds_pairs(columns: Columns) -> bool:
 
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """Read every pair with a vote; of unlabelled files every pair.
-
-    Raises UnreadableError where there are no two columns of candidates.
-    """
+    """Read every pair with a vote; of unlabelled files every pair."""
     check_mapping(columns, problems)
-    names = joined_names(columns.table.columns)
-    if (sides := find_sides(columns)) is None:
-        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        raise UnreadableError("no-column", f"there are no two candidates in {names}", advice)
-    voted_in = _find_choices(columns)
+    sides, voted_in = find_sides(columns), _find_choices(columns)
     choices = voted_in if options.labelled else ()
-    if options.labelled and not choices:
-        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {names}", advice)
+    _refuse_missing(columns, problems, sides, options)
     reader = RowReader(
         columns,
         problems,
         roles=_ROLES,
         rated={*voted_in, *columns.find_all(VOTES)},
         judged=options.texts,
-        candidates=dict(zip(_RESPONSES, sides.columns, strict=True)),
+        candidates=dict(zip(_RESPONSES, sides.columns, strict=True)) if sides else {},
     )
-    votes = _votes_by_pair(columns, choices, sides, options.values, problems)
-    comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
-    pairs = [
-        _pair(fields, votes[fields.id], comments.get(fields.id, {}).get("votes", ()))
-        for fields in reader.items()
-    ]
+    pairs, notes = [], list[str]()
+    if sides is not None:
+        cells = {
+            column: VoteCells(columns.values(column), options.values, sides.columns)
+            for column in choices
+        }
+        votes = _read_votes(columns, cells, problems)
+        comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
+        for fields in reader.items():
+            said = comments.get(fields.id, {}).get("votes", ())
+            pairs.append(_pair(fields, votes[fields.id], said))
+        notes += dict.fromkeys(note for of_column in cells.values() for note in of_column.notes())
     voted = [pair for pair in pairs if pair.votes or not options.labelled]
-    n_without = len(pairs) - len(voted)
-    notes = [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
-    if not voted and not problems:
+    if n_without := len(pairs) - len(voted):
+        notes.insert(0, f"{count(n_without, 'pair')} left out for want of a vote")
+    if options.labelled and not voted and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
         pairs=tuple(voted),
-        candidate=sides.word,
+        candidate=sides.word if sides else "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.reading({"votes": choices}),
     )
+
+
+def _refuse_missing(
+    columns: Columns, problems: Problems, sides: Sides | None, options: ReadOptions
+) -> None:
+    names = joined_names(columns.table.columns)
+    if sides is None:
+        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
+        problems.add("no-column", f"there are no two candidates in {names}", advice)
+    if options.labelled and not _find_choices(columns):
+        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
+        problems.add("no-column", f"there are no votes in {names}", advice)
 
 
 def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
@@ -122,16 +130,16 @@ def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> L
     )
 
 
-def _votes_by_pair(
-    columns: Columns, choices: Iterable[str], sides: Sides, values: Values, problems: Problems
+def _read_votes(
+    columns: Columns, choices: Mapping[str, VoteCells], problems: Problems
 ) -> dict[str, list[Vote]]:
     """The votes on every pair, by its id, from all of its rows; adds a problem for bad cells."""
     votes: dict[str, list[Vote]] = defaultdict(list)
-    words = {word_of(word): meaning for word, meaning in values.items()}
     for row in columns.table.rows:
-        a, b = (str(columns.cell(row, role) or "") for role in ("system_a", "system_b"))
-        for column in choices:
+        of_pair = votes[columns.item_key(row)]
+        names = (columns.cell(row, role) for role in ("system_a", "system_b"))
+        name_a, name_b = (None if is_blank(name) else str(name) for name in names)
+        for column, cells in choices.items():
             with problems.collect(line=row.line, field=column):
-                cell = value_in(row, column)
-                votes[columns.item_key(row)] += read_votes(cell, words, (a, b), sides.columns)
+                of_pair += cells.read(value_in(row, column), (name_a, name_b))
     return votes

@@ -1,6 +1,7 @@
 """Which columns of a table hold ratings on a dimension, one column or one for each annotator."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -10,10 +11,19 @@ from judges import catalog
 from judges.labels.cells import DOT
 from judges.labels.columns import NESTED, VOTES, Columns
 from judges.labels.names import is_known_text, map_flag, tokens
+from judges.labels.values import says_nothing, says_truth
 from judges.tables.problems import Problems, joined_names
 
 NOT_RATED = ("id", "group", "system", *NESTED)
 _RESERVED = (*NOT_RATED, "annotator")
+_MARKED = re.compile(
+    r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
+    r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
+    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
+    re.IGNORECASE,
+)
+_MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
+_GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
 # Words for a label in a column's name, and words that may stand beside them.
 _LABELS = {
     *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct", "pass"),
@@ -37,12 +47,15 @@ Headers = tuple[str, ...]
 class RatingColumns:
     """Where a table keeps its ratings; `nested` is in rising order of precedence.
 
-    A dimension in several flat columns has one annotator in each. `numbers` are all columns of
-    numbers, and `guesses` those that are read although nobody named them.
+    A dimension in several flat columns has one annotator in each; `groups` are those that show in
+    the columns' names. `numbers` are all columns of numbers, `guesses` the others that are read
+    although nobody named them, and `keys` the names inside nested columns.
     """
 
     nested: Headers = ()
+    keys: Headers = ()
     flat: Mapping[str, Headers] = field(default_factory=dict)
+    groups: Mapping[str, Headers] = field(default_factory=dict)
     numbers: Headers = ()
     guesses: Headers = ()
 
@@ -60,23 +73,24 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         return RatingColumns()
     nested, used = columns.find_all(NESTED), columns.used(_RESERVED)
     numbers = tuple(columns.of_kind(columns.unused(used), "rating"))
-    guesses = Headers()
+    groups, guesses = _annotator_groups(numbers), Headers()
     if dimensions is None:
         flat = _mapped_ratings(columns)
         if not (flat or nested):
-            guesses = _guess_ratings(columns, numbers)
-            flat = {column: (column,) for column in guesses}
+            guesses = _guess_ratings(columns, numbers, groups)
+            flat = {**groups, **{column: (column,) for column in guesses}}
     else:
-        headers = {name: _headers_of(columns, name) for name in dimensions}
+        headers = {name: _headers_of(columns, name, groups) for name in dimensions}
         flat = {name: own for name, own in headers.items() if own}
-    return RatingColumns(nested=nested, flat=flat, numbers=numbers, guesses=guesses)
-
-
-def nested_dimensions(columns: Columns) -> list[str]:
-    """Return the keys of objects of ratings, without those of comments."""
-    nested, keys = columns.find_all(NESTED), columns.nested_names
-    own = [key for key in keys if columns.root_of(key) in nested and key not in columns.comments]
-    return [key.partition(DOT)[2] for key in own]
+    keys = (key for key in columns.nested_names if columns.root_of(key) in nested)
+    return RatingColumns(
+        nested=nested,
+        keys=tuple(key.partition(DOT)[2] for key in keys if key not in columns.comments),
+        flat=flat,
+        groups=groups,
+        numbers=numbers,
+        guesses=guesses,
+    )
 
 
 def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
@@ -90,19 +104,33 @@ def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
     }
 
 
-def _headers_of(columns: Columns, name: str) -> Headers:
-    """The columns mapped to a dimension, the one called like it, or else the only one of labels."""
+def _annotator_groups(numbers: Headers) -> dict[str, Headers]:
+    """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
+    groups: dict[str, list[re.Match[str]]] = defaultdict(list)
+    for match in filter(None, map(_MARKED.fullmatch, numbers)):
+        groups[name_key(match[1])].append(match)
+    several = [group for group in groups.values() if len(group) > 1]
+    return {group[0][1]: tuple(match[0] for match in group) for group in several}
+
+
+def _headers_of(columns: Columns, name: str, groups: Mapping[str, Headers]) -> Headers:
+    """The columns mapped to a dimension, called like it or like its annotators', or of labels."""
     column = columns.own_name(name)
     if name in columns.mapping or columns.has(column):
         return columns.mapping.get(name, (column,))
+    by_key = {name_key(group): headers for group, headers in groups.items()}
+    if name_key(name) in by_key:
+        return by_key[name_key(name)]
     labels = () if columns.find_all(NESTED) else tuple(_label_columns(columns, name))
     return labels if len(labels) == 1 else ()
 
 
-def _guess_ratings(columns: Columns, numbers: Headers) -> Headers:
-    """The one column that is called a label, else all columns of numbers."""
-    labels = tuple(filter(numbers.__contains__, _label_columns(columns, "label")))
-    return labels if len(labels) == 1 else numbers
+def _guess_ratings(columns: Columns, numbers: Headers, groups: Mapping[str, Headers]) -> Headers:
+    """The one column that is called a label, else all columns of numbers outside of groups."""
+    members = set[str]().union(*groups.values())
+    single = tuple(column for column in numbers if column not in members)
+    labels = tuple(filter(single.__contains__, _label_columns(columns, "label")))
+    return labels if len(labels) == 1 else single
 
 
 def _label_columns(columns: Columns, dimension: str) -> list[str]:
@@ -114,7 +142,7 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
     named = (*columns.unused(used), *columns.nested_names)
     called = (column for column in named if column not in used and _is_called(column, words))
     labels = columns.of_kind(called, "rating", "label")
-    others = {*columns.table.columns, *catalog.names()}.difference(labels)
+    others = {*columns.table.columns}.difference(labels) | {*catalog.names()}
     is_misspelled = dimension not in catalog.names() and close_names(dimension, others)
     return [] if is_misspelled else labels
 
@@ -137,27 +165,29 @@ def check_ratings(
     if columns.is_long or layout.nested or not columns.labelled:
         return []
     if layout.guesses:
-        _check_guesses(columns, layout.guesses, problems)
-    notes: list[str] = []
+        _check_guesses(columns, layout, problems)
     for name in dimensions or ():
         if name not in columns.mapping:
-            notes += _check_dimension(columns, layout, name, problems)
+            _check_dimension(columns, layout, name, problems)
+    notes: list[str] = []
+    for name, headers in layout.flat.items():
+        if headers in layout.groups.values():
+            notes.append(f"{name} is read from {joined_names(headers)}: one annotator in each")
+        elif name not in columns.mapping and name_key(name) != name_key(headers[0]):
+            notes.append(f"no column is called {name}: its labels are those of {headers[0]!r}")
     return notes
 
 
 def _check_dimension(
     columns: Columns, layout: RatingColumns, name: str, problems: Problems
-) -> list[str]:
-    """Add a problem where columns that nobody mapped may hold (more) ratings on a dimension.
-
-    Returns a note on a column of another name that is read.
-    """
+) -> None:
+    """Add a problem where columns that nobody mapped may hold (more) ratings on a dimension."""
     headers = layout.flat.get(name, ())
     # A column with the dimension's words in its name may be another annotator's.
     words = {*tokens(name)}
     named = [column for column in layout.numbers if words and words <= {*tokens(column)}]
     group = [*dict.fromkeys((*headers, *named))]
-    if len(group) > 1:
+    if len(headers) < 2 <= len(group):
         fault = f"{joined_names(group)} may be one annotator's each"
         advice = f"take them all by {map_flag(name, group)}, or one alone by "
         problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
@@ -165,9 +195,6 @@ def _check_dimension(
         fault = f"no column is called so, and {joined_names(labels)} may be its labels"
         flags = dict.fromkeys(map_flag(name, each) for each in (*zip(labels[:3]), labels))
         problems.add("labels", fault, f"say which: {' or '.join(flags)}", field=name)
-    elif headers and name_key(name) != name_key(headers[0]):
-        return [f"no column is called {name}: its labels are those of {headers[0]!r}"]
-    return []
 
 
 def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[str]:
@@ -178,21 +205,34 @@ def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[s
     return [column for column in layout.numbers if column.casefold() not in names]
 
 
-def _check_guesses(columns: Columns, guesses: Headers, problems: Problems) -> None:
+def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) -> None:
     """Add a problem, with the flags to use, unless it is clear that numbers are ratings.
 
     It is clear of a single column of numbers on a usual scale, and of the catalogue's names.
     """
-    are_known = {name.casefold() for name in guesses} <= {*catalog.names()}
-    if are_known or (len(guesses) == 1 and _are_like_ratings(columns.values(guesses[0]))):
-        return
-    likely = _label_columns(columns, "label") or [*guesses]
+    # German marks: 1 is best, and files rarely say so.
+    words = {word for column in columns.table.columns for word in tokens(column)}
+    is_mark = not _MARKS.isdisjoint(tokens(layout.guesses[0])) and not _GERMAN.isdisjoint(words)
+    if len(layout.guesses) > 1 or layout.groups:
+        are_clear = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
+    else:
+        are_clear = not is_mark and _are_like_ratings(columns.values(layout.guesses[0]))
+    if not are_clear:
+        likely = _label_columns(columns, "label") or [*layout.guesses]
+        cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
+        kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
+        fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
+        problems.add("annotators", fault, _guess_advice(likely, is_mark=is_mark))
+
+
+def _guess_advice(likely: list[str], *, is_mark: bool) -> str:
     advice = f"name what is rated, as in {' '.join(map_flag(name, [name]) for name in likely)}"
     if len(likely) > 1:
-        join = map_flag("NAME", likely)
-        advice = f"where each is one annotator's, join them by {join}; else {advice}"
-    fault = f"{joined_names(likely)} may or may not be labels"
-    problems.add("annotators", fault, advice)
+        common = set(tokens(likely[0])).intersection(*map(tokens, likely))
+        join = map_flag("_".join(sorted(common)) or "NAME", likely)
+        return f"where each is one annotator's, join them by {join}; else {advice}"
+    turn = "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
+    return advice + turn if is_mark else advice
 
 
 def _are_like_ratings(cells: Iterable[object]) -> bool:

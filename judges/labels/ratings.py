@@ -95,9 +95,7 @@ def read_ratings(
     values: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
         values[cell.dimension].append(cell.value)
-    readers = {
-        name: _reader(own, options.scale(name), options.values) for name, own in values.items()
-    }
+    readers = {name: _reader(columns, options, name, own) for name, own in values.items()}
     by_item: dict[str, Ratings] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
@@ -129,11 +127,15 @@ def _sorted(ratings: Ratings) -> Ratings:
     return {name: dict(sorted(of_name.items(), key=str)) for name, of_name in ratings.items()}
 
 
-def _reader(values: Sequence[object], scale: Scale | None, words: Values) -> RatingCells:
+def _reader(
+    columns: Columns, options: ReadOptions, name: str, values: Sequence[object]
+) -> RatingCells:
     """The reader of a dimension; +1 and -1 alone are thumbs, unless its scale is signed."""
     numbers = {_THUMBS.get(word_of(value)) for value in values if not says_nothing(value)}
-    are_thumbs = numbers == {1, 0} and (scale is None or scale[0] >= 0)
-    return RatingCells(values, {**_THUMBS, **words} if are_thumbs else words)
+    low, _ = options.scale(name) or (0, 1)
+    are_thumbs = numbers == {1, 0} and low >= 0
+    words = {**_THUMBS, **options.values} if are_thumbs else options.values
+    return RatingCells(values, words, decimal_commas=columns.table.delimiter == ";")
 
 
 def _check_words(

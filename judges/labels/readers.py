@@ -16,7 +16,7 @@ from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions, ReadRatings, read_ratings
-from judges.labels.rows import latest_labels, stated_scales
+from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, Values, word_of
@@ -74,8 +74,8 @@ def read_pairs(
     """Read labelled pairs from any of the formats of `read_labels`; LabelError has all `problems`.
 
     The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
-    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, or other
-    words and numbers by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
+    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, 1, 2 or 1.5, or
+    other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
     annotators, are joined. Pairs without a vote are left out and noted.
     """
     labelled = _read(path, replace(_read_options(map, values), texts=texts), holds="pairs")
@@ -184,7 +184,7 @@ def _columns_of(table: Table, options: ReadOptions) -> Columns:
     words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
     mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
     whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
-    table = with_texts(table, mapping, whole=whole)
+    table = with_texts(without_footers(table), mapping, whole=whole)
     return latest_labels(Columns(table, mapping, options.texts or (), words, options.labelled))
 
 

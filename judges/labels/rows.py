@@ -11,7 +11,8 @@ from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
 from judges.labels.names import is_output, is_usual_text, map_flag, only_text
 from judges.labels.types import FileReading
-from judges.labels.values import Scale, says_nothing, word_of
+from judges.labels.values import Scale, looks_like_rating, says_nothing, word_of
+from judges.tables.formats import Table
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from judges.tables.text import TableRow
 
@@ -22,7 +23,29 @@ _HOW = _TIME, _CHANGED, _SCALE = "labelled_at", "changed_after", "rating_scale"
 _MARKS = ("skipped", "unsure")
 # The roles that say which document an output is on and who wrote it.
 _ORIGINS = ("group", "system", "system_a", "system_b")
+# Names of a sheet's last row, or column, of means or sums.
+FOOTER = re.compile(
+    r"(?:mittelwert|mittel|durchschnitt|summe|gesamt|average|avg|mean|total|sum|median|"
+    r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
+    re.IGNORECASE,
+)
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+def without_footers(table: Table) -> Table:
+    """Return the table without its last rows of means or sums, with a note on each."""
+    rows, notes = [*table.rows], list[str]()
+    while not table.typed and len(rows) > 1 and (name := _footer_name(rows[-1])):
+        notes.insert(0, f"{excerpt(name)} in the last row is no output: the row is left out")
+        rows.pop()
+    return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
+
+
+def _footer_name(row: TableRow) -> str | None:
+    """The only word in a row of means or sums; None for any other row."""
+    filled = [str(value) for value in row.cells.values() if not is_blank(value)]
+    words = [value for value in filled if not looks_like_rating(value, typed=False)]
+    return words[0] if len(words) == 1 and FOOTER.match(words[0].strip()) else None
 
 
 def latest_labels(columns: Columns) -> Columns:
@@ -119,9 +142,7 @@ class RowReader:
             TextColumn(name, column, name in required, name in candidates or is_output(name))
             for name, column in self.texts.items()
         ]
-        # People vote on systems that wrote nothing, and on prompts of white space; an empty cell of
-        # a sheet may be forgotten.
-        self._may_be_blank = len(candidates) > 0 and columns.table.typed
+        self._candidates = candidates
         self.notes += self._note_empty_texts()
         if not prompts and judged != ():
             self._add_missing_texts()
@@ -170,18 +191,17 @@ class RowReader:
         """Yield the fields of every row without a fault, then note the rows without an answer."""
         texts = (text for text in self._texts if text.is_required and text.is_answer)
         answers = {text.name: text.column for text in texts}
-        without: dict[str, list[int]] = defaultdict(list)
+        lines_without: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
             n_before = len(self._problems)
             fields = self._read_row(row)
-            missing = answers.keys() - fields.texts.keys()
-            if len(self._problems) > n_before:
-                continue
-            for name in sorted(missing):
-                without[answers[name]].append(row.line)
-            if not missing:
+            missing = [column for name, column in answers.items() if name not in fields.texts]
+            blank = [column for column in missing if is_blank(value_in(row, column))]
+            for column in blank:
+                lines_without[column].append(row.line)
+            if not blank and len(self._problems) == n_before:
                 yield fields
-        for column, lines in without.items():
+        for column, lines in lines_without.items():
             self._report_missing_answers(column, lines)
 
     def _read_row(self, row: TableRow) -> ItemFields:
@@ -232,7 +252,10 @@ class RowReader:
         # NaN, which equals nothing, is how data frames spell a missing text.
         value = str(cell) if isinstance(cell, bool | int | float) and cell == cell else cell
         value = join_texts(value) or value
-        may_be_blank = self._may_be_blank and (value or text.is_answer)
+        # A candidate may be empty in a typed file, since people vote on systems that wrote nothing;
+        # in other files the cell may have been forgotten. A pair's prompt may be white space.
+        may_be_empty = self.columns.table.typed and text.name in self._candidates
+        may_be_blank = may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, text.column)
         if text.is_required and not (text.is_answer and is_blank(value)):
@@ -295,10 +318,12 @@ def _merge_rows(
     differing: dict[str, None] = {}
     for row in columns.table.rows:
         item = columns.item_key(row)
-        cells = {name: cell for name in names if not is_blank(cell := row.cells.get(name))}
-        first = merged.setdefault(item, row._replace(cells={})).cells
+        cells = {name: row.cells.get(name) for name in names}
+        first = merged.setdefault(item, row._replace(cells=cells)).cells
         for name, cell in cells.items():
-            if first.setdefault(name, cell) == cell:
+            if is_blank(first[name]):
+                first[name] = cell
+            if is_blank(cell) or cell == first[name]:
                 continue
             if name in must_agree:
                 fault = f"differs from another row of the id {item!r:.60}"

@@ -291,8 +291,8 @@ class _Reader:
         own = {} if "" in self._export.labels else row.cells
         names = first_value(entry, PLACES["of"]), first_value(own, PLACES["id"])
         item = next((str(name) for name in names if name is not None), "")
-        label: Row = {"dimension": dimension, "rating": _rating(entry), "id": item}
-        label |= {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
+        label: Row = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
+        label |= {"dimension": dimension, "rating": _rating(entry), "id": item}
         if not item or (outputs and item not in outputs):
             self._omissions["of outputs that are not in the file"] += 1
         elif label["rating"] is None and label["comment"] is None:
@@ -303,17 +303,16 @@ class _Reader:
 
     def _is_persons(self, entry: Row, source: str, line: int) -> bool:
         """Whether a person gave a label; UnreadableError if that is not known of its source."""
-        counts = {**self._export.sources, **self._words}
-        is_persons = counts.get(word_of(source), counts.get(source)) == 1
+        counts = self._words.get(word_of(source), self._export.sources.get(source))
         if any(value_at(entry, name) == value for name, value in _WITHDRAWN.items()):
-            source, is_persons = "withdrawn", False
-        elif counts.keys().isdisjoint((source, word_of(source))):
+            source, counts = "withdrawn", 0
+        elif counts is None and word_of(source) not in self._words:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
             raise UnreadableError("whose-label", fault, advice, source, line)
-        self._omissions[source] += not is_persons
-        return is_persons
+        self._omissions[source] += counts != 1
+        return counts == 1
 
 
 def _entries(cells: Row, path: str) -> Iterator[Row]:

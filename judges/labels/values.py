@@ -3,9 +3,10 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TypeGuard
 
@@ -45,6 +46,12 @@ _NOTHING = frozenset(
     )
 )
 
+# Labels at the ends of a scale: if 1 is called very good, it counts downwards, like German marks.
+_GOOD = re.compile(r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b")
+_BAD = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b")
+# Survey codes for no answer: far above the ratings, or negative where ratings are not.
+_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
+
 _DIGITS = r"[+-]?\d+(?:[.,]\d+)?"
 _PLAIN_POINT = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
@@ -77,11 +84,6 @@ class _Cell:
     def text(self) -> str:
         """The text of a cell that is a string; empty for other values."""
         return plain_text(self.value) if isinstance(self.value, str) else ""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the cell is a number as Python writes it, or a truth value."""
-        return bool(_PLAIN_POINT.fullmatch(str(self.value)))
 
     @property
     def spelling(self) -> str:
@@ -176,11 +178,13 @@ class RatingCells:
 
     A column has one kind of cells: plain numbers (which may have labels), shares of one whole,
     percentages, or one pair of words for yes (1) and no (0). Cells of another kind are refused, and
-    so are numbers whose comma or point may separate thousands. `values` are all cells, and `words`
-    is what the user's words count.
+    so are numbers whose comma or point may separate thousands. `values` are all cells, `words` is
+    what the user's words count, and `decimal_commas` are usual in a file with semicolons.
     """
 
-    def __init__(self, values: Iterable[object], words: Values | None = None) -> None:
+    def __init__(
+        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
+    ) -> None:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
         counts = Counter(map(_key, values))
         self._by_key = {
@@ -198,8 +202,12 @@ class RatingCells:
         usual = kinds.keys() - {_MAPPED, _MISSING, _WORD} - ({_TRUTH} if not pairs else set())
         default = _TRUTH if kinds[_MAPPED] else ""
         self._kind = max(usual, key=lambda kind: (kinds[kind], kind), default=default)
+        # The decimal mark is a comma if a cell says so, or by default if none has a point.
         texts = [cell.text.rstrip("% ") for cell in self._cells]
-        self._decimal_commas = any(map(_DECIMAL_COMMA.fullmatch, texts))
+        no_points = not any("." in text and not _OPEN.fullmatch(text) for text in texts)
+        has_commas = any(map(_DECIMAL_COMMA.fullmatch, texts))
+        self._decimal_commas = has_commas or (decimal_commas and no_points)
+        self._codes, self._counts_downwards = self._find_codes(), self._is_downward()
 
     def _parse(self, value: object) -> _Cell:
         """Read a cell by the user's words, else on its own."""
@@ -240,6 +248,12 @@ class RatingCells:
             return None
         return spellings[1].most_common(1)[0][0], spellings[0].most_common(1)[0][0]
 
+    @property
+    def is_unknown_pair(self) -> bool:
+        """Whether the column has just two words, neither of which has a known value."""
+        words = {word_of(cell.value) for cell in self._cells if cell.kind == _WORD}
+        return len(words) == 2 and {cell.kind for cell in self._cells} <= {_WORD, _MISSING}
+
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """Return the rating in a cell, None if it has none; raises UnreadableError."""
         cell = self._by_key[_key(value)]
@@ -265,40 +279,67 @@ class RatingCells:
         if cell.kind != self._kind or (cell.kind == _TRUTH and cell.word not in self._known):
             faults = {"": "is not a number", _TRUTH: "is not one of the words like the others"}
             return faults.get(self._kind, "is not a number like the others")
-        may_be_thousands = _OPEN.match(cell.text) and self._decimal_commas != ("," in cell.text)
-        return "may have a decimal mark or one of thousands" if may_be_thousands else ""
+        if _OPEN.match(cell.text) and self._decimal_commas != ("," in cell.text):
+            return "may have a decimal mark or one of thousands"
+        if cell.number in self._codes:
+            return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
+        return "is on a scale that counts downwards" if self._counts_downwards and cell.word else ""
 
     @cached_property
     def values_flag(self) -> str:
-        """The flag that says what the faulty cells count."""
+        """The flag for faulty cells, with a guess of what misspelt and two new words count."""
         faulty = filter(self._fault, self._cells)
         counts = _tally((word_of(cell.value), cell.count) for cell in faulty)
-        words = [word for word, _ in counts.most_common() if _is_plain_word(word)] or ["WORD"]
-        more = "..." if len(words) > _MAX_WORDS else ""
-        flag = ",".join(f"{_quoted(word)}=NUMBER" for word in words[:_MAX_WORDS])
-        # argparse would take a word such as -99 for a flag.
-        return f"--values{'=' if flag[0] == '-' else ' '}'{flag}{more}'"
-
-    def notes(self) -> list[str]:
-        """Return what a reader should know about how cells were read."""
-        notes = []
-        cells = [cell for cell in self._cells if plain_text(cell.value)]
-        missing = [cell for cell in cells if cell.kind == _MISSING]
-        read = [
-            cell for cell in cells if cell.kind not in (_MISSING, _MAPPED) and not cell.is_plain
+        words = [word for word, _ in counts.most_common() if _is_plain_word(word)]
+        numbers = dict(zip(words, "10", strict=False)) if self.is_unknown_pair else {}
+        pairs = [
+            f"{_quoted(word)}={numbers.get(word) or self._likely_number(word)}"
+            for word in words[:_MAX_WORDS] or ["WORD"]
         ]
+        # argparse would take a word such as -99 for a flag.
+        flag = "--values=" if pairs[0].startswith("-") else "--values "
+        return f"{flag}'{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
+
+    def _is_downward(self) -> bool:
+        """Whether the label of the lowest number is good, and that of the highest bad."""
+        labels = {c.number: c.word for c in self._cells if c.kind == _NUMBER and c.word}
+        ends = (labels[min(labels)], labels[max(labels)]) if len(labels) > 1 else ("", "")
+        return bool(_GOOD.search(ends[0]) and _BAD.search(ends[1]))
+
+    def _find_codes(self) -> frozenset[float]:
+        """The survey codes for no answer among the numbers, if they cannot be ratings."""
+        numbers = {cell.number for cell in self._cells if cell.kind == _NUMBER}
+        ratings = numbers - _CODES
+        if self._kind != _NUMBER or len(ratings) < 2 or min(ratings) < 0:
+            return frozenset()
+        codes = {code for code in numbers & _CODES if code < 0 or code > 3 * max(ratings)}
+        # With a 0 or a short scale, -1 is a rating.
+        signed = min(ratings) < 1 or max(ratings) < 3
+        return frozenset(codes - {-1.0} if signed else codes)
+
+    def _likely_number(self, word: str) -> str:
+        choices = self._known if self._kind == _TRUTH else {}
+        close = get_close_matches(word, choices, n=1)
+        return f"{choices[close[0]]:g}" if close else "NUMBER"
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a reader should know about how cells were read."""
+        cells = {str(cell.value): cell for cell in self._cells if plain_text(cell.value)}
+        missing = {text: cell for text, cell in cells.items() if cell.kind == _MISSING}
         if two := self.two_values:
             note = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
-            notes.append(note if "/".join(two) in VERDICTS else f"{note}; --values turns it")
-        elif read:
-            texts = [f"{excerpt(str(c.value))} as {c.number:.12g}" for c in read[:_MAX_WORDS]]
+            yield note if "/".join(two) in VERDICTS else f"{note}; --values turns it"
+        elif read := [
+            f"{excerpt(text)} as {cell.number:.12g}"
+            for text, cell in cells.items()
+            if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
+        ]:
             more = ", ..." if len(read) > _MAX_WORDS else ""
-            notes.append(f"read {', '.join(sorted(texts))}{more}; --values says otherwise")
+            yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
         if missing:
-            words = ", ".join(excerpt(str(cell.value)) for cell in missing[:_MAX_WORDS])
-            total = sum(cell.count for cell in missing)
-            notes.append(f"{total:,} without a rating, which say {words}")
-        return notes
+            words = ", ".join(map(excerpt, [*missing][:_MAX_WORDS]))
+            n_missing = sum(cell.count for cell in missing.values())
+            yield f"{n_missing:,} without a rating, which say {words}"
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> Counter[str]:

@@ -1,39 +1,58 @@
 """Open text files in the encoding of their bytes."""
 
 import codecs
+import re
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from dspy_judges import bounds
 from dspy_judges.files import open_regular
-from judges.tables.problems import Problems, UnreadableError
+from judges.tables.problems import Problems, UnreadableError, excerpt
+
+_WESTERN = "cp1252"
+_SAMPLE = 2**20
+# Several non-ASCII letters in a row, or letters in words as Macintosh and DOS encode them.
+_NOT_WESTERN = re.compile(
+    rb"\0|[\x80-\xff]{4,}"
+    rb"|((?<=[A-Za-z])[\x80-\x91\x93-\x95\x98\x99\x9b]|[\x83\x86-\x88])(?=[a-z])"
+)
 
 
-def open_text(path: Path, problems: Problems) -> TextIO:
+def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
     """Open a text file without changing line ends; UnreadableError if its encoding is unknown.
 
-    It is UTF-8, or UTF-16 with a byte order mark.
+    A byte order mark shows UTF-16. If `western`, a file that is not UTF-8 may be Windows-1252, as
+    spreadsheets save it.
     """
     problems.unit = "line"
     with open_regular(path) as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            return path.open(encoding="utf-16", newline="")
-        file.seek(0)
-        lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
-        for number, line in enumerate(lines, 1):
-            _check_line(number, line)
-    return path.open(encoding="utf-8-sig", newline="")
+            encoding = "utf-16"
+        else:
+            file.seek(0)
+            encoding = _eight_bit_encoding(file, problems, western)
+    return path.open(encoding=encoding, newline="")
 
 
-def _check_line(number: int, line: bytes) -> None:
-    """Raise UnreadableError for a line that is too long or no UTF-8."""
-    if len(line) > bounds.MAX_BYTES:
-        fault = f"the line is longer than {bounds.MAX_BYTES >> 20} MiB"
-        advice = "end every row with a line break, or use Parquet"
-        raise UnreadableError("too-large", fault, advice, line=number)
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        place = line[max(0, error.start - 9) : error.start + 9].decode("cp1252", "replace")
-        advice = "save the file as UTF-8"
-        raise UnreadableError("not-utf8", "is not UTF-8", advice, place, number) from None
+def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> str:
+    """UTF-8 if every line is valid, else Windows-1252 with a note, or UnreadableError."""
+    lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
+    for number, line in enumerate(lines, 1):
+        if len(line) > bounds.MAX_BYTES:
+            fault = f"the line is longer than {bounds.MAX_BYTES >> 20} MiB"
+            advice = "end every row with a line break, or use Parquet"
+            raise UnreadableError("too-large", fault, advice, line=number)
+        try:
+            # After non-ASCII UTF-8, invalid bytes mean that the file is damaged.
+            western = line.decode().isascii() and western
+        except UnicodeDecodeError as error:
+            sample = line + file.read(_SAMPLE)
+            place = line[max(0, error.start - 9) : error.start + 9].decode(_WESTERN, "replace")
+            if not western or _NOT_WESTERN.search(sample):
+                raise UnreadableError(
+                    "not-utf8", "is not UTF-8", "save the file as UTF-8", place, number
+                ) from None
+            note = f"read as Windows-1252, since it is not UTF-8 ({excerpt(place)} on line {number}"
+            problems.notes.append(f"{note}); if that is wrong, save the file as UTF-8")
+            return _WESTERN
+    return "utf-8-sig"

@@ -62,6 +62,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
+    delimiter: str = ""
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
@@ -113,6 +114,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
                 columns=tuple(dict.fromkeys(column for row in rows for column in row.cells)),
                 rows=rows,
                 notes=tuple(problems.notes),
+                delimiter=problems.delimiter,
             )
         if not problems:
             _add_empty(problems)

@@ -74,6 +74,7 @@ class Problems(list[Problem]):
         self.file = file
         self.unit = "row"
         self.notes: list[str] = []
+        self.delimiter = ""
         self._strict = strict
 
     def add(

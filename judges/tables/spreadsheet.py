@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from dspy_judges import bounds
 from judges.tables.encoding import open_text
-from judges.tables.problems import Problems, UnreadableError, count
+from judges.tables.problems import Problems, UnreadableError, count, excerpt
 from judges.tables.text import TableRow, is_blank, without_mark
 
+# The header is among the first rows.
+_HEAD_ROWS = 20
 _SAMPLE_LINES = 200
 _DELIMITERS = (",", ";", "\t", "|")
 _QUOTES = "quote fields that hold separators or line breaks, and double the quotes inside"
@@ -29,18 +31,25 @@ def n_filled(row: GridRow) -> int:
 
 
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows below a grid's first row, the header, without empty rows.
+    """Yield the rows below a grid's header, without empty rows.
 
-    A column that holds something under no name is a problem, but a first one, which may number the
-    rows, is left out.
+    Titles above the header are noted. A column that holds something under no name is a problem.
     """
-    rows = filter(n_filled, grid)
-    header = next(rows, GridRow(1, ["id"]))
-    names = _column_names(header)
+    filled_rows = filter(n_filled, grid)
+    head = list(islice(filled_rows, _HEAD_ROWS))
+    if not head:
+        return
+    header_at = _header_index(head)
+    for line, cells in head[:header_at]:
+        title = excerpt(next(cell for cell in cells if not is_blank(cell)))
+        note = f"{problems.unit} {line} ({title}) above the header is read as a title"
+        problems.notes.append(note)
+    names = _column_names(head[header_at])
     n_named = max(place for place, name in enumerate(names, 1) if name)
+    # A first column without a name numbers the rows and may be left out.
     unnamed = {place for place, name in enumerate(names) if place and not name}
     nameless: set[int] = set()
-    for line, cells in rows:
+    for line, cells in chain(head[header_at + 1 :], filled_rows):
         filled = {place for place, cell in enumerate(cells) if not is_blank(cell)}
         if len(cells) < n_named or max(filled) >= len(names):
             fault = f"has {count(len(cells), 'cell')}, the header {len(names)}"
@@ -50,16 +59,22 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
             yield TableRow(line, {n: cell for n, cell in zip(names, cells, strict=False) if n})
     if nameless:
         fault = f"has no name over {count(len(nameless), 'column')} that hold something"
-        problems.add("no-name", fault, "name every column here", line=header.line)
+        problems.add("no-name", fault, "name every column here", line=head[header_at].line)
+
+
+def _header_index(head: Sequence[GridRow]) -> int:
+    """The first row that is more than half as full as most rows."""
+    widths = Counter(map(n_filled, head))
+    usual = max(widths, key=lambda width: (widths[width], width))
+    return next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual)
 
 
 def _column_names(header: GridRow) -> list[str]:
     """The names in a header, "" for an empty cell; UnreadableError where two are the same."""
     names = ["" if cell is None else str(cell).strip() for cell in header.cells]
-    [(name, n)] = Counter(filter(None, names)).most_common(1)
-    if n > 1:
+    if double := [name for name, n in Counter(names).items() if name and n > 1]:
         advice = "give every column its own name, in one row"
-        raise UnreadableError("twice", "names two columns", advice, name, header.line)
+        raise UnreadableError("twice", "names two columns", advice, double[0], header.line)
     return names
 
 
@@ -71,11 +86,11 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """
     # The default limit is far below the length of a document; this one holds for the process.
     csv.field_size_limit(bounds.MAX_BYTES)
-    with open_text(path, problems) as lines:
+    with open_text(path, problems, western=True) as lines:
         problems.unit = "row"  # as in a spreadsheet, where a row may have several lines
         sample = list(islice(lines, _SAMPLE_LINES))
-        delimiter = max(_DELIMITERS, key=lambda each: _evenness(sample, each))
-        yield from rows_under_header(_records(chain(sample, lines), delimiter), problems)
+        problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
+        yield from rows_under_header(_records(chain(sample, lines), problems.delimiter), problems)
 
 
 def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:

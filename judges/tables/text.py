@@ -84,7 +84,7 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the object of each line, without blank lines."""
-    with open_text(path, problems) as lines:
+    with open_text(path, problems, western=False) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -94,7 +94,7 @@ def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the objects of an array, or of JSON Lines under the name .json."""
-    with open_text(path, problems) as file:
+    with open_text(path, problems, western=False) as file:
         text = file.read(bounds.MAX_BYTES + 1)
     try:
         rows = decode_json(text)

@@ -65,9 +65,7 @@ def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> N
 
 def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them() -> None:
     both = rows(label=("pass", "fail"), human_label=("pass", "fail"))
-    with pytest.raises(
-        LabelError, match=r"label, human_label may or may not be labels; .* --map label=label"
-    ):
+    with pytest.raises(LabelError, match=r"label, human_label hold labels; .* --map label=label"):
         data.read_labels(both)
     assert data.read_labels(both, map={"label": "label"}).dimensions == ("label",)
 

@@ -129,8 +129,7 @@ ZOO: dict[str, Sheet] = {
         note="left out for an empty 'summary': 1 row (row 3)",
     ),
     "a mean in the last row": Sheet(
-        column("4", "2") + "Mittelwert,,,3\r\n",
-        ("row 4, field 'document': is empty; write the text, or leave out the row",),
+        column("4", "2") + "Mittelwert,,,3\r\n", ones(4, 2), note="'Mittelwert' in the last row"
     ),
     # Rows.
     "a long sheet under any names": Sheet(
@@ -163,12 +162,11 @@ ZOO: dict[str, Sheet] = {
     ),
     "the winner's model": votes("gpt", "gpt", expected=[("A",), ("B",)], more=MODELS),
     "a phrase": votes("A is worse", expected=("row 2", "'A is worse' is no vote", "--values")),
-    "numbers": votes(
-        "0", "1", expected=("row 2", "'0' is no vote", "as in --values 1=A,2=B,0=tie")
+    "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers pref"),
+    "bare 0 and 1": votes(
+        "0", "1", expected=("row 2", "'0' is no vote", "--values 0=A,1=B (or 0=B,1=A)")
     ),
-    "numbers, with what they mean": votes(
-        "-1", "1", "0", expected=ones("A", "B", "tie"), values=["-1=A,1=B,0=tie"]
-    ),
+    "bare 0 and 1, said": votes("0", "1", expected=ones("A", "B"), values=["0=A,1=B"]),
     "1 to 7": votes("1", "7", "4", expected=("row 2", "'1' is no vote")),
 }
 
@@ -232,13 +230,20 @@ def table(texts: tuple[str, str] = NAMED, **columns: Sequence[object]) -> str:
 Guess = tuple[str, dict[str, tuple[str, ...]] | tuple[str, ...]]
 GUESSES: dict[str, Guess] = {
     "a rating by its values": (table(page_quality=MARKS), {"page_quality": ("page_quality",)}),
+    "German marks": (
+        table(("Frage", "Antwort"), Note=MARKS),
+        (
+            "Note holds numbers that may not be ratings",
+            "where 1 is the best, turn it by --values 1=6,",
+        ),
+    ),
     "annotators who are called so": (
         table(**{"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}),
-        ("--map 'NAME=tone (annotator 1),tone (annotator 2)'",),
+        {"tone": ("tone (annotator 1)", "tone (annotator 2)")},
     ),
     "numbers of the rows": (
         table(Zeile=range(1, 9)),
-        ("Zeile may or may not be labels", "--map Zeile=Zeile"),
+        ("Zeile holds numbers that may not be ratings", "--map Zeile=Zeile"),
     ),
     "pass or fail beside a number": (
         table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4),
@@ -246,7 +251,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "names over one dimension": (
         table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS}),
-        ("--map 'NAME=Relevance Anna,Relevance Ben'",),
+        ("--map 'relevance=Relevance Anna,Relevance Ben'",),
     ),
     "two outputs rated in each row": (
         table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
@@ -269,6 +274,8 @@ def test_columns_that_nobody_names_are_read_where_that_is_sure_and_else_asked_ab
     if isinstance(expected, dict):
         labelled = data.read_labels(path)
         assert labelled.reading.ratings == expected
+        if any(len(columns) > 1 for columns in expected.values()):
+            assert any(note.endswith("one annotator in each") for note in labelled.notes)
         return
     with pytest.raises(data.LabelError) as caught:
         data.read_labels(path)
@@ -287,6 +294,8 @@ def test_no_annotator_is_dropped_where_a_dimension_is_asked_for(tmp_path: Path) 
         assert flag in str(caught.value)
         mapping = read_mapping([flag])
         assert len(data.read_labels(path, map=mapping).outputs[0].ratings["tone"]) == 2
+    path.write_text(table(**{"tone rater A": MARKS, "tone rater B": OTHERS}))
+    assert data.read_labels(path, dimensions=["tone"]).outputs[0].ratings == {"tone": (3, 2)}
 
 
 COMMENTS = (
@@ -312,7 +321,7 @@ def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name: str, tmp_
 
 
 @pytest.mark.parametrize(
-    "texts", [("input", "output"), ("Frage", "Antwort"), ("prompt", "completion")]
+    "texts", [("input", "output"), ("Frage", "Antwort"), ("prompt", "completion"), ("Was", "Wie")]
 )
 def test_outputs_of_one_source_are_one_document_whatever_the_headers(
     texts: tuple[str, str], tmp_path: Path

@@ -27,6 +27,8 @@ VOTES: dict[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
     "a list with one who did not vote": ({"votes": ["A", None]}, ("A",)),
     "one choice": ({"preferred": "B"}, ("B",)),
     "small letters": ({"preferred": "b"}, ("B",)),
+    "AlpacaEval's second": ({"preference": 2.0}, ("B",)),
+    "AlpacaEval's draw": ({"preference": 1.5}, ("tie",)),
     "votes before the majority": ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
     "JSON in one cell": ({"votes": '["A", "tie"]'}, ("A", "tie")),
 }
@@ -36,6 +38,18 @@ VOTES: dict[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
 def test_votes_are_read_in_every_wording(name: str, tmp_path: Path) -> None:
     cells, votes = VOTES[name]
     assert read_one(tmp_path, **cells).votes == votes
+
+
+def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_say(
+    tmp_path: Path,
+) -> None:
+    one, two = {**PAIR, "preference": 1}, {**PAIR, "id": "b", "preference": 2}
+    labelled = data.read_pairs(file_of(tmp_path, one, two))
+    assert [pair.votes for pair in labelled.pairs] == [("A",), ("B",)]
+    sides = {"id": "a", "prompt": "Why?", "output_1": "x", "output_2": "y", "preference": 1}
+    assert data.read_pairs(file_of(tmp_path, sides)).pairs[0].votes == ("A",)
+    with pytest.raises(data.LabelError, match=r"which is which: --values 0=A,1=B"):
+        data.read_pairs(file_of(tmp_path, one))
 
 
 @pytest.mark.parametrize("vote", ["C", "1.2", 0, True, 1.7, "A or B", {"A": 1}])
@@ -62,7 +76,7 @@ def test_candidates_go_by_the_tasks_own_word(word: str, tmp_path: Path) -> None:
     assert labelled.pairs[0].texts == {"post": "Long."}
 
 
-def test_an_alpaca_eval_file_takes_what_its_numbers_mean(tmp_path: Path) -> None:
+def test_an_alpaca_eval_file_reads_as_it_is(tmp_path: Path) -> None:
     row = {
         "instruction": "Name a river.",
         "output_1": "The Rhine.",
@@ -71,8 +85,7 @@ def test_an_alpaca_eval_file_takes_what_its_numbers_mean(tmp_path: Path) -> None
         "generator_2": "new",
         "preference": 2.0,
     }
-    meaning: dict[str, data.Vote] = {"1": "A", "2": "B", "1.5": "tie"}
-    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#row"}, values=meaning)
+    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#row"})
     pair = labelled.pairs[0]
     assert (pair.system_a, pair.system_b, pair.votes) == ("old", "new", ("B",))
     assert pair.texts == {"instruction": "Name a river."}

@@ -266,11 +266,19 @@ def with_sheet(path: Path, edit: Callable[[bytes], bytes]) -> Path:
 
 EVERYWHERE = b"A1:XFD1048576"
 LAST_ROW = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+FAR_ROW = LAST_ROW.replace(b"XFD", b"A")
+AREA = b'<mergeCell ref="%s"/>' % EVERYWHERE
 BOMBS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "one merged area": (lambda xml: xml.replace(b"B2:B3", EVERYWHERE), ""),
     "a cell in the last place": (
         lambda xml: xml.replace(b"</sheetData>", LAST_ROW),
         "has more than 1,000 columns or 1,048,576 cells",
+    ),
+    "many merged areas": (
+        lambda xml: xml.replace(b"</sheetData>", FAR_ROW).replace(
+            b"</mergeCells>", AREA * 10_000 + b"</mergeCells>"
+        ),
+        "merges more than 1,048,576 cells; leave out",
     ),
     "blanks": (
         lambda xml: xml.replace(b"</sheetData>", b" " * 2**27 + b"</sheetData>"),

@@ -42,20 +42,25 @@ def refusal(path: Path) -> str:
 
 
 class Export(NamedTuple):
-    """A file's bytes, and the one problem that refuses it; else its rows are `CELLS`."""
+    """A file's bytes, and its note or the one problem that refuses it; its rows are `CELLS`."""
 
     content: str | bytes
+    note: str = ""
     problem: str = ""
     name: str = "labels.csv"
 
 
+MACINTOSH = TEXT.replace("Another", "Schöner Käse").encode("mac_roman")
 EXPORTS = {
     "UTF-8": Export(TEXT),
     "UTF-8 with a mark": Export(TEXT.encode("utf-8-sig")),
     "UTF-16": Export(TEXT.encode("utf-16")),
     "Windows-1252": Export(
         TEXT.encode("cp1252"),
-        problem=", line 2: 'a,Café au lait' is not UTF-8; save the file as UTF-8",
+        "read as Windows-1252, since it is not UTF-8 ('a,Café au lait' on line 2); if",
+    ),
+    "a code page of the Macintosh": Export(
+        MACINTOSH, problem=", line 2: 'a,CafŽ au lait' is not UTF-8; save the file as UTF-8"
     ),
     "UTF-8 that is damaged": Export(
         TEXT.encode() + b"c,Caf\xe9,x,3\n", problem=", line 4: 'c,Café,x,3\\n' is not UTF-8; save"
@@ -68,8 +73,7 @@ EXPORTS = {
     "empty columns and rows at the end": Export(TEXT.replace("\n", ",,\n") + ",,,,,\n" * 3),
     "rows that end early": Export(TEXT.replace("mark\n", "mark,,\n")),
     "a title above the header": Export(
-        f"Round 3,,,\n,,,\n{TEXT}",
-        problem=", row 1: has no name over 3 columns that hold something",
+        f"Round 3,,,\n,,,\n{TEXT}", "row 1 ('Round 3') above the header is read as a title"
     ),
     "a column without a name": Export(
         TEXT.replace("\n", ",why\n").replace("mark,why", "mark,"),
@@ -84,7 +88,8 @@ EXPORTS = {
     ),
     "names that span columns": Export(
         ",,,Anna,,Ben,\nid,document,summary,flow,tone,flow,tone\na,One,S,1,2,3,4\n",
-        problem=", row 1: has no name over 4 columns that hold something",
+        "row 1 ('Anna') above the header is read as a title",
+        ", row 2: 'flow' names two columns; give every column its own name, in one row",
     ),
 }
 
@@ -101,6 +106,8 @@ def test_an_export_is_read_as_it_was_meant_or_refused_in_one_line(
         assert export.problem in refusal(path)
     else:
         assert rows_of(path) == CELLS
+    _, _, notes = read(path)
+    assert [note[: len(export.note)] for note in notes] == ([export.note] if export.note else [])
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -159,13 +166,17 @@ def test_a_workbook_reads_as_the_csv_it_could_be(tmp_path: Path) -> None:
 
 
 def test_a_problem_in_a_workbook_has_the_sheets_own_row(tmp_path: Path) -> None:
-    rows = [[], TABLE[0], TABLE[1], [], ["b", "Another text", "Short two", "poor"]]
+    rows = [["Round 3"], [], TABLE[0], TABLE[1], [], ["b", "Another text", "Short two", "poor"]]
     path = workbook(tmp_path, Sheet=rows)
-    with pytest.raises(data.LabelError, match=r"row 5, field 'mark': 'poor' "):
+    with pytest.raises(data.LabelError, match=r"row 6, field 'mark': 'poor' "):
         data.read_labels(path, dimensions=["mark"])
+    assert read(path)[2] == ["row 1 ('Round 3') above the header is read as a title"]
 
 
-def test_of_several_sheets_one_is_named(tmp_path: Path) -> None:
+def test_of_several_sheets_the_one_with_the_table_is_read_or_named(tmp_path: Path) -> None:
+    path = workbook(tmp_path, ReadMe=[["How we rated"], ["Carefully"]], Marks=TABLE)
+    assert rows_of(path) == TABLE
+    assert read(path)[2] == ["sheet 'Marks' was read, and not ReadMe"]
     path = workbook(tmp_path, Pilot=[TABLE[0], ["z", "T", "S", 1]], Marks=TABLE)
     asked = ": has the sheets Pilot, Marks; name the one with the labels, as FILE.xlsx:SHEET"
     assert refusal(path) == asked
@@ -184,6 +195,16 @@ def test_cells_are_what_people_see(tmp_path: Path) -> None:
         [7, "Short two", "4"],
         ["c", True, 2.5],
     ]
+
+
+def test_what_is_merged_downwards_stands_in_every_row(tmp_path: Path) -> None:
+    rows = [TABLE[0], ["a", "One text", "S", 4], ["b", None, "T", None], ["c", "Two", "U", 1]]
+    path = workbook(tmp_path, Sheet=rows)
+    book = load_workbook(path)
+    for area in ("B2:B3", "D2:D3"):
+        book.active.merge_cells(area)
+    book.save(path)
+    assert rows_of(path)[1:] == [rows[1], ["b", "One text", "T", 4], rows[3]]
 
 
 def test_scores_and_replies_may_stand_in_sheets(tmp_path: Path) -> None:
