@@ -10,7 +10,6 @@ from optimize.figures.as_text import (
     address,
     cost_text,
     counted,
-    figure_text,
     interval_text,
     looks_text,
     miss_line,
@@ -31,14 +30,16 @@ from optimize.measuring.request import (
     with_recordings,
 )
 from optimize.measuring.swap import SwapResult, certificate
+from optimize.report.answer import SCREEN_LINES, Answer, Tile
+from optimize.report.card import measured, tuned_on
+from optimize.report.misses import change_group
 from optimize.report.next_steps import swap_step
-from optimize.report.page import write_swap
-from optimize.report.sentences import labels_text, tuned_on_sentences
+from optimize.report.page import Page, Section, source_section, write
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
-# So many changed rows stand on a screen of so many lines.
-MOST_SHOWN, MOST_LINES = 3, 12
+# So many changed rows stand on a screen.
+MOST_SHOWN = 3
 OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
@@ -76,7 +77,17 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         return changed_swap(flags, *pair, task, margin)
     result = certificate(*pair, task, margin, flags.looks)
     if flags.report:
-        write_swap(Path(flags.report), result, swap_lines(result), partial(_word, result))
+        answer = swap_answer(result)
+        page = Page(
+            answer=answer,
+            groups=[change_group(result, partial(_word, result))],
+            groups_title="What changes",
+            sections=[
+                Section(title="Figures", titled=answer.facts),
+                source_section(result.comparison.data),
+            ],
+        )
+        write(Path(flags.report), page)
     return result
 
 
@@ -137,37 +148,43 @@ def _changed_step(result: ChangedSwap) -> str:
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
     """A certificate in at most twelve lines, the verdict first; `page` shows what changes."""
-    comparison, gap = result.comparison, result.difference
-    figure = comparison.figure_name
-    figure = f"{comparison.level}-level rho" if figure == "rho" else figure
-    judges = [(short_name(judge.name), judge) for judge in result.judges]
-    figures = ", ".join(f"{n} {figure_text(judge.card.headline)}" for n, judge in judges)
+    rows = []
+    for row in result.changed[:MOST_SHOWN]:
+        old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))
+        rows.append(miss_line({**row, "miss": f"{old} → {new} (people {people})"}))
+    shown = [f"What changes: {address(Path(page))}"] if page else []
+    return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=shown)
+
+
+def swap_answer(result: SwapResult) -> Answer:
+    """The certificate, both judges' figures and their difference, what changes, and what to do."""
+    comparison, looks = result.comparison, looks_text(result.looks)
+    rho = f"{comparison.level}-level rho"
+    figure = rho if comparison.figure_name == "rho" else comparison.figure_name
+    new, old = map(short_name, result.names)
+    judges = [*zip((new, old), result.judges, strict=True)]
     failed = ", ".join(
         f"{number:,} of {name}" for name, judge in judges if (number := judge.card.rho.n_failed)
     )
+    tuned = [fact for name, judge in judges for fact in tuned_on(judge, comparison.card.unit, name)]
     prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges)
-    labels = labels_text(comparison.data, comparison.card.unit)
-    lines = wrapped(
-        result.verdict,
-        f"{figure} of {comparison.dimension} on {labels}: {figures}.",
-        f"Difference {number_text(gap.value, signed=True)}, "
-        f"n={counted(gap.n_documents, result.unit)}; 90% interval{looks_text(result.looks)}: "
-        f"{interval_text(gap.interval, signed=True)}."
-        + (f" Failed and left out: {failed}." if failed else ""),
-        *(
-            text
-            for name, judge in judges
-            for text in tuned_on_sentences(judge, comparison.card.unit, name)
-        ),
-        _changes(result, *(name for name, _ in judges)),
+    interval = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
+    return Answer(
+        title=f"{comparison.dimension}: may {new} replace {old}, on {comparison.data.name}?",
+        headline=result.verdict,
+        why=[
+            ("", _changes(result, new, old)),
+            *([("Failed and left out", f"{failed}.")] if failed else []),
+            *tuned,
+        ],
+        tiles=[
+            *(Tile.of(f"{figure.capitalize()} of {n}", each.card.headline) for n, each in judges),
+            Tile.of("Difference", result.difference, interval, sign=True),
+        ],
+        measured=measured(comparison.card, comparison.data),
+        facts=[("1,000 rows", f"{prices}.")],
+        steps=[swap_step(result)],
     )
-    shown = [f"What changes: {address(Path(page))}"] if page else []
-    last = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}", *shown)
-    n_shown = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last)))
-    for row in result.changed[:n_shown]:
-        old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))
-        lines.append(miss_line({**row, "miss": f"{old} → {new} (people {people})"}))
-    return [*lines, *last]
 
 
 def _changes(result: SwapResult, new: str, old: str) -> str:

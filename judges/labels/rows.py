@@ -395,15 +395,19 @@ def _note_repeats(
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
-    pairs = [
-        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
+    of_groups = [
+        (_labels_in(group, column), joined_names([str(row.line) for row in group]))
         for group in groups
-        for column in sorted(rated)
-        if len(labels := _labels_in(group, column)) > 1
+        for column in sorted(rated if columns.labelled else ())
     ]
-    if pairs and columns.labelled:
-        note += f". {count(len(pairs), 'pair')} with different labels: {'; '.join(pairs[:10])}"
-    return [note]
+    labelled = [(labels, lines) for labels, lines in of_groups if labels]
+    differ = [
+        f"{joined_names(labels)} ({unit}s {lines})" for labels, lines in labelled if len(labels) > 1
+    ]
+    if differ:
+        ends = "disagree" if len(differ) > 1 else "disagrees"
+        note += f". {count(len(differ), 'pair')} {ends}: {'; '.join(differ[:10])}"
+    return [f"{note}. Their labels agree" if labelled and not differ else note]
 
 
 def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:

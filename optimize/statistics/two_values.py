@@ -12,7 +12,7 @@ weights. A figure of passes or fails has no interval if there are too few of the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +41,13 @@ class Rate:
     interval: Interval | None
     n: int
     n_documents: int | None = None
+
+    @property
+    def complement(self) -> "Rate":
+        """The share of the other outputs."""
+        ends = self.interval
+        interval = Interval(1 - ends.high, 1 - ends.low) if ends else None
+        return replace(self, value=1 - self.value, interval=interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
