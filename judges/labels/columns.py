@@ -408,11 +408,10 @@ def add_missing_column(
 def mapping_advice(columns: Columns, name: str) -> str:
     """How to say which column holds `name`: for a text one of another usual name."""
     alike = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
+    leaves = columns.of_kind(columns.nested_names, "text", "label")
     if alike:
-        own = [column for column in columns.table.columns if name_key(column) in alike]
-        leaves = [leaf for leaf in columns.nested_names if leaf.rpartition(DOT)[2] in alike]
-    else:
-        own, leaves = [], [*columns.nested_names]
-    kinds = ("text", "label") if alike or name in columns.judged else ("rating",)
-    likely = [*own, *(leaf for leaf in leaves if columns.kind(leaf) in kinds)]
+        leaves = [leaf for leaf in leaves if leaf.rpartition(DOT)[2] in alike]
+    elif name not in columns.judged:
+        leaves = columns.of_kind(columns.nested_names, "rating")
+    likely = [*(c for c in columns.table.columns if name_key(c) in alike), *leaves]
     return f"name yours with {map_flag(name, likely[:1] or ['COLUMN'])}"

@@ -161,15 +161,13 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
     texts = [as_texts(row.cells) for row in table.rows]
     mapped = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output, (*table.columns, *mapped)))
-    read = columns if _sides(columns) else columns[:1]
+    (made, how), read = _TURN, columns[:1]
     if _sides(columns):
-        made, how = _PAIR
+        (made, how), read = _PAIR, columns
     elif whole or not (has_outputs or any(row.get("output") for row in texts)):
         made, how = _WHOLE
     elif has_outputs:
         made, how = {*columns}, "each is one text"
-    else:
-        made, how = _TURN
     names = made | {*table.columns}.difference(columns)
     kept = [{name: cell for name, cell in row.items() if name in names} for row in texts]
     notes = [f"{joined_names(read)} holds conversations: {how}"]

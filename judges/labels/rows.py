@@ -91,20 +91,6 @@ class ItemFields:
     draw: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
-    """A column of texts, and what a cell without one means.
-
-    A row without an answer is left out and counted, and one without any other text that is required
-    is a problem.
-    """
-
-    name: str
-    column: str
-    is_required: bool
-    is_answer: bool
-
-
 class RowReader:
     """Reads ids, documents, systems and texts, and collects every problem of a row.
 
@@ -137,11 +123,9 @@ class RowReader:
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         prompts = without(self.texts, candidates)
         self._source = columns.source(prompts)
-        required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
-        self._texts = [
-            TextColumn(name, column, name in required, name in candidates or is_output(name))
-            for name, column in self.texts.items()
-        ]
+        self._required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
+        # A row without one of these is left out and counted; without another it is a problem.
+        self._answers = {*filter(is_output, self._required)} | candidates.keys()
         self._candidates = candidates
         self.notes += self._note_empty_texts()
         if not prompts and judged != ():
@@ -149,10 +133,10 @@ class RowReader:
 
     def _note_empty_texts(self) -> Iterator[str]:
         """Yield a note on each usual text that is empty in some rows, and need not be there."""
-        for text in sorted(self._texts, key=lambda text: text.name):
-            n_empty = sum(map(is_blank, self.columns.values(text.column)))
-            if n_empty and is_usual_text(text.name) and not text.is_required:
-                yield f"{text.name} is empty in {count(n_empty, 'row')}"
+        for name in sorted(self.texts.keys() - self._required):
+            n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
+            if n_empty and is_usual_text(name):
+                yield f"{name} is empty in {count(n_empty, 'row')}"
 
     def _add_missing_texts(self) -> None:
         advice = "name what systems were given and wrote, as in --map document=COLUMN"
@@ -184,22 +168,22 @@ class RowReader:
             texts=self.texts,
             ratings=ratings,
             comments=columns.comments,
-            unread=tuple(column for column in columns.table.columns if column not in roots),
+            unread=tuple(columns.unused(roots)),
         )
 
     def items(self) -> Iterator[ItemFields]:
         """Yield the fields of every row without a fault, then note the rows without an answer."""
-        texts = (text for text in self._texts if text.is_required and text.is_answer)
-        answers = {text.name: text.column for text in texts}
         lines_without: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
             n_before = len(self._problems)
             fields = self._read_row(row)
-            missing = [column for name, column in answers.items() if name not in fields.texts]
-            blank = [column for column in missing if is_blank(value_in(row, column))]
+            missing = without(self.texts, fields.texts)
+            blank = [
+                c for n, c in missing.items() if n in self._answers and is_blank(value_in(row, c))
+            ]
             for column in blank:
                 lines_without[column].append(row.line)
-            if not blank and len(self._problems) == n_before:
+            if fields.id and not blank and len(self._problems) == n_before:
                 yield fields
         for column, lines in lines_without.items():
             self._report_missing_answers(column, lines)
@@ -208,7 +192,7 @@ class RowReader:
         roles = (role for role in self._roles if role.startswith("system"))
         systems = tuple(self._name(row, self.columns.find(role)) for role in roles)
         item = self._read_id(row)
-        cells = {text.name: self._text(row, text) for text in self._texts}
+        cells = {name: self._text(row, name, column) for name, column in self.texts.items()}
         texts = {name: text for name, text in cells.items() if text is not None}
         advice = "name the document in every row"
         document = self._name(row, self.columns.find("group"), "no-group", advice)
@@ -237,36 +221,38 @@ class RowReader:
         if column is None or (is_blank(value) and not kind):
             return None
         if is_blank(value):
-            self._fault(row, column, kind, "is empty", advice)
+            self._problems.add(kind, "is empty", advice, line=row.line, field=column)
             return None
         if not is_name(value):
             advice = "write a string or a whole number"
-            self._fault(row, column, "no-name", "is no name", advice, value)
+            self._problems.add(
+                "no-name", "is no name", advice, line=row.line, field=column, value=value
+            )
             return None
         # Nobody sees spaces at the ends of a cell.
         return self._checked(str(value).strip(), row, column)
 
-    def _text(self, row: TableRow, text: TextColumn) -> str | None:
+    def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
-        cell = value_in(row, text.column)
+        cell = value_in(row, column)
         # NaN, which equals nothing, is how data frames spell a missing text.
         value = str(cell) if isinstance(cell, bool | int | float) and cell == cell else cell
         value = join_texts(value) or value
         # A candidate may be empty in a typed file, since people vote on systems that wrote nothing;
         # in other files the cell may have been forgotten. A pair's prompt may be white space.
-        may_be_empty = self.columns.table.typed and text.name in self._candidates
+        may_be_empty = self.columns.table.typed and name in self._candidates
         may_be_blank = may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
-            return self._checked(value, row, text.column)
-        if text.is_required and not (text.is_answer and is_blank(value)):
-            fault = (
-                "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
-            )
-            advice = "write the text, or leave out the row"
-            if key := next(iter(as_object(value) or ()), None):
-                path = f"{text.column}{DOT}{key}"
-                advice = f"name the text in it, as in {map_flag(text.name, [path])}"
-            self._fault(row, text.column, "no-text", fault, advice, value or NO_VALUE)
+            return self._checked(value, row, column)
+        if name not in self._required or (name in self._answers and is_blank(value)):
+            return None
+        fault = "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
+        advice = "write the text, or leave out the row"
+        if key := next(iter(as_object(value) or ()), None):
+            advice = f"name the text in it, as in {map_flag(name, [f'{column}{DOT}{key}'])}"
+        self._problems.add(
+            "no-text", fault, advice, line=row.line, field=column, value=value or NO_VALUE
+        )
         return None
 
     def _read_id(self, row: TableRow) -> str:
@@ -281,25 +267,14 @@ class RowReader:
             advice = "give every row an id of its own"
             if self.columns.find("annotator") is None:
                 advice += ", or name who gave its ratings with --map annotator=COLUMN"
-            self._fault(row, str(column), "twice", fault, advice, item)
+            self._problems.add("twice", fault, advice, line=row.line, field=column, value=item)
         return item
 
     def _checked(self, text: str, row: TableRow, column: str) -> str:
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
-            self._fault(row, column, "bad-text", fault, advice, text)
+            self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
         return text
-
-    def _fault(
-        self,
-        row: TableRow,
-        field: str,
-        kind: str,
-        fault: str,
-        advice: str,
-        value: object = NO_VALUE,
-    ) -> None:
-        self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
 
 
 def _merge_rows(
@@ -332,7 +307,7 @@ def _merge_rows(
             else:
                 differing[name] = None
     dropped = labels | differing.keys()
-    kept = tuple(column for column in names if column not in differing)
+    kept = tuple(columns.unused(dropped))
     table = replace(columns.table, columns=kept, rows=tuple(merged.values()))
     mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
     left_out = joined_names([f"column {column!r}" for column in differing])
@@ -395,19 +370,28 @@ def _note_repeats(
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
+    if columns.labelled:
+        note += _agreement(groups, rated, unit)
+    return [note]
+
+
+def _agreement(groups: Iterable[list[TableRow]], rated: Iterable[str], unit: str) -> str:
+    """Say whether the labels in each group of rows agree; nothing where there are none."""
     of_groups = [
-        (_labels_in(group, column), joined_names([str(row.line) for row in group]))
+        (labels, joined_names([str(row.line) for row in group]))
         for group in groups
-        for column in sorted(rated if columns.labelled else ())
+        for column in sorted(rated)
+        if (labels := _labels_in(group, column))
     ]
-    labelled = [(labels, lines) for labels, lines in of_groups if labels]
     differ = [
-        f"{joined_names(labels)} ({unit}s {lines})" for labels, lines in labelled if len(labels) > 1
+        f"{joined_names(labels)} ({unit}s {lines})"
+        for labels, lines in of_groups
+        if len(labels) > 1
     ]
-    if differ:
-        ends = "disagree" if len(differ) > 1 else "disagrees"
-        note += f". {count(len(differ), 'pair')} {ends}: {'; '.join(differ[:10])}"
-    return [f"{note}. Their labels agree" if labelled and not differ else note]
+    if not differ:
+        return ". Their labels agree" if of_groups else ""
+    ends = "disagree" if len(differ) > 1 else "disagrees"
+    return f". {count(len(differ), 'pair')} {ends}: {'; '.join(differ[:10])}"
 
 
 def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:

@@ -289,16 +289,15 @@ class _Reader:
         if not (is_read and self._is_persons(entry, source, row.line)):
             return None
         own = {} if "" in self._export.labels else row.cells
-        names = first_value(entry, PLACES["of"]), first_value(own, PLACES["id"])
-        item = next((str(name) for name in names if name is not None), "")
+        item = first_value(entry, PLACES["of"]) or first_value(own, PLACES["id"])
         label: Row = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
-        label |= {"dimension": dimension, "rating": _rating(entry), "id": item}
-        if not item or (outputs and item not in outputs):
+        label |= {"dimension": dimension, "rating": _rating(entry), "id": str(item)}
+        if not (str(item) in outputs if outputs else item):
             self._omissions["of outputs that are not in the file"] += 1
         elif label["rating"] is None and label["comment"] is None:
             self._omissions["without a rating"] += 1
         else:
-            return {**outputs[item].cells, **label} if outputs else label
+            return {**outputs[str(item)].cells, **label} if outputs else label
         return None
 
     def _is_persons(self, entry: Row, source: str, line: int) -> bool:
