@@ -270,10 +270,11 @@ class RowReader:
             self._problems.add("twice", fault, advice, line=row.line, field=column, value=item)
         return item
 
-    def _checked(self, text: str, row: TableRow, column: str) -> str:
+    def _checked(self, text: str, row: TableRow, column: str) -> str | None:
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
             self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
+            return None
         return text
 
 
