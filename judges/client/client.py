@@ -385,7 +385,6 @@ class Client:
         self._in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        self._unread: list[bytes] = []  # the requests whose replies could not be read
         thinks = not self._in_process and is_reasoning(model.name)
         self._token_factor = REASONING_FACTOR if thinks else 1
         self._has_own_limits = bool(self.max_tokens or self.reasoning_effort or thinks)
@@ -435,7 +434,6 @@ class Client:
                 yield self._count(self._answer_now(request))
             return
         window, remaining, grace = _Window(self), iter(requests), GRACE
-        is_failing = False
         try:
             more = True
             while more or window:
@@ -447,14 +445,11 @@ class Client:
                     yield self._count(window.take())
                 elif window:
                     window.wait()
-        except (BudgetSpentError, FailingRunError) as error:
+        except (BudgetSpentError, FailingRunError):
             grace = self.timeout  # requests in flight are paid for: let them arrive
-            is_failing = isinstance(error, FailingRunError)
             raise
         finally:
             window.close(grace)
-            if is_failing and (store := self.account.budget.store):
-                store.forget(self._unread)  # a mended model is asked again
 
     def _count(self, response: Response) -> Response:
         totals = self.totals
@@ -559,9 +554,7 @@ class Client:
         for number, reply in zip(numbers, completion.replies, strict=False):
             job.read(number, reply)
         # An unreadable reply is not cached: another run may get a better one.
-        if len(job.accepted) == n_accepted:
-            self._unread.append(key)
-        elif self.cache is not None and not cached:
+        if self.cache is not None and not cached and len(job.accepted) > n_accepted:
             self.cache.put(key, completion)
         if not self._commits:
             self._commits = True
