@@ -96,7 +96,7 @@ def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """An instruction, the fields to read and write, and demos, each with a value for every field."""
+    """An instruction, the fields to read and write, and demos with a value for each field."""
 
     instruction: str
     fields: tuple[Field, ...]

@@ -399,7 +399,6 @@ class Client:
         self._in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        self._unreadable: list[bytes] = []  # the keys of requests whose replies could not be read
         is_reasoning_model = not self._in_process and is_reasoning(model.name)
         self._token_factor = REASONING_FACTOR if is_reasoning_model else 1
         self._changes_sampling = bool(
@@ -452,7 +451,6 @@ class Client:
                 yield self._count(self._answer_now(request))
             return
         window, remaining, grace = _Window(self), iter(requests), GRACE
-        is_failing = False
         try:
             has_more = True
             while has_more or window:
@@ -464,14 +462,11 @@ class Client:
                     yield self._count(window.take())
                 elif window:
                     window.wait()
-        except (BudgetSpentError, FailingRunError) as error:
+        except (BudgetSpentError, FailingRunError):
             grace = self.timeout  # requests in flight are paid for, so their answers are awaited
-            is_failing = isinstance(error, FailingRunError)
             raise
         finally:
             window.close(grace)
-            if is_failing and (store := self.account.budget.store):
-                store.forget(self._unreadable)  # so that a repaired model is asked again
 
     def _count(self, response: Response) -> Response:
         totals = self.totals
@@ -578,9 +573,7 @@ class Client:
         for index, reply in zip(indices, completion.replies, strict=False):
             job.read(index, reply)
         # Unreadable replies are not cached, since another run may get better ones.
-        if len(job.accepted) == n_accepted:
-            self._unreadable.append(key)
-        elif self.cache is not None and not cached:
+        if self.cache is not None and not cached and len(job.accepted) > n_accepted:
             self.cache.put(key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -122,14 +122,6 @@ class Store:
         """Record an answer that this run did not pay for, such as one from the cache."""
         tokens = completion.tokens_in, completion.tokens_out
         self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
-
-    def forget(self, keys: Iterable[bytes]) -> None:
-        """Delete the replies to these requests; their costs still count."""
-        with self._locked() as database:
-            database.executemany(
-                "UPDATE requests SET reply = NULL WHERE key = ?", [(key,) for key in keys]
-            )
-            database.commit()
 
     def _insert(self, *row: object) -> int:
         statement = (

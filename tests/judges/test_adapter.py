@@ -143,7 +143,7 @@ def test_prose_in_one_reply_of_ten_ends_no_optimizer() -> None:
 
 
 def test_a_text_not_given_is_an_error_and_not_the_word_none(always_four: Engine) -> None:
-    with pytest.raises(ValueError, match="reads summary"):
+    with pytest.raises(ValueError, match="reads: summary"):
         Judge.of(RELEVANCE).program()(document="x", summary=None)
     assert not always_four.requests
 

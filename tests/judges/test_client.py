@@ -335,22 +335,6 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good: int, answe
     assert good or model.calls == 48
 
 
-def test_replies_that_ended_a_run_are_asked_for_anew(tmp_path: Path) -> None:
-    """The model is mended; what the unreadable replies cost stays counted."""
-    calls = 0
-    for behave in (lambda *_: "no number", echo):
-        model = Model(behave)
-        with Session(store=tmp_path / "s", models={"m": model}, keep_going=False) as session:
-            client = session.client("m")
-            if behave is echo:
-                assert client.account.total.calls == calls
-                assert parsed(list(client.run(asks(60)))) == list(range(60))
-            else:
-                with pytest.raises(FailingRunError):
-                    list(client.run(asks(60)))
-                calls = model.calls
-
-
 class Dying(Model):
     """Answers so many requests, and no other from then on."""
 

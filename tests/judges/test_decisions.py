@@ -380,7 +380,7 @@ def test_a_scale_of_more_than_ten_ratings_is_refused_before_anything_is_sent(
     for more in (["--dry-run"], ["--out", "out.jsonl"]):
         assert main([*flags, *more]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
-        assert "a scale of 11 ratings" in said
+        assert "its scale has 11 ratings" in said
         assert "define the judge with fewer ratings (`scale: [1, 5]`" in said
     assert decision_server.log == []
 
