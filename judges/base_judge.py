@@ -143,8 +143,8 @@ class BaseJudge(ABC):
             if tuned_at and not judge.api_base and tuned_at != endpoint:
                 raise FatalModelError(
                     f"{judge.name}: it was made at {str(tuned_at)[:200]!r}, and "
-                    f"{endpoint or 'no address'} would be asked; say where: --api-base URL, or in "
-                    "Python with_model(api_base=...)"
+                    f"{endpoint or 'no address'} would be asked; give the address: --api-base URL, "
+                    "or in Python with_model(api_base=...)"
                 )
 
     def __call__(self, **texts: str) -> AnyJudgement:

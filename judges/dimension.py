@@ -143,7 +143,7 @@ class Comparison:
 
     Args:
         name: Lower-case letters, digits and underscores, at most 64.
-        definition: What makes one output better than the other.
+        definition: What the choice is about, such as "which response is more helpful".
         inputs: The texts that both outputs share, such as a post or a query, from each name to a
             short description.
         candidate: The word for what is compared, such as "summary"; the two outputs are then the

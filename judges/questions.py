@@ -111,8 +111,8 @@ class AnswerShare:
 
     The answer is to a question, or is the judge's own rating, verdict or choice (the last). `share`
     is its part of how far all answers can move the score, in [0, 1]. `loss` is by how much the
-    figure of a tuned judge on its training labels would be lower without the question; None if it
-    was not measured.
+    figure of a tuned judge would be lower without the question, on the labels that the judge was
+    tuned on; None if it was not measured.
     """
 
     name: str

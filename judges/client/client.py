@@ -53,7 +53,8 @@ GIVEN_UP_IN_A_ROW = 24  # the most requests that are given up while no other is 
 LONGER_REPLY_FACTOR = 4  # if a reply is cut short, max_tokens is multiplied by this factor, once
 # In seconds: the first wait before a retry, the longest one, and the shortest one that is logged.
 FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
-# In seconds: a longer Retry-After is not waited for; one beyond the second bound counts as it.
+# In seconds: the longest Retry-After that is waited for, and the largest value that is accepted for
+# one; a larger value is cut to it.
 LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
 POLL_SECONDS = 0.02
 # How often a request is sent at most to a host that has not answered any request.
@@ -129,7 +130,7 @@ class FailureMonitor:
         if error is not None and self.n_responses >= MIN_RESPONSES and self.n_failed >= limit:
             raise FailingRunError(
                 f"{self.n_failed} of the first {self.n_responses} judgements failed, as in: "
-                f"{error}; mend the model or the judge"
+                f"{error}; fix the model or the judge"
             )
 
 

@@ -140,9 +140,8 @@ def _endpoint_model(lm: str, provider: Provider, base: str, key_variable: str, k
 
     prefix, _, name = lm.partition("/")
     model_class = EndpointModel
-    if is_decision(
-        lm
-    ):  # its name keeps the prefix, since the same address may answer chats as well
+    # A decision model's name keeps the prefix, since the same address may also answer chats.
+    if is_decision(lm):
         model_class, name = DecisionModel, lm
     endpoint = without_secrets(base)
     if not base:

@@ -77,7 +77,7 @@ class Store:
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
         # Texts and replies are private. SQLite gives its other files the same permissions.
         claim_file(self.path, permissions=0o600)
-        # A stranger's journal could make SQLite delete another file; a run never writes such a one.
+        # A stranger's journal could make SQLite delete another file; a run never writes such names.
         if (journal := Path(f"{self.path}-journal")).exists():
             with claim_file(journal).open("rb") as file:
                 file.seek(max(journal.stat().st_size - len(JOURNAL_MAGIC), 0))

@@ -176,8 +176,8 @@ def _wording(output: OutputText, _: str) -> Iterable[float]:
 
     They are the strength of links between neighbouring sentences, the share of short sentences,
     the shares of repeated stems and of repeated stem pairs, the log mean length of sentences, the
-    variety of stems, and the share of sentences that open with the same word as another. A link is
-    a stem that two sentences share, or a connective at the start of the second.
+    variety of stems, and the share of sentences that open with the same word as an earlier one. A
+    link is a stem that two sentences share, or a connective at the start of the second.
     """
     text, stems, sentences = output.text, output.text.stems, output.sentences
     links, n_short = [0.4], 0
