@@ -32,8 +32,8 @@ Origin = Literal["default", "file", "user"]
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
 
-# Names that label files of pairs use for the text that both outputs answer, and for the outputs
-# themselves (with _a and _b).
+# Names that label files of pairs use for the text that both outputs answer, and for the two outputs
+# (followed by _a and _b).
 SHARED = ("prompt", "document", "post", "query")
 CANDIDATES = ("response", "output")
 
@@ -128,12 +128,12 @@ class BaseJudge(ABC):
         name could be an address, a path or a program, and if the judge was tuned at a private
         endpoint and would now be asked at a public one.
         """
-        from judges.client import endpoint_of, is_plain
+        from judges.client import endpoint_of, is_allowed_in_file
 
         for judge in self.parts:
             if judge.lm_from != "file":
                 continue
-            if not is_plain(judge.lm):
+            if not is_allowed_in_file(judge.lm):
                 raise FatalModelError(
                     f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is not a "
                     "plain PROVIDER/NAME of a known provider; to ask it, name it yourself: "

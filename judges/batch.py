@@ -128,7 +128,7 @@ class Batch:
             with claim_file(self._requests, anew=not self._worst_costs).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
             tokens = token_bound(messages), sampling.n * sampling.max_tokens
-            self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst(*tokens)
+            self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*tokens)
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
@@ -244,7 +244,7 @@ class Batch:
 
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:
-        """The official client; its errors become FatalModelErrors, on one line without keys."""
+        """OpenAI's official client; its errors become FatalModelErrors, with API keys redacted."""
         import openai
 
         model = self._model

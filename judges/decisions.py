@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import LETTERS, Field, Prompt, fill, neutralise, words_of
+from judges.prompt import LETTERS, Field, Prompt, fill_slots, neutralise, words_of
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
@@ -62,7 +62,7 @@ def template_for(lm: str, prompt: Prompt) -> list[Message]:
 def fill_for(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
     """The messages of `template_for` with the texts filled in; KeyError names a missing text."""
     as_json = partial(json.dumps, ensure_ascii=False)
-    return fill(template, texts, encode=as_json if is_decision(lm) else str)
+    return fill_slots(template, texts, encode=as_json if is_decision(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
@@ -220,7 +220,7 @@ def _is_refusal(answer: object) -> bool:
 
 
 def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
-    """The probability of each option, normalised to a sum of 1; or a text with what is wrong."""
+    """The probability of each option, normalised to a sum of 1; or what is wrong, as a text."""
     try:
         reply = msgspec.convert(answer, _Answer)
     except msgspec.ValidationError as error:
@@ -240,7 +240,7 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
 def _distribution(
     labels: Mapping[str, str | None], probabilities: dict[str, float] | list[_Option]
 ) -> dict[str, float] | str:
-    """The probability of each option, normalised to a sum of 1; or a text with what is wrong.
+    """The probability of each option, normalised to a sum of 1, or a text that says what is wrong.
 
     `labels` has the question's options as keys; the value is the label of a level, else None.
     """

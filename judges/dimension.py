@@ -201,7 +201,7 @@ def kind_of(subject: Subject) -> Kind:
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The untuned prompt; by default without reasoning, or with brief reasoning to compare."""
+    """The untuned prompt; by default, only a comparison has reasoning, which is "brief"."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 

@@ -33,7 +33,7 @@ MAX_MEMBERS = 64
 MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
 # DSPy sends what follows this mark in a message as an image, a file or the like.
-CUSTOM_TYPE = "<<CUSTOM-TYPE-"
+CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
 # The roles of a judge's messages in their order, each with a space before it.
 ROLES = re.compile(r"( system)?( user assistant)* user")
 
@@ -243,8 +243,8 @@ def _check(file: AnyFile) -> None:
             "its messages must be the system's, demonstrations as a user's and an assistant's, and "
             f"the user's with one {{{{slot}}}} for each of {', '.join(subject.texts)}"
         )
-    if any(CUSTOM_TYPE in message["content"] for message in file.messages):
-        raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE!r}: something other than text")
+    if any(CUSTOM_TYPE_MARK in message["content"] for message in file.messages):
+        raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE_MARK!r}: something other than text")
 
 
 def one_line(message: object) -> str:

@@ -52,14 +52,14 @@ class OpenJudge:
 
     def __call__(self, row: Mapping[str, object]) -> Judgement:
         """Judge one row of the tool; when the budget is spent, the judgement has failed."""
-        texts = {name: self._find(name, row) for name in self.judge.texts}
+        texts = {name: self._find_text(name, row) for name in self.judge.texts}
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
         keys = ", ".join(sorted(row))
         return Judgement.failed(f"{judgement.failure} among {keys}; map= names its key")
 
-    def _find(self, name: str, row: Mapping[str, object]) -> object:
+    def _find_text(self, name: str, row: Mapping[str, object]) -> object:
         """The text `name` in a row of the tool.
 
         In a nested mapping it is the entry of that name, the last message of a chat, or the only
@@ -263,7 +263,7 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         score = entry["score"]
         texts = {
             "gen_ai.evaluation.name": judge.name,
-            "gen_ai.evaluation.score.label": score is not None and _word(judge, score),
+            "gen_ai.evaluation.score.label": score is not None and _verdict_word(judge, score),
             "gen_ai.evaluation.explanation": entry["failure"] or entry["rationale"],
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
@@ -295,7 +295,7 @@ def _rescaled(judge: AnyJudge, score: float) -> float:
     return min(max((score - low) / (high - low), 0.0), 1.0)
 
 
-def _word(judge: AnyJudge, score: float) -> str:
+def _verdict_word(judge: AnyJudge, score: float) -> str:
     """The word of a verdict, such as "pass"; empty for a rating."""
     words = judge.subject.words
     return words[score < 0.5] if words else ""
@@ -307,7 +307,7 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
         return f"{judge.name}: no score: {judgement.failure}"
     low, *_, high = judge.subject.scale
     score = f"{judgement.score:.3f} on the scale from {low} to {high}"
-    result = ", ".join(filter(None, (_word(judge, judgement.score), score)))
+    result = ", ".join(filter(None, (_verdict_word(judge, judgement.score), score)))
     lines = [f"{judge.name}: {result} ({judge.subject.definition})"]
     for field in judge.prompt.questions if isinstance(judge, Judge) else ():
         answer = nearest((judgement.answers or {})[field.name], field.options)

@@ -41,7 +41,7 @@ class Scoring(Parameter):
 
     def scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
         """A copy of the prediction with its `score`; the original stays in DSPy's trace."""
-        answers = {each.name: _number(prediction[each.name], each) for each in self.choices}
+        answers = {each.name: _answer_number(prediction[each.name], each) for each in self.choices}
         judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
         judgement = judgement.rescored(self.choices, self.weights, self.threshold)
         scored = prediction.copy(score=judgement.score)
@@ -111,11 +111,11 @@ class JudgeModule(dspy.Module):
 
     def forward(self, **texts: object) -> dspy.Prediction:
         with self._settings():
-            return self._scored(self.judge(**self._arguments(texts)))
+            return self._with_score(self.judge(**self._arguments(texts)))
 
     async def aforward(self, **texts: object) -> dspy.Prediction:
         with self._settings():
-            return self._scored(await self.judge.acall(**self._arguments(texts)))
+            return self._with_score(await self.judge.acall(**self._arguments(texts)))
 
     def load_state(self, state: FieldValues, **options: object) -> None:
         """Load a saved state; if it has no scoring, the module keeps its own."""
@@ -131,12 +131,12 @@ class JudgeModule(dspy.Module):
         prompt = prompt_of(self.judge.signature, demos)
         return {
             **texts,
-            **{name: neutralise(text) for name, text in _texts(prompt, texts).items()},
+            **{name: neutralise(text) for name, text in _input_texts(prompt, texts).items()},
             "signature": _decision_signature(prompt.instruction, prompt.fields),
             "demos": decision_state(prompt).get("demos", []),
         }
 
-    def _scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
+    def _with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         choices = prompt_of(self.judge.signature).choices
         scored = (self.scoring or Scoring(choices)).scored(prediction)
         for field in choices:
@@ -184,7 +184,7 @@ class JudgeAdapter(dspy.ChatAdapter):
         self, signature: SignatureMeta, demos: Sequence[FieldValues], inputs: FieldValues
     ) -> list[Message]:
         prompt = prompt_of(signature, demos)
-        messages = prompt.messages(_texts(prompt, inputs))
+        messages = prompt.messages(_input_texts(prompt, inputs))
         for _ in range(self.n_unread):
             messages = restate_format(prompt, messages)
         return messages
@@ -288,7 +288,7 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
+def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
     """The texts that the prompt reads; ValueError if one is missing."""
     # DSPy would render a missing text, None, as the word "None".
     missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
@@ -318,7 +318,7 @@ def _likeliest(value: object, field: Field) -> object:
     return max(by_choice, key=by_choice.__getitem__) if by_choice else value
 
 
-def _number(value: object, field: Field) -> float:
+def _answer_number(value: object, field: Field) -> float:
     """An answer as a number; for probabilities, the expectation.
 
     A fraction is allowed, since the program may be the user's own.

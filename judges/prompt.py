@@ -138,16 +138,16 @@ class Prompt:
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """The messages for one output; KeyError names a missing text."""
-        return fill(self.template(), texts)
+        return fill_slots(self.template(), texts)
 
     def template(self) -> list[Message]:
         """The messages with a `{{name}}` slot for each text; all slots are in the last message."""
-        messages = [Message(role="system", content=_system(self))]
+        messages = [Message(role="system", content=_system_content(self))]
         for demo in self.demos:
-            messages.append(Message(role="user", content=_user_message(self, demo)))
-            messages.append(Message(role="assistant", content=_answer(self, demo)))
+            messages.append(Message(role="user", content=_user_content(self, demo)))
+            messages.append(Message(role="assistant", content=_answer_content(self, demo)))
         slots = {field.name: f"{{{{{field.name}}}}}" for field in self.inputs}
-        return [*messages, Message(role="user", content=_user_message(self, slots))]
+        return [*messages, Message(role="user", content=_user_content(self, slots))]
 
 
 # The descriptions of the free-text field before a rating, and before a choice between A and B.
@@ -230,7 +230,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def fill(
+def fill_slots(
     template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
 ) -> list[Message]:
     """The messages with the slots of the last one filled.
@@ -260,7 +260,7 @@ def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]
     return [*messages[:-1], Message(role=last["role"], content=content)]
 
 
-def _system(prompt: Prompt) -> str:
+def _system_content(prompt: Prompt) -> str:
     lines = ["You read:", *(f"- {field.name}: {field.description}" for field in prompt.inputs)]
     lines += ["", "You write:"]
     for field in prompt.outputs:
@@ -276,11 +276,11 @@ def _choices_phrase(choices: Sequence[Value]) -> str:
     return f"{', '.join(first_choices)} or {last_choice}"
 
 
-def _user_message(prompt: Prompt, texts: Mapping[str, Value]) -> str:
-    return "\n\n".join([*_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
+def _user_content(prompt: Prompt, texts: Mapping[str, Value]) -> str:
+    return "\n\n".join([*_field_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
 
 
-def _blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
+def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
     """The header and value of each field; a missing value becomes an empty text."""
     return [
         f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
@@ -304,8 +304,8 @@ def _reply_format(outputs: Sequence[Field]) -> str:
     )
 
 
-def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
+def _answer_content(prompt: Prompt, values: Mapping[str, Value]) -> str:
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
-    return "\n\n".join([*_blocks(outputs, values), END])
+    return "\n\n".join([*_field_blocks(outputs, values), END])

@@ -147,7 +147,7 @@ class AnswerWeights:
         The shares sum to 1. `choices` are the prompt's output fields that have choices.
         """
         lows, highs = _extremes(choices)
-        moves = self._moves(highs, lows)
+        moves = self._score_changes(highs, lows)
         total = math.fsum(moves.values()) or 1.0
         return {name: move / total for name, move in moves.items()}
 
@@ -179,13 +179,15 @@ class AnswerWeights:
         lowest, highest = self.score(lows), self.score(highs)
         share = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
         base = {name: low + share * (highs[name] - low) for name, low in lows.items()}
-        moves = self._moves(answers, base)
+        moves = self._score_changes(answers, base)
         sign = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
         name = max(moves, key=lambda name: sign * moves[name])
         options = next(each.options for each in choices if each.name == name)
         return f"{name} = {nearest(answers[name], options)}"
 
-    def _moves(self, answers: Mapping[str, float], base: Mapping[str, float]) -> dict[str, float]:
+    def _score_changes(
+        self, answers: Mapping[str, float], base: Mapping[str, float]
+    ) -> dict[str, float]:
         """By how much each answer moves the score from the score of the answers in `base`."""
         return {name: self.slopes.get(name, 0.0) * (answers[name] - base[name]) for name in base}
 

@@ -141,12 +141,14 @@ class AnswerForm:
         self.choices, self.fractions = choices, fractions
         self.numeric = all(isinstance(choice, int) for choice in choices)
         # From the lower-case text of an answer to its choice.
-        self.spellings = {str(choice).lower(): choice for choice in choices}
+        self.choice_by_text = {str(choice).lower(): choice for choice in choices}
         clause_start, not_filler = "^", "than|to|over"
         if self.numeric:
-            self.spellings |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+            self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             low, high = choices[0], choices[-1]
-            highest = "|".join(word for word, number in self.spellings.items() if number == high)
+            highest = "|".join(
+                word for word, number in self.choice_by_text.items() if number == high
+            )
             scale = (
                 rf"\([^()\n]{{0,40}}\b{low}\b[^()/\n]{{0,40}}\b{high}\b[^()\n]{{0,40}}\)|\b{high}-point\b"
                 rf"|\b{low} ?(?:to|-|–|and) ?{high}\b"
@@ -156,7 +158,7 @@ class AnswerForm:
             end = ""
         else:
             # The longest word first, so that "not ok" is not read as "ok".
-            longest_first = sorted(self.spellings, key=len, reverse=True)
+            longest_first = sorted(self.choice_by_text, key=len, reverse=True)
             words, scale = "|".join(map(re.escape, longest_first)), "(?!)"
             value = rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
             end = "| ?[:–—-] "
@@ -177,8 +179,8 @@ class AnswerForm:
     def value(self, match: re.Match[str]) -> float | str | None:
         """The choice in a match of `answer` or `later_answer`; None for a number off the scale."""
         word = match["value"].lower()
-        if word in self.spellings or not self.numeric or word in NUMBER_WORDS:
-            return self.spellings.get(word)
+        if word in self.choice_by_text or not self.numeric or word in NUMBER_WORDS:
+            return self.choice_by_text.get(word)
         number = float(word)
         between = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
         return number if between or number in self.choices else None
@@ -309,7 +311,7 @@ def find_answer(
     with such a label, or alone on its line.
     """
     stripped = text.strip(_SURROUNDING).rstrip(".*")
-    if (value := form.spellings.get(stripped.lower())) is not None:
+    if (value := form.choice_by_text.get(stripped.lower())) is not None:
         start = text.index(stripped)
         return Answer(value, 2, start, start + len(stripped))
     if len(text.strip()) > MAX_LENGTH:

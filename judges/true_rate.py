@@ -76,10 +76,10 @@ def corrected_rate(
     `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `tested` is the
     table of the judge's errors on test labels (see `errors_by_document`).
     """
-    verdicts, numbers = np.asarray(passes, dtype=float), dict[Hashable, int]()
+    verdicts, code_of = np.asarray(passes, dtype=float), dict[Hashable, int]()
     valid = ~np.isnan(verdicts)
-    codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents])[valid]
-    if not codes.size:
+    document_codes = np.array([code_of.setdefault(name, len(code_of)) for name in documents])[valid]
+    if not document_codes.size:
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
     judge_rate = float(verdicts[valid].mean())
     table = np.asarray(tested, dtype=float).reshape(-1, 5)
@@ -96,8 +96,8 @@ def corrected_rate(
         if n < MIN_LABELS:
             reason = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
             return TrueRate(judge=judge_rate, withheld=reason)
-    outputs = np.bincount(codes).astype(float)
-    passes_by_document = np.bincount(codes, verdicts[valid]).astype(float)
+    outputs = np.bincount(document_codes).astype(float)
+    passes_by_document = np.bincount(document_codes, verdicts[valid]).astype(float)
     rate, rate_terms = _rate(passes_by_document, outputs, np.ones(outputs.size))
     tpr, tpr_terms = _rate(both, both + people_only, n_documents)
     tnr, tnr_terms = _rate(neither, judge_only + neither, n_documents)

@@ -105,10 +105,12 @@ def share_interval(
     eight wins out of eight are not taken as certain. Both ends are NaN for fewer than two
     documents.
     """
-    numbers: dict[Hashable, int] = {}
-    codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents], dtype=int)
-    counts = np.bincount(codes, minlength=len(numbers)).astype(float)
-    sums = np.bincount(codes, np.asarray(values, float), len(numbers)).astype(float)
+    code_of: dict[Hashable, int] = {}
+    document_codes = np.array(
+        [code_of.setdefault(name, len(code_of)) for name in documents], dtype=int
+    )
+    counts = np.bincount(document_codes, minlength=len(code_of)).astype(float)
+    sums = np.bincount(document_codes, np.asarray(values, float), len(code_of)).astype(float)
     if counts.size < 2:
         return math.nan, math.nan
     from scipy.special import stdtrit  # imported late, since judging does not need it

@@ -19,7 +19,7 @@ from judges.__main__ import main as judges_command
 from judges.batch import Batch
 from judges.client import Client, Session
 from judges.client.keys import endpoint_of
-from judges.client.open import is_plain, open_model
+from judges.client.open import is_allowed_in_file, open_model
 from judges.frozen import digest
 from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
@@ -198,7 +198,7 @@ def test_a_data_set_of_the_hub_has_an_owner_and_a_name(
     ],
 )
 def test_a_known_providers_model_is_plain(lm: str) -> None:
-    assert is_plain(lm)
+    assert is_allowed_in_file(lm)
 
 
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])

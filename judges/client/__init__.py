@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from judges.client.open import Session as Session
     from judges.client.open import add_provider as add_provider
     from judges.client.open import check_name as check_name
-    from judges.client.open import is_plain as is_plain
+    from judges.client.open import is_allowed_in_file as is_allowed_in_file
     from judges.client.open import open_lm as open_lm
     from judges.client.open import open_model as open_model
     from judges.client.open import read_options as read_options

@@ -251,11 +251,13 @@ class Account:
         budget, purpose, worst_cost = self.budget, self.purpose, 0.0
         if self._charge is not None:
             max_tokens_out = sampling.n * sampling.max_tokens
-            worst_cost = self._charge.worst(token_bound(messages), max_tokens_out)
+            worst_cost = self._charge.worst_cost(token_bound(messages), max_tokens_out)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
-            few_answers = budget.max_cost and self.total.open_calls >= max(1, 2 * self._n_settled)
-            if worst_cost and few_answers:
+            has_few_answers = budget.max_cost and self.total.open_calls >= max(
+                1, 2 * self._n_settled
+            )
+            if worst_cost and has_few_answers:
                 return None
             is_limited = budget.max_calls is not None or budget.max_cost is not None
             if is_limited and not budget.fits(cost):
@@ -298,7 +300,7 @@ class Account:
             self._counts[booking.purpose].lost_cost += cost
             self._close(booking, LOST if billed else REFUSED, cost, None)
 
-    def keep(self, key: bytes, completion: Completion) -> None:
+    def record_cached(self, key: bytes, completion: Completion) -> None:
         """Copy an answer from the user's reply cache to the run's store."""
         with self.budget.lock:
             self._counts[self.purpose].cached += 1

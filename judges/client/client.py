@@ -68,7 +68,7 @@ START_BATCH = 64
 # for each response takes longer than the response itself.
 WAKE_DELAY = 0.002
 # Seconds that requests in flight have to arrive when the user stops the run.
-GRACE = 5.0
+GRACE_SECONDS = 5.0
 # A run stops if this share of at least so many responses are failures.
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
@@ -315,7 +315,7 @@ class _Window:
         if self._tasks:
             self._await_sent(grace)
             event_loop().call_soon_threadsafe(self._cancel)
-            self._await_sent(GRACE)  # until the store has recorded them as unanswered
+            self._await_sent(GRACE_SECONDS)  # until the store has recorded them as unanswered
 
     def _await_sent(self, seconds: float) -> None:
         # The garbage collector may close a generator in any thread, even in that of the event loop,
@@ -451,7 +451,7 @@ class Client:
             for request in requests:
                 yield self._count(self._answer_now(request))
             return
-        window, remaining, grace = _Window(self), iter(requests), GRACE
+        window, remaining, grace = _Window(self), iter(requests), GRACE_SECONDS
         try:
             has_more = True
             while has_more or window:
@@ -598,7 +598,7 @@ class Client:
             if not pending.cancelled():  # if its sender was stopped, it is sent here
                 return pending.result(), True
         if self.cache is not None and (cached := self.cache.get(key)) is not None:
-            self.account.keep(key, cached)
+            self.account.record_cached(key, cached)
             return cached, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:

@@ -256,7 +256,7 @@ def _read_completion(
 
 
 def _connection_error(error: BaseException | None, message: str) -> ModelError:
-    """The error for a connection that was lost, whose request may be billed, or was never made."""
+    """The error for a connection that was lost (then billed) or could not be made."""
     while error is not None:
         if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
             return TransientError(message, billed=True)

@@ -196,7 +196,7 @@ def check_name(lm: str) -> None:
         )
 
 
-def is_plain(lm: str) -> bool:
+def is_allowed_in_file(lm: str) -> bool:
     """Whether a judge's file may name this model without the user.
 
     It may name the embedded model, and models of known providers whose name is not an address, a

@@ -41,7 +41,7 @@ class Price:
 
     @property
     def is_free(self) -> bool:
-        return self.worst(1, 1) == 0
+        return self.worst_cost(1, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
         """US dollars for these numbers of input and output tokens, at the usual price."""
@@ -56,7 +56,7 @@ class Price:
             cost += usage.cache_writes * (self.per_cache_write - self.per_token_in)
         return cost * self.long_factor if usage.tokens_in > self.long_prompt else cost
 
-    def worst(self, tokens_in: int, tokens_out: int) -> float:
+    def worst_cost(self, tokens_in: int, tokens_out: int) -> float:
         """The most US dollars that a request with at most these numbers of tokens can cost."""
         cost = self.cost_of(Usage(tokens_in, tokens_out))
         return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_writes=tokens_in)))

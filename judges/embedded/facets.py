@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from judges.embedded.text import (
     ENGLISH,
-    FUNCTION,
+    FUNCTION_WORDS,
     Sentence,
     Source,
     Text,
@@ -128,7 +128,9 @@ def _support(output: OutputText, source: Source) -> Iterable[float]:
             if token[0].isdigit() or token[0].isupper():
                 word = token.lower()
                 if not (
-                    word in source.words or word in FUNCTION or stem_of(word) in source.frequency
+                    word in source.words
+                    or word in FUNCTION_WORDS
+                    or stem_of(word) in source.frequency
                 ):
                     new_names += 1.0 if word[0].isdigit() else 0.5
         faults += min(2.0, new_names)
@@ -226,20 +228,20 @@ _PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] 
 )
 _PAIR_FAULTS = {
     pair: fault
-    for firsts, seconds, fault in reversed(_PAIR_FAULT_TABLE)
-    for pair in product(firsts, seconds)
+    for first_words, second_words, fault in reversed(_PAIR_FAULT_TABLE)
+    for pair in product(first_words, second_words)
 }
 # Words with which a sentence cannot end.
-_NEEDS_MORE = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
-_STRAY = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
-_CLOSING = frozenset(",;:.!?")
+_CANNOT_END = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
+_STRAY_CHARACTERS = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
+_CLOSING_MARKS = frozenset(",;:.!?")
 
 
 def _grammar(output: OutputText, _: str) -> Iterable[float]:
     """The gravity of faults in grammar and in form, and whether the text breaks off at its end."""
     sentences, words = output.sentences, output.text.words
     faults = [0.0]
-    if sum([word in FUNCTION for word in words]) >= MIN_ENGLISH_SHARE * len(words):
+    if sum([word in FUNCTION_WORDS for word in words]) >= MIN_ENGLISH_SHARE * len(words):
         faults = [min(2.5, _grammar_faults(sentence)) for sentence in sentences]
     return (
         # Divided by the root, since both the number and the density of faults count.
@@ -256,13 +258,13 @@ def _grammar_faults(sentence: Sentence) -> float:
     faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
     if len(words) > 3 and not any(map(_may_be_verb, words)):
         faults += 0.8
-    if words[-1] in _NEEDS_MORE:
+    if words[-1] in _CANNOT_END:
         faults += 1.2
     if (words[0] in _FINITE or words[0] in {"said", "says", "told"}) and "?" not in sentence.tokens:
         faults += 0.7
     if len(words) > 7:
         # If a long sentence has few function words, articles and prepositions are missing.
-        faults += 3 * max(0.0, 0.24 - sum([word in FUNCTION for word in words]) / len(words))
+        faults += 3 * max(0.0, 0.24 - sum([word in FUNCTION_WORDS for word in words]) / len(words))
     return faults + _close_repetitions(sentence.stems)
 
 
@@ -300,12 +302,12 @@ def _form_faults(sentence: Sentence) -> float:
     """The gravity of all faults of form in a sentence: in punctuation, capitals and characters."""
     tokens = sentence.tokens
     faults = 0.25 * (not sentence.has_stop and len(sentence.words) > 3)
-    faults += 0.4 * (tokens[0] in _CLOSING) + 0.5 * (tokens[-1] in ",;:")
+    faults += 0.4 * (tokens[0] in _CLOSING_MARKS) + 0.5 * (tokens[-1] in ",;:")
     faults += 0.5 * (tokens.count("(") != tokens.count(")")) + 0.35 * tokens[0][0].islower()
-    faults += 0.6 * sum([token in _STRAY for token in tokens])
+    faults += 0.6 * sum([token in _STRAY_CHARACTERS for token in tokens])
     for mark, after in pairwise(tokens):
-        if mark in _CLOSING:
-            is_double = after in _CLOSING and after != mark
+        if mark in _CLOSING_MARKS:
+            is_double = after in _CLOSING_MARKS and after != mark
             faults += 0.4 * (is_double or (mark == "." and after[0].islower()))
     return min(2.0, faults)
 
@@ -350,7 +352,9 @@ FACETS = {
 }
 NAMES = tuple(FACETS)
 FACET_INDEX = {name: index for index, name in enumerate(NAMES)}
-_CONTENT, _DOCUMENT, _TALK, _BONUS = np.array(list(FACETS.values()), dtype=np.float64).T
+_IS_CONTENT, _DOCUMENT_WEIGHTS, _TALK_WEIGHTS, _BONUS = np.array(
+    list(FACETS.values()), dtype=np.float64
+).T
 
 
 class Part(NamedTuple):
@@ -413,11 +417,11 @@ PARTS = (
     Part("grammar", 0.07, -0.3, 0.8),
     Part("grammar", 0.1, -0.7, 0.4),
 )
-_MEANS, _SDS, SHARES = np.array([part[1:] for part in PARTS]).T
+_MEANS, _SDS, PART_SHARES = np.array([part[1:] for part in PARTS]).T
 # The index of the facet that each part belongs to.
 FACET_OF = np.array([FACET_INDEX[part.facet] for part in PARTS])
-# Parts are clipped at FARTHEST SDs; all parts of a text without words have the value EMPTY.
-FARTHEST, EMPTY = 3.0, -2.0
+# Parts are clipped at MAX_SDS SDs; all parts of a text without words have the value EMPTY_VALUE.
+MAX_SDS, EMPTY_VALUE = 3.0, -2.0
 # The most characters of texts whose parts are cached; longer ones would fill the memory.
 CACHE_CHARACTERS = 20_000
 
@@ -434,7 +438,7 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     """The parts of all facets, cached, since a search judges the same texts with many prompts."""
     whole_text = read_text(text)
     if not whole_text.sentences:
-        return np.full(len(PARTS), EMPTY)
+        return np.full(len(PARTS), EMPTY_VALUE)
     sentences = whole_text.sentences[:MAX_SENTENCES]
     source = read_source("\n".join(filter(None, (document, turns, knowledge))))
     output = OutputText(
@@ -452,7 +456,7 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     for function, source_name, n_parts in MEASURES:
         needed_source = getattr(output, source_name) if source_name else text
         values += function(output, needed_source) if needed_source else [math.nan] * n_parts
-    standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
+    standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
     return np.asarray(np.where(standardised > 0, _BONUS[FACET_OF], 1.0) * standardised)
 
 
@@ -488,7 +492,7 @@ _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 MENTION_EXPONENT = 0.5
 # The weight of the overall impression next to the facets that are asked for, and the part of it
 # that is lost if the prompt asks to check facts: this depends little on an impression.
-IMPRESSION, CHECKING = 1.3, 0.85
+IMPRESSION, CHECKING_LOSS = 1.3, 0.85
 _FACTUAL = np.isin(NAMES, ("support", "truth"))
 
 
@@ -501,18 +505,18 @@ def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vecto
     request = np.zeros(len(FACETS))
     for text, text_weight in texts:
         amounts = read_amounts(text)
-        growth = np.sign(amounts) * np.abs(amounts) ** MENTION_EXPONENT
-        request += text_weight * growth / (np.abs(growth).sum() or 1.0)
+        damped_amounts = np.sign(amounts) * np.abs(amounts) ** MENTION_EXPONENT
+        request += text_weight * damped_amounts / (np.abs(damped_amounts).sum() or 1.0)
     request /= np.abs(request).sum() or 1.0
     amounts = np.abs(request)
-    impression = IMPRESSION * (1 - CHECKING * amounts[_FACTUAL].sum())
+    impression = IMPRESSION * (1 - CHECKING_LOSS * amounts[_FACTUAL].sum())
     if is_talk:
-        weights = request + impression * _TALK / _TALK.sum()
+        weights = request + impression * _TALK_WEIGHTS / _TALK_WEIGHTS.sum()
     else:
         # The impression of content counts only as far as the prompt asks about content.
-        content_part = (amounts @ _CONTENT) if amounts.any() else 1.0
-        weighted = np.where(_CONTENT, content_part * _DOCUMENT, _DOCUMENT)
-        weights = request + impression * weighted / _DOCUMENT.sum()
+        content_part = (amounts @ _IS_CONTENT) if amounts.any() else 1.0
+        weighted = np.where(_IS_CONTENT, content_part * _DOCUMENT_WEIGHTS, _DOCUMENT_WEIGHTS)
+        weights = request + impression * weighted / _DOCUMENT_WEIGHTS.sum()
     return np.asarray(weights)
 
 

@@ -39,7 +39,7 @@ NEW_TEXT_PART = 0.4
 # The prior of the residual SD, and the number of examples that it counts for.
 NOISE, NOISE_EXAMPLES = 0.9, 8
 # Parts are clipped at so many standard deviations of the examples.
-FARTHEST = 3.0
+MAX_SDS = 3.0
 
 
 class Similarity:
@@ -56,7 +56,7 @@ class Similarity:
 
     def _standardise(self, parts: Vector) -> Vector:
         standardised: Vector = (parts[..., self._varied] - self._mean) / self._sd
-        return standardised.clip(-FARTHEST, FARTHEST)
+        return standardised.clip(-MAX_SDS, MAX_SDS)
 
     def compute(self, parts: Vector) -> Vector:
         """The similarity of texts to each example: the normal density of their distance."""
@@ -118,21 +118,23 @@ def learn(
     blocks = _indices_by_source(sources)
     # The posterior is computed from the covariance of the examples, since these are few. Its terms
     # are the fixed part, and those that are multiplied by the variances of offsets and shifts.
-    fixed = np.eye(len(parts)) + PRIOR_GAIN**2 * np.outer(prior_scores, prior_scores)
+    fixed_covariance = np.eye(len(parts)) + PRIOR_GAIN**2 * np.outer(prior_scores, prior_scores)
     shift_covariance = (parts * variances) @ parts.T
     # Pairs have no local corrections, since a pair must get the same result in the other order.
     similarity = None if compares else Similarity(parts)
-    offset_covariance = np.zeros_like(fixed)
+    offset_covariance = np.zeros_like(fixed_covariance)
     if similarity is not None:
         offset_covariance = similarity.compute(parts)
         shift_covariance *= offset_covariance
-        fixed += PRIOR_LEVEL**2
+        fixed_covariance += PRIOR_LEVEL**2
         for block in blocks:
-            fixed[np.ix_(block, block)] += PRIOR_SOURCE**2
+            fixed_covariance[np.ix_(block, block)] += PRIOR_SOURCE**2
     sd_pairs = list(product((0.0,) if compares else OFFSETS, SHIFTS))
     solutions, evidence = [], []
     for offset_sd, shift_sd in sd_pairs:
-        covariance = fixed + offset_sd**2 * offset_covariance + shift_sd**2 * shift_covariance
+        covariance = (
+            fixed_covariance + offset_sd**2 * offset_covariance + shift_sd**2 * shift_covariance
+        )
         precision: Vector = np.asarray(np.linalg.inv(covariance))
         solutions.append(precision @ residuals)
         caution = CAUTION_OFFSETS * offset_sd**2 + CAUTION_SHIFTS * shift_sd**2

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, facet_weights, measure
+from judges.embedded.facets import FACET_OF, NAMES, PART_SHARES, Vector, facet_weights, measure
 from judges.embedded.learning import Regression, latent_of, learn, probabilities
 from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
@@ -68,7 +68,7 @@ class EmbeddedModel:
         replies = []
         for _ in range(max(1, sampling.n)):
             choices = [_draw(each.probabilities, sampling.temperature, rng) for each in opinions]
-            replies.append(_write(judge, opinions, choices, sampling.top_logprobs))
+            replies.append(_write_reply(judge, opinions, choices, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
             tokens_in=sum(map(len, contents)) // 4 + 1,
@@ -91,7 +91,7 @@ _REPLY_FORMS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
 _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
-def read_task(system: str) -> Prompt | None:
+def read_prompt(system: str) -> Prompt | None:
     """The prompt in a judge's system message; None for any other text."""
     match = _SYSTEM.search(system)
     fields = [
@@ -192,7 +192,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
     texts = [candidate_name.sub(" ", text) for text in texts]
     weighted_texts = zip(texts, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
     weights = facet_weights(list(weighted_texts), is_talk=bool(roles.turns))
-    return np.asarray(weights[FACET_OF] * SHARES)
+    return np.asarray(weights[FACET_OF] * PART_SHARES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
 
     The judge is None if the messages are not those of a judge.
     """
-    prompt = read_task(messages[0][1]) if messages else None
+    prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
@@ -305,7 +305,7 @@ class _Opinion(NamedTuple):
         return Token(self.judge.choices[choice], top)
 
 
-def _write(
+def _write_reply(
     judge: EmbeddedJudge, opinions: Sequence[_Opinion], choices: Sequence[int], n_top: int
 ) -> Reply:
     """The reply with the given choices: the answer alone, or each output under its header."""

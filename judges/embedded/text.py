@@ -37,7 +37,7 @@ def _word_classes() -> dict[str, frozenset[str]]:
 
 
 ENGLISH = _word_classes()
-FUNCTION = ENGLISH["function"]
+FUNCTION_WORDS = ENGLISH["function"]
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
@@ -139,7 +139,7 @@ def _read_token(token: str) -> tuple[str, str]:
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
-    if word in FUNCTION or word[0] == "'":
+    if word in FUNCTION_WORDS or word[0] == "'":
         return word, NUMBER_WORDS.get(word, "")
     return word, stem_of(word)
 

@@ -162,7 +162,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     if form.numeric:
         pattern = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
     else:
-        words = "|".join(map(re.escape, form.spellings))
+        words = "|".join(map(re.escape, form.choice_by_text))
         pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
     values = {
         form.value(match)

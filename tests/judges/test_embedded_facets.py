@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.embedded.facets import FACET_INDEX, FACET_OF, NAMES, SHARES, facet_weights, measure
-from judges.embedded.model import read_task
+from judges.embedded.facets import FACET_INDEX, FACET_OF, NAMES, PART_SHARES, facet_weights, measure
+from judges.embedded.model import read_prompt
 
 SOURCE = (
     "The town of Marl will close its swimming pool in May. The council said that repairs would cost"
@@ -69,7 +69,7 @@ TURNS = {
 
 def facets(text: str, *sources: str) -> np.ndarray:
     parts = measure(text, *sources)
-    return np.bincount(FACET_OF, weights=parts * SHARES)
+    return np.bincount(FACET_OF, weights=parts * PART_SHARES)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
@@ -115,6 +115,6 @@ def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, face
 def test_a_rendered_prompt_reads_back_whole():
     for name in ("coherence", "fluency", "tldr_concise", "dialogue_helpful"):
         prompt = find(name).prompt()
-        read = read_task(prompt.template()[0]["content"])
+        read = read_prompt(prompt.template()[0]["content"])
         assert (read.inputs, read.outputs) == (prompt.inputs, prompt.outputs)
         assert read.instruction == prompt.instruction
