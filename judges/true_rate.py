@@ -106,7 +106,8 @@ def corrected_rate(
     # The number of documents with an output that people pass, and with one that they fail.
     class_sizes = [n_documents @ (n > 0) for n in (both + people_only, judge_only + neither)]
     t2 = float(stdtrit(min(class_sizes) + 1, 0.975)) ** 2
-    # (rate - 1 + tnr - p (tpr + tnr - 1))^2 = t^2 times its variance: a p^2 - 2 b p + c = 0.
+    # The interval's ends p solve (rate - 1 + tnr - p (tpr + tnr - 1))^2 = t^2 times its variance,
+    # which is a p^2 - 2 b p + c = 0.
     gap, excess = tpr + tnr - 1, rate - 1 + tnr
     var_rate, var_tpr, var_tnr = (float(t @ t) for t in (rate_terms, tpr_terms, tnr_terms))
     covariance = float(tpr_terms[:-2] @ tnr_terms[:-2])

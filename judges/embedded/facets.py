@@ -207,13 +207,13 @@ def _wording(output: OutputText, _: str) -> Iterable[float]:
 
 # The grammar of a text is judged if at least this share of its words are English function words.
 MIN_ENGLISH_SHARE = 0.1
-# A sentence is too long above this number of words; each further word is a fault of this gravity.
+# A sentence is too long above this number of words; each further word is a fault of this severity.
 LONG_SENTENCE, RUN_ON_FAULT = 25, 0.04
 _ARTICLES, _DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
 _SUBJECTS, _FINITE, _MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
 _PREPOSITIONS, _CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
 _NEVER_NOUNS = _FINITE | _MODALS | _SUBJECTS | ENGLISH["objects"] | _CONJUNCTIONS | _ARTICLES
-# Words, words that may not directly follow them, and the gravity of the fault. If several lines
+# Words, words that may not directly follow them, and the severity of the fault. If several lines
 # have the same pair of words, the first line counts.
 _PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] = (
     (_DETERMINERS, _NEVER_NOUNS | {"to", "of", "at", "from"}, 1.0),
@@ -238,7 +238,7 @@ _CLOSING_MARKS = frozenset(",;:.!?")
 
 
 def _grammar(output: OutputText, _: str) -> Iterable[float]:
-    """The gravity of faults in grammar and in form, and whether the text breaks off at its end."""
+    """The severity of faults in grammar and in form, and whether the text breaks off at its end."""
     sentences, words = output.sentences, output.text.words
     faults = [0.0]
     if sum([word in FUNCTION_WORDS for word in words]) >= MIN_ENGLISH_SHARE * len(words):
@@ -252,7 +252,7 @@ def _grammar(output: OutputText, _: str) -> Iterable[float]:
 
 
 def _grammar_faults(sentence: Sentence) -> float:
-    """The gravity of all faults of grammar in a sentence."""
+    """The severity of all faults of grammar in a sentence."""
     words = sentence.words
     faults = RUN_ON_FAULT * max(0, min(30, len(words) - LONG_SENTENCE))
     faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
@@ -270,7 +270,7 @@ def _grammar_faults(sentence: Sentence) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _pair_fault(first: str, second: str) -> float:
-    """The gravity of the fault that two neighbouring words are; 0 if they are correct."""
+    """The severity of the fault that two neighbouring words are; 0 if they are correct."""
     if first == second and first.isalpha() and first not in ENGLISH["doubled"]:
         return 1.0
     return _PAIR_FAULTS.get((first, second), 0.0)
@@ -288,7 +288,7 @@ def _may_be_verb(word: str) -> bool:
 
 
 def _close_repetitions(stems: Sequence[str]) -> float:
-    """The gravity of content words that are repeated within eight words."""
+    """The severity of content words that are repeated within eight words."""
     if len(set(stems)) == len(stems):
         return 0.0
     faults = 0.0
@@ -299,7 +299,7 @@ def _close_repetitions(stems: Sequence[str]) -> float:
 
 
 def _form_faults(sentence: Sentence) -> float:
-    """The gravity of all faults of form in a sentence: in punctuation, capitals and characters."""
+    """The severity of all faults of form in a sentence: in punctuation, capitals and characters."""
     tokens = sentence.tokens
     faults = 0.25 * (not sentence.has_stop and len(sentence.words) > 3)
     faults += 0.4 * (tokens[0] in _CLOSING_MARKS) + 0.5 * (tokens[-1] in ",;:")
