@@ -176,7 +176,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
     labels = split_held_out(task, list(judges.values()), flags.seed)
     ids = labels.learning.union(*labels.measuring.values())
     entries = [
-        entry.about(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
+        entry.with_items(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
         for entry in entries
     ]
     if flags.dry_run:

@@ -130,7 +130,7 @@ def with_recordings(
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
-    entries = [entry.about(task.items(entry.judge), flags.price) for entry in judges]
+    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judges]
     return task, [*entries, *_recordings(flags, request, task, scale, values)]
 
 
