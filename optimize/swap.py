@@ -23,7 +23,7 @@ from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.request import (
-    Request,
+    NamedSubject,
     asking_options,
     check_names,
     read_judges,
@@ -56,9 +56,9 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         )
     judges = read_judges(flags, map(split_name, specs), flags.lm or "")
     if flags.changed is not None:
-        request = Request.of(flags, judges)
-        task = unlabelled_task(flags, request)
-        task, entries = with_recordings(flags, request, task, judges)
+        named_subject = NamedSubject.of(flags, judges)
+        task = unlabelled_task(flags, named_subject)
+        task, entries = with_recordings(flags, named_subject, task, judges)
     else:
         task, entries = read_task(flags, judges)
     if task.items().is_weighted:

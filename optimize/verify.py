@@ -94,7 +94,7 @@ class Measurement:
 
     @property
     def rho(self) -> Correlation:
-        """Spearman's, at the level that suits the data, by the primary convention."""
+        """Spearman's rho, at the level that suits the data, by the default convention."""
         return rho(self.held_out)
 
     def at(

@@ -24,7 +24,7 @@ from optimize.inputs.flags import SettingsError, values_of
 from optimize.inputs.labelled import only_dimension
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.request import Request
+from optimize.measuring.request import NamedSubject
 from optimize.measuring.scored import are_shares
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
 from optimize.statistics.balanced import is_clearly_worse, verdicts
@@ -101,18 +101,18 @@ class ChangedSwap(Certificate):
         )
 
 
-def unlabelled_task(flags: argparse.Namespace, request: Request) -> Task:
+def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> Task:
     """A task on all outputs of --data; labels in that file are ignored."""
-    if request.is_pairwise or isinstance(request.subject, Comparison):
+    if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
         raise SettingsError(ONLY_VERDICTS)
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled = read_items(flags.data, map=mapping(flags.map) or None)
     assert isinstance(labelled, LabelledSet)
-    no_rating = {request.name: (math.nan,)}
+    no_rating = {named_subject.name: (math.nan,)}
     outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
     return Task(
-        dimension=request.name, labelled=replace(labelled, outputs=outputs), level="dataset"
+        dimension=named_subject.name, labelled=replace(labelled, outputs=outputs), level="dataset"
     )
 
 

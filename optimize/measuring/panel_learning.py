@@ -26,7 +26,7 @@ from optimize.statistics.joining import centred, joining_weights
 
 Kind = Literal["own", "learned"]
 DOCUMENT_FOLDS, SYSTEM_FOLDS, REPEATS = 5, 4, 3
-# With fewer systems, too few are on one of both sides, learned from or held out, to rank them.
+# With fewer systems, those learned from or those held out would be too few to rank.
 FEWEST_SYSTEMS = 6
 # A smaller standard deviation, relative to the largest score, is a rounding error of a sum.
 LEAST_SPREAD = 1e-6
@@ -168,7 +168,7 @@ def _reason_to_pass_over(scores: Vector, group: Codes) -> str:
 
 
 def _line(scores: Vector, group: Codes) -> tuple[float, float]:
-    """The slope and intercept that standardise scores; both 0 if scores are constant in each group."""
+    """The slope and intercept that standardise scores; 0 if they are constant in each group."""
     has_score = ~np.isnan(scores)
     spread = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
     if spread <= LEAST_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
@@ -195,7 +195,7 @@ class _Training:
     def weights(self, members: Mask) -> Vector:
         """Weights that sum to 1, for the members of the mask; the weight of all others is 0.
 
-        A member with a negative rho has the weight 0, unless all have a negative rho.
+        A member whose rho is not above 0 has the weight 0, too, unless that is so for all of them.
         """
         if (agreeing := members & (self.alone > 0)).any():
             members = agreeing
@@ -226,12 +226,12 @@ class _Labelled:
         ranks = _ranks(np.column_stack([self.human[rows], on_lines]), group)
         # Documents whose outputs people rate alike show nothing about the members.
         has_contrast = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
-        people, members = ranks[has_contrast, :1], ranks[has_contrast, 1:]
-        products = pd.DataFrame(members * people).groupby(group[has_contrast]).mean()
+        human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
+        products = pd.DataFrame(member_ranks * human_ranks).groupby(group[has_contrast]).mean()
         return _Training(
             alone=np.nan_to_num(products.mean().to_numpy()),
             on_lines=centred(on_lines, group)[has_contrast],
-            people=people[:, 0],
+            people=human_ranks[:, 0],
         )
 
     def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
@@ -256,27 +256,20 @@ class _Labelled:
                 contrast_judges(first_panel, baseline, self.human, self.document, level=level)
                 for baseline in (own, *further_panels)
             ]
-            repeats.append(
-                [
-                    (contrast.value, contrast.error, len(contrast.documents))
-                    for contrast in contrasts
-                ]
-            )
+            repeats.append([(gap.value, gap.error, len(gap.documents)) for gap in contrasts])
         means = np.mean(repeats, axis=0).tolist()
         return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in means]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
-        """Yield rows to score, and the rows that share neither a document nor a system with them."""
+        """Yield rows to score, and all rows that share neither document nor system with them."""
         n_documents, n_systems = (int(codes.max()) + 1 for codes in (self.document, self.system))
         document_fold = rng.permutation(n_documents)[self.document] % DOCUMENT_FOLDS
-        n_system_folds = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= FEWEST_SYSTEMS else 1
-        system_fold = rng.permutation(n_systems)[self.system] % n_system_folds
-        for document_number in range(DOCUMENT_FOLDS):
-            for system_number in range(n_system_folds):
-                held_out = (document_fold == document_number) & (system_fold == system_number)
-                rows = (document_fold != document_number) & (
-                    (system_fold != system_number) | (n_system_folds == 1)
-                )
+        n_parts = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= FEWEST_SYSTEMS else 1
+        system_fold = rng.permutation(n_systems)[self.system] % n_parts
+        for fold in range(DOCUMENT_FOLDS):
+            for part in range(n_parts):
+                held_out = (document_fold == fold) & (system_fold == part)
+                rows = (document_fold != fold) & ((system_fold != part) | (n_parts == 1))
                 if held_out.any() and rows.any():
                     yield held_out, rows
 
