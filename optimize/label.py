@@ -23,7 +23,7 @@ from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
-from optimize.inputs.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
+from optimize.inputs.flags import MAP_HELP, Parser, SettingsError, bounds_of, rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
 from optimize.label_page.server import Server
 from optimize.label_page.session import Session, State, numbers_of
@@ -60,12 +60,12 @@ def parser() -> Parser:
     group.add_argument("--pairwise", metavar="NAME", help="the same, of pairs: which is better")
     about = "the labels (FILE's name with .NAME.jsonl)"
     add("--out", type=Path, metavar="FILE.jsonl", help=about)
-    several: Any = {"action": "append", "default": []}
-    add("--map", metavar="NAME=COLUMN", help=MAP, **several)
+    repeatable: Any = {"action": "append", "default": []}
+    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
     about = "ratings on this scale (the catalogue's; of other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=about)
     about = f"shown at the end where it disagrees: {JUDGE}; of conversations: turn or conversation"
-    add("--judge", metavar="JUDGE", help=about, **several)
+    add("--judge", metavar="JUDGE", help=about, **repeatable)
     add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser

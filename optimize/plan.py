@@ -23,8 +23,8 @@ from optimize.estimate import SCALE, Sample, label_bounds
 from optimize.figures.as_json import FLAT, Cell, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
-    MAP,
-    VALUES,
+    MAP_HELP,
+    VALUES_HELP,
     Bounds,
     Outcome,
     Parser,
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "written in random order: labels of the first so many will do.",
     )
     add = command_parser.add_argument
-    many: Any = {"action": "append", "default": []}
+    repeatable: Any = {"action": "append", "default": []}
     add("file", metavar="FILE", help="all outputs")
     add("--labels", metavar="FILE", help="labels so far, by the same ids")
     add("--scores", metavar="FILE", help="the judge's scores for all")
@@ -70,8 +70,8 @@ def parser() -> argparse.ArgumentParser:
         about = f"plan a decision about this floor of {name.upper()}, not a width"
         add(f"--min-{name}", type=float, metavar="X", help=about)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
-    add("--map", metavar="NAME=COLUMN", help=MAP, **many)
-    add("--values", metavar="WORD=N,...", help=VALUES, **many)
+    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
+    add("--values", metavar="WORD=N,...", help=VALUES_HELP, **repeatable)
     add("--seed", type=int, default=0, metavar="N", help="of the draw (0)")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser

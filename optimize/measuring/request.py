@@ -18,7 +18,7 @@ from judges.labels.readers import read_labels
 from judges.labels.values import Values
 from judges.loading import load
 from judges.terminal import print_error, print_note
-from optimize.inputs.flags import ANNOTATIONS, SettingsError, add_label_flags, values_of
+from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, values_of
 from optimize.inputs.labelled import find_subject, load_labels, only_dimension, words_of
 from optimize.measuring.asking import (
     Entry,
@@ -40,7 +40,7 @@ def add_task_flags(group: Flags) -> None:
     add("--dimension", metavar="NAME", help="what recordings are about: a name or FILE.yaml")
     add("--pairwise", metavar="NAME", help="the same, of pairs")
     add_label_flags(group)
-    add("--annotations", metavar="FILE", help=ANNOTATIONS)
+    add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
     help_text = "of the labels (the dimension's); 'any': only their order counts"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     levels = ("auto", *get_args(Level))

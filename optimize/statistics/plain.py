@@ -102,10 +102,7 @@ def order_agreement(
     else:
         documents = np.split(sides, rows.first_rows[1:], axis=1)
         weights_of_pairs = np.hstack(
-            [
-                _pair_weights(document_sides, np.ones(document_sides.shape[1]))
-                for document_sides in documents
-            ]
+            [_pair_weights(each, np.ones(each.shape[1])) for each in documents]
         )
     same_order, ordered, ties = (
         np.bincount(rows.document, column, rows.n_documents).astype(float)
@@ -184,7 +181,7 @@ class ScaleComparison:
 def compare_scales(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
 ) -> ScaleComparison | None:
-    """Compare scores, NaN for failed judgements, with ratings on the same scale; None without any."""
+    """Compare scores with ratings on the same scale; NaN scores are left out, None if all are NaN."""
     rows = read_rows(judge, human, document)
     n = rows.judge.size
     if not n:

@@ -121,7 +121,7 @@ def _rate(values: Vector, rows: Rows, mask: Mask) -> Rate:
     share, n_documents = float(np.average(values, weights=weight)), np.unique(codes).size
     if n < FEW_OUTPUTS or n_documents < FEW_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
-    # Few outputs may stand for the many documents that are seldom drawn.
+    # Many outputs with small weights carry little information, since they stand for few documents.
     effective_weight = rows.weight[mask].sum() * effective_number(rows.weight) / rows.weight.size
     effective = n / _design_effect(values, share, weight, codes, effective_weight)
     return Rate(share, wilson(share, effective), n, n_documents)
@@ -140,10 +140,8 @@ def _design_effect(
         return float(prior_effect)
     errors = np.bincount(codes, values * weight) - share * sums
     effect = n_documents / (n_documents - 1) * float(errors @ errors) / (n * share * (1 - share))
-    prior_documents = PRIOR_DOCUMENTS
-    return float(
-        (n_documents * effect + prior_documents * prior_effect) / (n_documents + prior_documents)
-    )
+    n_with_prior = n_documents + PRIOR_DOCUMENTS
+    return float((n_documents * effect + PRIOR_DOCUMENTS * prior_effect) / n_with_prior)
 
 
 def wilson(share: float, n: float, looks: int = 1) -> Interval:
