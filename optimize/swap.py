@@ -1,4 +1,4 @@
-"""`verify NEW --against OLD`: both judges on labels that taught neither, held against a margin."""
+"""The command `verify NEW --against OLD`: whether a new judge may replace an old one."""
 
 import argparse
 from functools import partial
@@ -37,16 +37,16 @@ from optimize.report.sentences import labels_text, tuned_on_sentences
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
-# So many changed rows stand on a screen of so many lines.
+# At most so many changed rows are printed, within so many lines.
 MOST_SHOWN, MOST_LINES = 3, 12
-OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
+FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
 def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
-    """Measure both judges; raises SettingsError for flags that name no two judges."""
+    """Compare both judges; raises SettingsError if flags do not name two judges."""
     margin = MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
-    recordings = [split_name(each) for each in (*flags.scores, *flags.replies)]
+    recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
     if len(specs) + len(recordings) != 2:
@@ -81,29 +81,29 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
-    """Raise SettingsError for flags that are not of a swap."""
+    """Raise SettingsError for flags that do not fit a swap."""
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it is between 0 and 1")
-    values = [getattr(flags, name) for name in OF_ONE_JUDGE]
-    if any(value is not None and value is not False for value in values):  # 0 is a floor
-        raise SettingsError("--min-... and --all are of one judge: leave them out beside --against")
+    values = [getattr(flags, name) for name in FLAGS_FOR_ONE_JUDGE]
+    if any(value is not None and value is not False for value in values):  # 0 is a floor, too
+        raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
     if flags.report and flags.changed is not None:
         raise SettingsError("--report draws a swap on labels drawn at random, not one by --changed")
 
 
 def changed_lines(result: ChangedSwap) -> list[str]:
-    """A certificate by labels of changed rows, the verdict first; or what to label for it."""
-    n, new, old = result.n_changed, short_name(result.new), short_name(result.old)
-    changes = f"{new} and {old} differ on {n:,} of {counted(result.n_outputs, 'output')}"
-    if (gap := result.difference) is None:
-        drawn = "drawn at random" if result.n_drawn < n else "all that there are"
+    """Lines for a certificate by labels on changed rows, the verdict first; or what to label."""
+    n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
+    changes = f"{new} and {old} differ on {n_changed:,} of {counted(result.n_outputs, 'output')}"
+    if (difference := result.difference) is None:
+        drawn = "drawn at random" if result.n_drawn < n_changed else "all that there are"
         needed = "these labels show it"
         if result.n_drawn < result.n_needed:
             needed = f"it takes {result.n_needed:,} labels to show it"
         return [
             *wrapped(
-                f"{changes} ({n / result.n_outputs:.0%}). Labels of the others tell nothing of "
-                "their difference.",
+                f"{changes} ({n_changed / result.n_outputs:.0%}). Labels on the others tell "
+                "nothing about their difference.",
                 f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}. If both "
                 f"judges are equally good, {needed} in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
@@ -111,16 +111,16 @@ def changed_lines(result: ChangedSwap) -> list[str]:
             str(result.next),
         ]
     labelled = f"{result.n_labelled:,} of these have a label"
-    here = f", 90% interval {interval_text(result.here, signed=True)}"
+    here_text = f", 90% interval {interval_text(result.here, signed=True)}"
     if result.here and result.here.low == result.here.high:
-        here = ", exactly"
+        here_text = ", exactly"
     return wrapped(
         result.verdict,
         f"{changes}; {labelled}: {new} alone is right on {result.n_gained:,}, {old} alone on "
         f"{result.n_lost:,}.",
-        f"Difference in accuracy {number_text(gap.value, signed=True)} on these outputs{here}. On "
-        f"documents like these (n={gap.n_documents:,}) its 90% interval is "
-        f"{interval_text(gap.interval, signed=True)}.",
+        f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs"
+        f"{here_text}. On documents like these (n={difference.n_documents:,}) its 90% interval is "
+        f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_changed_step(result)}",
     )
 
@@ -136,52 +136,51 @@ def _changed_step(result: ChangedSwap) -> str:
 
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
-    """A certificate in at most twelve lines, the verdict first; `page` shows what changes."""
-    comparison, gap = result.comparison, result.difference
+    """Lines for a certificate, at most twelve, the verdict first; `page` is the report's file."""
+    comparison, difference = result.comparison, result.difference
     figure = comparison.figure_name
     figure = f"{comparison.level}-level rho" if figure == "rho" else figure
     judges = [(short_name(judge.name), judge) for judge in result.judges]
-    figures = ", ".join(f"{n} {figure_text(judge.card.headline)}" for n, judge in judges)
+    figures = ", ".join(f"{name} {figure_text(judge.card.headline)}" for name, judge in judges)
     failed = ", ".join(
-        f"{number:,} of {name}" for name, judge in judges if (number := judge.card.rho.n_failed)
+        f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )
     prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges)
     labels = labels_text(comparison.data, comparison.card.unit)
     lines = wrapped(
         result.verdict,
         f"{figure} of {comparison.dimension} on {labels}: {figures}.",
-        f"Difference {number_text(gap.value, signed=True)}, "
-        f"n={counted(gap.n_documents, result.unit)}; 90% interval{looks_text(result.looks)}: "
-        f"{interval_text(gap.interval, signed=True)}."
+        f"Difference {number_text(difference.value, signed=True)}, "
+        f"n={counted(difference.n_documents, result.unit)}; 90% interval"
+        f"{looks_text(result.looks)}: {interval_text(difference.interval, signed=True)}."
         + (f" Failed and left out: {failed}." if failed else ""),
         *(
             text
             for name, judge in judges
             for text in tuned_on_sentences(judge, comparison.card.unit, name)
         ),
-        _changes(result, *(name for name, _ in judges)),
+        _changes_sentence(result, *(name for name, _ in judges)),
     )
-    shown = [f"What changes: {address(Path(page))}"] if page else []
-    last = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}", *shown)
-    n_shown = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last)))
+    page_lines = [f"What changes: {address(Path(page))}"] if page else []
+    last_lines = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}", *page_lines)
+    n_shown = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last_lines)))
     for row in result.changed[:n_shown]:
-        old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))
-        lines.append(miss_line({**row, "miss": f"{old} → {new} (people {people})"}))
-    return [*lines, *last]
+        old, new, human = (_word(result, row[column]) for column in ("old", "new", "human"))
+        lines.append(miss_line({**row, "miss": f"{old} → {new} (people {human})"}))
+    return [*lines, *last_lines]
 
 
-def _changes(result: SwapResult, new: str, old: str) -> str:
-    """How many rows change, and with whom people side there."""
-    n, unit = result.n_changed, result.comparison.card.unit
-    if not n:
+def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
+    """How many rows change, and with which judge people agree there."""
+    n_changed, unit = result.n_changed, result.comparison.card.unit
+    if not n_changed:
         return f"None of the {unit} changes."
-    moved, sides, which = result.moved, result.people_side_with, ""
+    moved, n_by_side, directions = result.moved, result.people_side_with, ""
     if result.comparison.card.two_values:
-        which = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
-    return (
-        f"{counted(n, unit.removesuffix('s'))} change{'s' * (n == 1)}{which}; people side with "
-        f"{new} on {sides['new']:,}, with {old} on {sides['old']:,}."
-    )
+        directions = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
+    changes = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}" return
+    f"{changes}{directions}; people side with {new} on {n_by_side['new']:,}, with {old} on
+    {n_by_side['old']:,}."
 
 
 def _word(result: SwapResult, value: float) -> str:
@@ -193,9 +192,9 @@ def _word(result: SwapResult, value: float) -> str:
 
 
 def _price(judge: ComparedJudge) -> str:
-    """What 1,000 rows take, where the judge was asked; replies that were kept tell no time."""
+    """The cost and time for 1,000 rows; "recorded" for a recording."""
     if judge.entry.judge is None:
         return "recorded"
     seconds = judge.usage.seconds_per_1000_rows
-    took = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {took}"
+    time = "time unknown" if seconds is None else f"{seconds:,.3g} s"
+    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time}"

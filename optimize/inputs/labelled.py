@@ -345,8 +345,8 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
             new_name = f"{name}_{name_key(words[0]).replace(' ', '_')}"
             raise LabelError(
                 f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
-                f"{words[0]!r} or {words[1]!r}; tune a judge of these words by --dimension {new_name} "
-                f"{map_flag(new_name, [column])}, or say what they count: "
+                f"{words[0]!r} or {words[1]!r}; tune a judge of these words by --dimension "
+                f"{new_name} {map_flag(new_name, [column])}, or say what they count: "
                 f"--values '{words[0]}={high},{words[1]}={low}'"
             )
         # People used two ratings of a longer scale.

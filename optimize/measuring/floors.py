@@ -25,10 +25,10 @@ FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR",
 
 def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
     for name, (figure, _, _) in FLOORS.items():
-        about = f"exit 1 if {figure}'s interval is below X, 3 if in part"
-        command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=about)
-    about = "decide by one of N looks at labels that grow (1)"
-    command_parser.add_argument("--looks", type=count, default=1, metavar="N", help=about)
+        help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
+        command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
+    help_text = "this is one of N looks at growing labels (1)"
+    command_parser.add_argument("--looks", type=count, default=1, metavar="N", help=help_text)
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:

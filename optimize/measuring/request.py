@@ -37,14 +37,14 @@ def add_task_flags(group: Flags) -> None:
     add = group.add_argument
     for flag, content in (("--scores", "numbers"), ("--replies", "raw replies")):
         add(flag, metavar="FILE", action="append", default=[], help=f"any judge's {content}")
-    add("--dimension", metavar="NAME", help="what recordings are about: a name or FILE.yaml")
-    add("--pairwise", metavar="NAME", help="the same, of pairs")
+    add("--dimension", metavar="NAME", help="what recordings judge: a name or FILE.yaml")
+    add("--pairwise", metavar="NAME", help="the same, for pairs")
     add_label_flags(group)
     add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
-    help_text = "of the labels (the dimension's); 'any': only their order counts"
+    help_text = "the labels' scale (the dimension's); 'any': only their order counts"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     levels = ("auto", *get_args(Level))
-    help_text = f"of rho: {', '.join(levels)} (auto)"
+    help_text = f"level of rho: {', '.join(levels)} (auto)"
     add("--level", choices=levels, default="auto", metavar="LEVEL", help=help_text)
 
 

@@ -181,7 +181,7 @@ class ScaleComparison:
 def compare_scales(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
 ) -> ScaleComparison | None:
-    """Compare scores with ratings on the same scale; NaN scores are left out, None if all are NaN."""
+    """Compare scores with ratings on the same scale, without NaN scores; None if all are NaN."""
     rows = read_rows(judge, human, document)
     n = rows.judge.size
     if not n:

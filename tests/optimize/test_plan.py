@@ -95,7 +95,7 @@ def test_without_labels_a_first_round_is_drawn_at_random(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, written, command = lines_of(capsys)
-    assert said == "0 of 200 documents labelled; a plan takes 20, so a random round comes first."
+    assert said == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
     assert written == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
     assert command.endswith("label outputs.next.jsonl --dimension NAME --out outputs.NAME.jsonl")
     write_labels(range(12))
