@@ -178,9 +178,11 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     moved, n_by_side, directions = result.moved, result.people_side_with, ""
     if result.comparison.card.two_values:
         directions = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
-    changes = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}" return
-    f"{changes}{directions}; people side with {new} on {n_by_side['new']:,}, with {old} on
-    {n_by_side['old']:,}."
+    changes = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
+    return (
+        f"{changes}{directions}; people side with {new} on {n_by_side['new']:,}, with {old} on "
+        f"{n_by_side['old']:,}."
+    )
 
 
 def _word(result: SwapResult, value: float) -> str:
