@@ -210,7 +210,7 @@ def shipped(choices: list[ShipDecision]) -> float:
 
 
 def values(choices: list[ShipDecision]) -> np.ndarray:
-    return np.array([choice.gain.value if choice.gain else np.nan for choice in choices])
+    return np.array([choice.gain.value for choice in choices])
 
 
 def passing(
@@ -354,7 +354,7 @@ def with_questions(
     try:
         questions = ask_questions(halves, [nothing, nothing])
     except NotTestedError as error:
-        return ShipDecision(ship=False, why=str(error))
+        return ShipDecision(ship=False, reason=str(error))
     return decide(problem, [], 1, questions=questions)[1]
 
 

@@ -104,12 +104,12 @@ def command(arguments: Sequence[str]) -> int:
         # Only now, since flags are refused without loading all this.
         from optimize.report.tuning import run_lines
         from optimize.tuning.budget import plan_budget
-        from optimize.tuning.parts import prepare
         from optimize.tuning.pipeline import tune_in_folder
+        from optimize.tuning.preparation import prepare
 
     def work() -> int:
         settings = read_settings(of_both_models(flags))
-        for lm in (settings.lm, settings.proposer[0]):
+        for lm in (settings.lm, settings.proposer.lm):
             check_name(lm)
         if dry:
             plan = plan_budget(prepare(settings))

@@ -102,11 +102,8 @@ def items_of(
 ) -> Items:
     """The outputs with ratings on a dimension, or the pairs, as items.
 
-    They have the texts that `subject` is judged from; without a subject they have none. The two
-    outputs of a pair get the comparison's field names.
-
-    Raises:
-        LabelError: An item lacks a text.
+    They have the texts that `subject` is judged from, else none. The two outputs of a pair get the
+    comparison's field names. Raises LabelError if an item lacks a text.
     """
     if isinstance(labelled, LabelledSet):
         return Items(

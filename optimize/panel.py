@@ -39,9 +39,8 @@ from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, tuned_rows, with_both_scores
-from optimize.report.lead import Lead, figure_tile
+from optimize.report.answer import Answer, Table, Tile
 from optimize.report.page import Page, Section, write
-from optimize.report.sentences import Table
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import Rate
@@ -323,19 +322,14 @@ def write_page(path: Path, run: PanelRun) -> None:
     write(
         path,
         Page(
-            title=f"A panel for {run.figures.dimension}",
-            lead=Lead(
-                verdict=verdict,
-                sentences=sentences[:1],
-                tiles=[
-                    figure_tile(own, f"{figure} {text}") for text, own in figures_by_text.items()
-                ],
-                step=run.why_no_judge or step,
+            answer=Answer(
+                title=f"A panel for {run.figures.dimension}",
+                headline=verdict,
+                why=[("", sentence) for sentence in sentences],
+                tiles=[Tile.of(f"{figure} {text}", rate) for text, rate in figures_by_text.items()],
+                steps=[run.why_no_judge or step],
             ),
-            sections=[
-                Section(title="Figures", sentences=sentences[1:]),
-                Section(title="Members", tables=[Table(head, rows, TERMS)]),
-            ],
+            sections=[Section(title="Members", tables=[Table(head, rows, TERMS)])],
         ),
     )
 

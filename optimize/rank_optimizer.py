@@ -11,7 +11,7 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,19 +24,10 @@ from dspy.adapters.types.decision import decision_type
 from dspy.experimental import Noul, Score
 from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
+from pydantic.fields import FieldInfo
 
 from dspy_judges.errors import JudgesError
-from judges.client import (
-    EMBEDDED,
-    BudgetSpentError,
-    FailureMonitor,
-    FatalModelError,
-    Model,
-    Response,
-    is_decision,
-    is_embedded,
-    open_lm,
-)
+from judges.client import BudgetSpentError, FailureMonitor, open_lm
 from judges.client.dspy import as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
@@ -44,30 +35,30 @@ from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
 from judges.modules import JudgeModule, ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.protocol import EMBEDDED, FatalModelError, Model, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
 from optimize.inputs.flags import RISK, SettingsError
-from optimize.inputs.labelled import check_level
-from optimize.items import Item, Items, choose_level, text_key
+from optimize.items import Item, Items, text_key
 from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import run_lines
+from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
-from optimize.search.halves import SearchResult
 from optimize.search.optimizer import Optimizer, optimizer_name
+from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.folder import Trials
-from optimize.tuning.models import SEARCH, RunModels, open_models
-from optimize.tuning.parts import Labels, PreparedRun, choose_objective
-from optimize.tuning.pipeline import ActiveRun, measure_budget, summarize
+from optimize.tuning.models import RunModels, open_models
+from optimize.tuning.pipeline import ActiveRun, summarize
+from optimize.tuning.preparation import Labels, at_goal
 from optimize.tuning.settings import Settings, read_settings
 
-WAY_OUT = (
-    "it tunes a dspy.Module with one predictor whose output is a rating or one of two labels, such "
-    "as dspy.ChainOfThought('document, summary -> rating: int') or "
-    "judges.load('relevance').program()"
-)
+# An example of a user's: a dspy.Example or a dict.
+Example = Mapping[str, Any]
+# A value of a Literal.
+Label = str | int
 # The default fields of an example's document and of people's rating.
 GROUPS, HUMAN = ("document_id", "group"), "human"
 # Each side of a split needs documents to rank.
@@ -150,7 +141,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         self,
         *,
         metric: None = None,
-        lm: str | dspy.BaseLM | Any | None = None,
+        lm: str | dspy.BaseLM | None = None,
         proposer_lm: str | dspy.BaseLM | None = None,
         label: str | None = None,
         group: str | None = None,
@@ -172,20 +163,26 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             raise SettingsError("people's ratings (label=...) are its metric: leave metric out")
         self.lm, self.proposer_lm = lm, proposer_lm
         self.label, self.group, self.output = label, group, output
-        self.level: Level | Literal["auto"] = level
         self.seed, self.folder, self.quiet = seed, folder, quiet
         self.settings = {
             "max_calls": max_calls,
             "max_cost": max_cost,
             "price": price and f"{price[0]:g},{price[1]:g}",
             "max_demos": max_demos,
+            "level": level,
             "optimizer": optimizer_name(optimizer),
             "risk": risk,
             "concurrency": num_threads,
             "seed": seed,
         }
 
-    def compile(self, student: dspy.Module, *, trainset: Any, valset: Any = None) -> dspy.Module:
+    def compile(
+        self,
+        student: dspy.Module,
+        *,
+        trainset: Iterable[Example],
+        valset: Iterable[Example] | None = None,
+    ) -> dspy.Module:
         """Tune the program on the examples.
 
         Args:
@@ -211,51 +208,38 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             error.args = (re.sub("--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text),)
             raise
 
-    def _compile(self, student: dspy.Module, examples: Sequence[Any]) -> dspy.Module:
+    def _compile(self, student: dspy.Module, examples: Sequence[Example]) -> dspy.Module:
         start = time.monotonic()
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, examples, print_line)
-        check_level(self.level, labels.train, pairs=program.answer.is_choice)
-        level = choose_level(labels.train) if self.level == "auto" else self.level
         clients, settings = self._models(program)
         judge = program.describe(labels.everything)
-        objective = choose_objective("auto", self.level, judge.subject, labels.everything)
-        prepared = PreparedRun(
-            settings=settings,
-            subject=judge.subject,
-            labels=labels,
-            level="dataset" if program.answer.is_choice else level,
-            untuned_judge=judge,
-            objective=objective,
-        )
+        prepared = at_goal(settings, labels, judge, is_choice=program.answer.is_choice)
         trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, clients) as models:
-                with models.judge.account.spending_on(SEARCH):
-                    scorer = program.scorer(models, settings)
-                    run = ActiveRun(
-                        prepared=prepared,
-                        folder=folder,
-                        models=models,
-                        budget=measure_budget(prepared, models, scorer, print_line),
-                        trials=trials,
-                        scorer=scorer,
-                        print_line=print_line,
-                        new_questions=False,
-                    )
-                    result = run.search()
+                run = ActiveRun(
+                    prepared=prepared,
+                    folder=folder,
+                    models=models,
+                    trials=trials,
+                    scorer=program.scorer(models, settings),
+                    print_line=print_line,
+                    new_questions=False,
+                )
+                result = run.search()
                 outcome = summarize(run, result, {}, time.monotonic() - start)
-        chosen = result.tuned if result.decision.ship else result.untuned
+        chosen = result.judges[result.shipped]
         threshold = chosen.threshold if prepared.goal == "balanced" else None
         compiled = program.tuned(chosen.prompt(judge.prompt), chosen.weights, threshold)
         compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
         return compiled
 
     def _labels(
-        self, program: "Program", rows: Sequence[Any], print_line: Callable[[str], None]
+        self, program: "Program", rows: Sequence[Example], print_line: Callable[[str], None]
     ) -> Labels:
         """The examples as a run's labels, in two halves without a document in common."""
         group = self.group or next((name for name in GROUPS if rows and name in rows[0]), None)
@@ -271,26 +255,25 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 f"document, name the field that tells it, as in group={program.text_names[0]!r}"
             )
         order = [names[i] for i in stream(self.seed, "split").permutation(len(names))]
-        halves = order[: len(order) // 2], order[len(order) // 2 :]
-        train, dev = (everything.of_documents(half) for half in halves)
-        for half in (train, dev):
-            if np.ptp(half.human) == 0:
-                raise ValueError(
-                    f"half of the examples are all rated {half.human[0]:g}, so there is nothing to "
-                    "rank: give more examples, or another seed"
-                )
-        return Labels(
+        half = len(order) // 2
+        labels = Labels(
             labelled=LabelledSet(name="trainset", sha256="", outputs=()),
             everything=everything,
-            train=train,
-            dev=dev,
+            train=everything.of_documents(order[:half]),
+            dev=everything.of_documents(order[half:]),
             measured={},
             split={"by": "document" if group else "row"},
         )
+        for items in (labels.train, labels.dev):
+            if np.ptp(items.human) == 0:
+                raise ValueError(
+                    f"half of the examples are all rated {items.human[0]:g}, so there is nothing "
+                    "to rank: give more examples, or another seed"
+                )
+        return labels
 
     def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
         """Clients for the models that are dspy.LMs, by role, and the run's settings."""
-        clients: dict[str, Model] = {}
         # A program keeps its fields, so that its saved state can be loaded into another.
         settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
@@ -302,15 +285,16 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if judge == EMBEDDED and isinstance(source, Judge):  # the program of a judge
             source.check_origins()
             judge, settings["api_base"] = source.lm, source.api_base
+        clients: dict[str, Model] = {}
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
             if lm is not None and not isinstance(lm, str):
                 clients[role], base = open_lm(lm)
                 settings |= {f"{prefix}lm": clients[role].name, f"{prefix}api_base": base}
-        if "judge" in clients and settings["concurrency"] is None:
-            settings["concurrency"] = dspy.settings.num_threads
-        if "judge" in clients and self.proposer_lm is None and not is_decision(settings["lm"]):
-            clients["proposer"] = clients["judge"]
+        if "judge" in clients:
+            settings["concurrency"] = settings["concurrency"] or dspy.settings.num_threads
+            if self.proposer_lm is None and not is_decision(settings["lm"]):
+                clients["proposer"] = clients["judge"]
         program.check_decisions(settings["lm"])
         return clients, read_settings(settings)
 
@@ -323,7 +307,7 @@ class Answer:
     """
 
     name: str
-    values: tuple[Any, ...] = ()
+    values: tuple[Label, ...] = ()
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
@@ -337,7 +321,7 @@ class Answer:
             raise ValueError(f"{value!r} is not a rating on the scale")
         return score
 
-    def label(self, cell: Any) -> float:
+    def label(self, cell: Label | float) -> float:
         """The number for people's label: a rating; for a choice a label, tie, share or margin."""
         if self.is_choice and cell in (*self.values, "tie"):
             return 0.5 if cell == "tie" else self.score(cell)
@@ -353,7 +337,7 @@ class Answer:
         # A margin in [-1, 1], a rating, or the share of people who chose the first label.
         return (number + 1) / 2 if self.values == LETTERS else number
 
-    def value(self, level: int) -> Any:
+    def value(self, level: int) -> Label:
         """The program's value for a level of the scale."""
         if self.is_choice:
             return self.values[1 - level]
@@ -364,7 +348,7 @@ class Answer:
         if self.is_choice:
             return 0, 1
         if self.values:
-            return tuple(int(value) for value in self.values)
+            return tuple(map(int, self.values))
         low, high = math.floor(items.human.min()), math.ceil(items.human.max())
         return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_LEVELS)))
 
@@ -383,7 +367,7 @@ class ProgramJudge(Judge):
         """Allow any fields, because the program's adapter renders them."""
 
 
-def _only_predictor(module: dspy.Module) -> tuple[str, Any]:
+def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
     """The path and the predictor that is tuned; ProgramError if there are others, or none."""
     predictors = [
         (path, predictor)
@@ -400,13 +384,12 @@ def _only_predictor(module: dspy.Module) -> tuple[str, Any]:
     return predictors[0]
 
 
-def _input_names(module: dspy.Module, signature: Any) -> tuple[str, ...]:
+def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
     """The predictor's inputs, or those of a forward that names others as its parameters."""
-    own = signature.input_fields
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty or p.name in own]
+    needed = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    return tuple(own if takes_any or {*needed} == {*own} else needed)
+    return tuple(inputs if takes_any or {*needed} == {*inputs} else needed)
 
 
 class Program:
@@ -415,16 +398,21 @@ class Program:
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
         name = type(module).__name__
         if not isinstance(module, dspy.Module):
-            raise ProgramError(f"RankOptimizer cannot tune a {name}: {WAY_OUT}")
+            raise ProgramError(
+                f"RankOptimizer cannot tune a {name}: it tunes a dspy.Module with one predictor "
+                "whose output is a rating or one of two labels, such as "
+                "dspy.ChainOfThought('document, summary -> rating: int') or "
+                "judges.load('relevance').program()"
+            )
         self.module = module
         self.path, self.predictor = _only_predictor(module)
         self.signature = self.predictor.signature
+        self.text_names = _input_names(module, self.signature.input_fields)
         scoring = scoring_of(module)
+        self.weights = scoring and scoring.weights
         if output is None and scoring is not None:
             output = scoring.choices[-1].name
         self.answer = answer_of(name, self.signature, output)
-        self.weights = scoring and scoring.weights
-        self.text_names = _input_names(module, self.signature)
         outputs = self.signature.output_fields.items()
         typed = [_answer(name, info) for name, info in outputs]
         asked = [each for each in typed if each and each.values and each.name != self.answer.name]
@@ -433,7 +421,7 @@ class Program:
         # A field written beside the answers, such as the reasoning of ChainOfThought.
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
         self.choices: tuple[Field, ...] = ()
-        self._inputs: dict[str, Mapping[str, Any]] = {}
+        self._inputs: dict[str, Example] = {}
 
     def check_decisions(self, lm: str) -> None:
         """Raise ProgramError if DSPy cannot ask a model of this name for the outputs."""
@@ -447,7 +435,7 @@ class Program:
         except ValueError as error:
             raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
-    def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
+    def read(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
         """The examples as items; ValueError names the first example that lacks a field."""
         if not rows:
             raise ValueError("trainset is empty: give examples that people have rated")
@@ -456,23 +444,23 @@ class Program:
         names = [*self.text_names, label, *([group] if group else [])]
         items = []
         for number, row in enumerate(rows):
-            where = f"example {number}"
             if missing := [name for name in names if row.get(name) is None]:
                 raise ValueError(
-                    f"{where} has no {missing[0]!r}; an example has {', '.join(names)}; other "
-                    "names: RankOptimizer(label=..., group=...)"
+                    f"example {number} has no {missing[0]!r}; an example has {', '.join(names)}; "
+                    "other names: RankOptimizer(label=..., group=...)"
                 )
             inputs = {name: row[name] for name in self.text_names}
             texts = {name: _text(value) for name, value in inputs.items()}
             try:
                 human = self.answer.label(row[label])
             except (TypeError, ValueError) as error:
-                raise ValueError(f"{where}: {label}: {error}") from None
+                raise ValueError(f"example {number}: {label}: {error}") from None
             self._inputs[_key(texts)] = inputs
+            document = str(row[group]) if group else text_key(texts)
             items.append(
                 Item(
                     id=f"{number}",
-                    document_id=str(row[group]) if group else text_key(texts),
+                    document_id=document,
                     system=row.get("system"),
                     texts=texts,
                     human=human,
@@ -483,20 +471,20 @@ class Program:
     def describe(self, items: Items) -> Judge:
         """The program as a judge, which the search tunes."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
-        choices = [each.field(fields[each.name], items) for each in self.answers.values()]
-        self.choices = tuple(choices)
-        meaning, scale = choices[-1].description, self.answer.scale(items)
-        own = {name: Field(name=name, description=name, role="input") for name in self.text_names}
-        inputs = [fields.get(name, field) for name, field in own.items()]
+        self.choices = tuple(each.field(fields[each.name], items) for each in self.answers.values())
+        inputs = [
+            fields.get(name) or Field(name=name, description=name, role="input")
+            for name in self.text_names
+        ]
         reasons = [fields[self.reason]] if self.reason else []
         subject = Dimension(
             name=slug(self.answer.name),
-            definition=meaning,
+            definition=self.choices[-1].description,
             inputs={slug(field.name): field.description for field in inputs},
-            anchors=dict.fromkeys(scale, ""),
+            anchors=dict.fromkeys(self.answer.scale(items), ""),
             instruction=self.signature.instructions,
         )
-        shown = (*inputs, *reasons, *choices)
+        shown = (*inputs, *reasons, *self.choices)
         prompt = Prompt(instruction=self.signature.instructions, fields=shown)
         return ProgramJudge(subject=subject, prompt=prompt)
 
@@ -521,8 +509,7 @@ class Program:
                 ]
                 for future in futures:
                     item_judgement = future.result()
-                    failure = item_judgement.judgement.failure
-                    monitor.add(Response(replies=(), values=(), error=failure))
+                    monitor.add(item_judgement.judgement.failure)
                     yield item_judgement
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -531,22 +518,21 @@ class Program:
 
     def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> ItemJudgement:
         """Judge one item; the errors that end a run are raised, the others make a failure."""
-        trace: list[Any] = []
+        trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
         usage = UsageTracker()
         try:
             # The usage and the trace of the search stay out of the user's own.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
                 module(**self._inputs[_key(item.texts)])
             predictor = _predictor(module, self.path)
-            predictions = [made for by, _, made in trace if by is predictor]
+            predictions = [prediction for by, _, prediction in trace if by is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
             prediction = predictions[-1]
-            reason = _text(prediction.get(self.reason)) if self.reason else None
             numbers = {name: each.score(prediction[name]) for name, each in self.answers.items()}
             judgement = Judgement(
                 score=numbers[self.answer.name],
-                rationale=reason or None,
+                rationale=(_text(prediction.get(self.reason)) if self.reason else None) or None,
                 answers=numbers if len(numbers) > 1 else None,
             ).rescored(self.choices, self.weights)
         except ProgramError:
@@ -587,15 +573,13 @@ class Program:
             # A margin has no intercept.
             intercept = 0.0 if self.answer.values == LETTERS else weights.intercept
             scoring.weights = replace(weights, intercept=intercept)
-        if threshold is None:
-            return compiled
-        if scoring:
+        if scoring and threshold is not None:
             scoring.threshold = threshold
-        else:
+        elif threshold is not None:
             self._set_threshold(predictor, threshold)
         return compiled
 
-    def _set_threshold(self, predictor: Any, threshold: float) -> None:
+    def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
         """Let the predictor decide at the threshold, if its answer is a Noul or a Choice of two."""
         name = self.answer.name
         info = self.signature.output_fields[name]
@@ -606,15 +590,15 @@ class Program:
             own = {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
             predictor.fields[name] = predictor.fields.get(name, {}) | own
 
-    def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
+    def _demo(self, demo: Demo) -> dspy.Example:
         """A demonstration of the search in the program's own types."""
         inputs = self._inputs[_key({name: str(demo[name]) for name in self.text_names})]
-        answers = {name: each for name, each in self.answers.items() if name in demo}
-        values = {name: each.value(int(demo[name])) for name, each in answers.items()}
+        answers = (each for name, each in self.answers.items() if name in demo)
+        values = {each.name: each.value(int(demo[each.name])) for each in answers}
         return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
 
 
-def answer_of(program: str, signature: Any, output: str | None = None) -> Answer:
+def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> Answer:
     """The only output that is a rating or a choice; ProgramError if there is none or several."""
     outputs = signature.output_fields
     if output is not None and output not in outputs:
@@ -623,22 +607,20 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
     answers = [answer for name, info in outputs.items() if (answer := _answer(name, info))]
     if len(answers) == 1:
         return answers[0]
-    signature_text = ", ".join(
-        f"{name}: {getattr(info.annotation, '__name__', info.annotation)}"
-        for name, info in outputs.items()
-    )
+    types = {name: info.annotation for name, info in outputs.items()}
+    fields = ", ".join(f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in types.items())
     if answers:
         raise ProgramError(
-            f"{program} writes {len(answers)} ratings or choices ({signature_text}): name the one "
-            f"that people gave, as in RankOptimizer(output={answers[-1].name!r})"
+            f"{program} writes {len(answers)} ratings or choices ({fields}): name the one that "
+            f"people gave, as in RankOptimizer(output={answers[-1].name!r})"
         )
     raise ProgramError(
-        f"{program} writes no rating and no choice ({signature_text}): type its output, as in '... "
+        f"{program} writes no rating and no choice ({fields}): type its output, as in '... "
         f"-> {list(outputs)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
     )
 
 
-def _answer(name: str, info: Any) -> Answer | None:
+def _answer(name: str, info: FieldInfo) -> Answer | None:
     if info.annotation in (int, float):
         return Answer(name=name)
     kind = decision_type(info)  # DSPy reads a bool or a Literal as one, too
@@ -654,7 +636,7 @@ def _answer(name: str, info: Any) -> Answer | None:
     return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
 
 
-def _levels(criteria: Sequence[Any]) -> tuple[int, ...]:
+def _levels(criteria: Sequence[str]) -> tuple[int, ...]:
     """The ratings by which all levels begin ("1: poor"), if they ascend; else their places."""
     matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
     ratings = [int(match[0]) for match in matches if match]
@@ -668,11 +650,11 @@ def slug(name: str) -> str:
     return slug if slug[:1].isalpha() else f"text_{slug}"
 
 
-def _predictor(module: dspy.Module, path: str) -> Any:
+def _predictor(module: dspy.Module, path: str) -> dspy.Predict:
     return dict(module.named_predictors())[path]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -10,7 +10,6 @@ from optimize.figures.as_text import (
     address,
     cost_text,
     counted,
-    figure_text,
     interval_text,
     looks_text,
     miss_line,
@@ -31,14 +30,16 @@ from optimize.measuring.request import (
     with_recordings,
 )
 from optimize.measuring.swap import SwapResult, certificate
+from optimize.report.answer import SCREEN_LINES, Answer, Tile
+from optimize.report.card import measured, tuned_on
+from optimize.report.misses import change_group
 from optimize.report.next_steps import swap_step
-from optimize.report.page import write_swap
-from optimize.report.sentences import labels_text, tuned_on_sentences
+from optimize.report.page import Page, Section, source_section, write
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
-# At most so many changed rows are printed, within so many lines.
-MOST_SHOWN, MOST_LINES = 3, 12
+# At most so many changed rows are printed.
+MOST_SHOWN = 3
 FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
@@ -76,7 +77,17 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         return changed_swap(flags, *pair, task, margin)
     result = certificate(*pair, task, margin, flags.looks)
     if flags.report:
-        write_swap(Path(flags.report), result, swap_lines(result), partial(_word, result))
+        answer = swap_answer(result)
+        page = Page(
+            answer=answer,
+            groups=[change_group(result, partial(_word, result))],
+            groups_title="What changes",
+            sections=[
+                Section(title="Figures", titled=answer.facts),
+                source_section(result.comparison.data),
+            ],
+        )
+        write(Path(flags.report), page)
     return result
 
 
@@ -136,38 +147,47 @@ def _changed_step(result: ChangedSwap) -> str:
 
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
-    """Lines for a certificate, at most twelve, the verdict first; `page` is the report's file."""
-    comparison, difference = result.comparison, result.difference
-    figure = comparison.figure_name
-    figure = f"{comparison.level}-level rho" if figure == "rho" else figure
-    judges = [(short_name(judge.name), judge) for judge in result.judges]
-    figures = ", ".join(f"{name} {figure_text(judge.card.headline)}" for name, judge in judges)
+    """Lines for a certificate, the verdict first; `page` is the file of the report."""
+    rows = []
+    for row in result.changed[:MOST_SHOWN]:
+        old, new, human = (_word(result, row[column]) for column in ("old", "new", "human"))
+        rows.append(miss_line({**row, "miss": f"{old} → {new} (people {human})"}))
+    page_lines = [f"What changes: {address(Path(page))}"] if page else []
+    return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
+
+
+def swap_answer(result: SwapResult) -> Answer:
+    """The answer for a swap: the certificate, both judges' figures, what changes, the next step."""
+    comparison, looks = result.comparison, looks_text(result.looks)
+    rho = f"{comparison.level}-level rho"
+    figure = rho if comparison.figure_name == "rho" else comparison.figure_name
+    new, old = map(short_name, result.names)
+    judges = [*zip((new, old), result.judges, strict=True)]
     failed = ", ".join(
         f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )
+    tuned = [fact for name, judge in judges for fact in tuned_on(judge, comparison.card.unit, name)]
     prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges)
-    labels = labels_text(comparison.data, comparison.card.unit)
-    lines = wrapped(
-        result.verdict,
-        f"{figure} of {comparison.dimension} on {labels}: {figures}.",
-        f"Difference {number_text(difference.value, signed=True)}, "
-        f"n={counted(difference.n_documents, result.unit)}; 90% interval"
-        f"{looks_text(result.looks)}: {interval_text(difference.interval, signed=True)}."
-        + (f" Failed and left out: {failed}." if failed else ""),
-        *(
-            text
-            for name, judge in judges
-            for text in tuned_on_sentences(judge, comparison.card.unit, name)
-        ),
-        _changes_sentence(result, *(name for name, _ in judges)),
+    interval = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
+    return Answer(
+        title=f"{comparison.dimension}: may {new} replace {old}, on {comparison.data.name}?",
+        headline=result.verdict,
+        why=[
+            ("", _changes_sentence(result, new, old)),
+            *([("Failed and left out", f"{failed}.")] if failed else []),
+            *tuned,
+        ],
+        tiles=[
+            *(
+                Tile.of(f"{figure.capitalize()} of {name}", judge.card.headline)
+                for name, judge in judges
+            ),
+            Tile.of("Difference", result.difference, interval, sign=True),
+        ],
+        measured=measured(comparison.card, comparison.data),
+        facts=[("1,000 rows", f"{prices}.")],
+        steps=[swap_step(result)],
     )
-    page_lines = [f"What changes: {address(Path(page))}"] if page else []
-    last_lines = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}", *page_lines)
-    n_shown = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last_lines)))
-    for row in result.changed[:n_shown]:
-        old, new, human = (_word(result, row[column]) for column in ("old", "new", "human"))
-        lines.append(miss_line({**row, "miss": f"{old} → {new} (people {human})"}))
-    return [*lines, *last_lines]
 
 
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError
-from judges.client import Redactor, check_name, holds_secret, is_decision, read_price
+from judges.client import Redactor, check_name, holds_secret, read_price
 from judges.labels import flags as labels_flags
+from judges.protocol import is_decision
 from judges.terminal import QUIET, print_note, visible
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import Any
 from dspy_judges.errors import UsageError
 from judges import catalog
 from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
-from judges.client import is_decision
 from judges.dimension import Comparison, Subject, kind_of
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
 from judges.prompt import LETTERS, SLOT, Value
+from judges.protocol import is_decision
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output

@@ -26,13 +26,11 @@ from judges.cli.flags import mapping, request_options, with_model_flags, with_re
 from judges.client import (
     CHARACTERS_PER_TOKEN,
     BudgetSpentError,
-    FatalModelError,
     Price,
     Session,
     estimate_tokens,
     find_price,
     gives_n_replies,
-    is_embedded,
     price_of,
 )
 from judges.dimension import Comparison
@@ -42,6 +40,7 @@ from judges.labels.columns import MOST_FIRST, Columns
 from judges.labels.conversations import as_texts
 from judges.loading import load
 from judges.panel import AnyJudge
+from judges.protocol import FatalModelError, is_embedded
 from judges.scoring import reply_tokens
 from judges.tables.atomic_write import in_use
 from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format

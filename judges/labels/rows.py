@@ -383,10 +383,12 @@ def _note_repeats(
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
-    pairs = [*_different_labels(groups, sorted(rated), unit)] if columns.labelled else []
-    if pairs:
-        note += f". {count(len(pairs), 'pair')} with different labels: {'; '.join(pairs[:10])}"
-    yield note
+    told = [*_labels_of(groups, sorted(rated), unit)] if columns.labelled else []
+    differ = [text for text, is_one in told if not is_one]
+    if differ:
+        ends = "disagree" if len(differ) > 1 else "disagrees"
+        note += f". {count(len(differ), 'pair')} {ends}: {'; '.join(differ[:10])}"
+    yield f"{note}. Their labels agree" if told and not differ else note
 
 
 def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
@@ -401,10 +403,10 @@ def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _different_labels(
+def _labels_of(
     groups: Iterable[list[TableRow]], rated: Collection[str], unit: str
-) -> Iterator[str]:
-    """Yield the labels of each group of rows that has several in one column, with their lines."""
+) -> Iterator[tuple[str, bool]]:
+    """Yield each group's labels in a column with their lines, and whether they are one label."""
     for group in groups:
         lines = joined_names([str(row.line) for row in group])
         for column in rated:
@@ -412,8 +414,8 @@ def _different_labels(
             # Lists hold several annotators' labels.
             single = (cell for cell in cells if not isinstance(cell, list | Mapping))
             labels = sorted({word_of(cell) for cell in single if not says_nothing(cell)})
-            if len(labels) > 1:
-                yield f"{joined_names(labels)} ({unit}s {lines})"
+            if labels:
+                yield f"{joined_names(labels)} ({unit}s {lines})", len(labels) == 1
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

@@ -39,6 +39,8 @@ After = Literal["annotators", "judge"]
 # Given in place of a label: later, or none. A skipped item comes again after all others.
 Mark = Literal["skipped", "unsure"]
 State = dict[str, Any]
+# What a line of the file says of its output or pair.
+Row = Mapping[str, Any]
 # The time that a label takes is the median of the last ones, if there are at least three.
 RECENT, FEWEST = 20, 3
 LONGEST_NAME = 80
@@ -130,7 +132,7 @@ class Session:
     """
 
     subject: Subject
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     texts: Sequence[str]
     outputs: Mapping[str, str]
     path: Path
@@ -141,22 +143,20 @@ class Session:
 
     def __post_init__(self) -> None:
         self._lock, self._numbers = RLock(), numbers_of(self.subject)
-        self._kind, self._about = kind_of(self.subject), dict[str, Any]()
+        self._kind = kind_of(self.subject)
         self._key = "preferred" if self._kind == "pairwise" else "rating"
-        if self._kind != "pairwise":
-            self._about = {"dimension": self.subject.name}
+        self._about = {} if self._kind == "pairwise" else {"dimension": self.subject.name}
         if self._kind == "rating":
-            self._about["rating_scale"] = f"{min(self._numbers)}-{max(self._numbers)}"
-        chance, documents = random.Random(self.seed), dict[str, list[Mapping[str, Any]]]()
+            self._about["rating_scale"] = f"{min(self.subject.scale)}-{max(self.subject.scale)}"
+        chance, documents = random.Random(self.seed), dict[str, list[Row]]()
         for row in self.rows:
             documents.setdefault(row["group"], []).append(row)
         order = chance.sample([*documents.values()], len(documents))
         groups = [chance.sample(group, len(group)) for group in order]
         self.rows = [row for group in groups for row in group]
-        names = "document", "documents", "place", "of_document"
         self._places = [
-            dict(zip(names, (number, len(groups), place, len(group)), strict=True))
-            for number, group in enumerate(groups, 1)
+            {"document": n, "documents": len(groups), "place": place, "of_document": len(group)}
+            for n, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
         ]
         self._index = {row["id"]: item for item, row in enumerate(self.rows)}
@@ -176,7 +176,7 @@ class Session:
             is_whole = True
         lines += [last] if is_whole else []
         others = sum(not self._take(line, n) for n, line in enumerate(lines, 1) if line.strip())
-        self._file: Any = self.path.open("ab", buffering=0)  # so that a line is one write
+        self._file = self.path.open("ab", buffering=0)  # so that a line is one write
         self._size = sum(len(line) + 1 for line in lines)
         if is_whole:
             self._file.write(b"\n")
@@ -205,12 +205,11 @@ class Session:
             self._labels.setdefault(label.annotator, _Labels()).add(item, label)
         return item is not None
 
-    def _fault(self, row: Mapping[str, Any], label: Label, item: int | None) -> str | None:
+    def _fault(self, row: Row, label: Label, item: int | None) -> str | None:
         """Where a line contradicts this session; None if it does not."""
         own = {**self._about, **({} if item is None else self.rows[item])}
         common = own.keys() & row.keys() - {*SAMPLING}
-        if names := [name for name in common if row[name] != own[name]]:
-            name = min(names)
+        if name := min((name for name in common if row[name] != own[name]), default=None):
             return f"{name} is {row[name]!r:.40}, and here {own[name]!r:.40}"
         if label.value is not None and label.value not in self._numbers:
             return f"{label.value!r:.40} is no answer here"
@@ -317,8 +316,8 @@ class Session:
                 if (latest and latest.value) != click.before:
                     message = "this label was given or changed in another window meanwhile"
                     raise RefusedError(message, 409, self.state(who))
-                mark: Any = {click.mark: True} if click.mark else {}
-                label = Label(who, self.now(), value, comment, click.after, **mark)
+                label = Label(who, self.now(), value, comment, click.after)
+                label.skipped, label.unsure = click.mark == "skipped", click.mark == "unsure"
                 self._append(item, label)
             return self.state(who)
 
@@ -407,10 +406,11 @@ def _task(subject: Subject) -> State:
     numbers, kind = numbers_of(subject), kind_of(subject)
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
     # The page's own keys are c, u, r, s and n.
-    keys = keys if len({*keys, *"cursn"}) == len(keys) + 5 else [*map(str, range(1, len(keys) + 1))]
-    anchors: Any = {} if isinstance(subject, Comparison) else subject.anchors
+    if len({*keys, *"cursn"}) < len(keys) + 5:
+        keys = [str(number) for number in range(1, len(keys) + 1)]
+    anchors = {} if isinstance(subject, Comparison) else {**subject.anchors}
     answers = [
-        {"value": value, "text": str(value), "key": key, "anchor": anchors.get(number) or None}
+        {"value": value, "text": str(value), "key": key, "anchor": anchors.get(int(number)) or None}
         for (value, number), key in zip(numbers.items(), keys, strict=True)
     ]
     about = {"name": subject.name, "kind": kind, "definition": subject.definition}

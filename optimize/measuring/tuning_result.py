@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from judges.questions import AnswerShare
 from optimize.figures.as_json import FLAT, Cell, fields_json, figure_json, to_json
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
-from optimize.search.optimizer import LastRound
+from optimize.search.optimizer import JudgeName, LastRound
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Figure
 
-# The names of the untuned and the tuned judge in JSON.
-JudgeName = Literal["seed", "tuned"]
 # The fields of summary.json that come before the figures, and those that come last.
 FIRST_FIELDS = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
 LAST_FIELDS = ["request_changes", "tuned_file", "answers"]

@@ -1,7 +1,7 @@
 """The report's charts, as positions that the page's template draws: no script, no library."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -11,7 +11,8 @@ import numpy as np
 from judges.judgement import Preference
 from optimize.figures.as_text import number_text, share_text
 from optimize.measuring.scored import Scored
-from optimize.statistics.intervals import Figure, IntervalEstimate, Vector
+from optimize.report.answer import Table
+from optimize.statistics.intervals import Figure, Vector
 
 # Outputs that are drawn, evenly over all.
 MAX_DOTS = 1000
@@ -21,26 +22,13 @@ MARGIN = 0.06
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
-    """Rows of (name, mark, ends of the interval, figure in words); `line` is a coin's place.
+    """Rows of (name, mark, ends of the interval, figure in words), in percent of the axis.
 
-    Places are in percent of the axis; a row without an interval has no ends.
+    A row without an interval has no ends.
     """
 
     rows: Sequence[tuple[str, float, Sequence[float], str]]
     ticks: Sequence[tuple[float, str]]
-    caption: str
-    line: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatrixChart:
-    """How many outputs people (rows) and the judge (columns) gave each word, passes first.
-
-    `rows` has people's word, then (count, share of the row) for each word of the judge.
-    """
-
-    words: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[tuple[int, str, float]]]]
     caption: str
 
 
@@ -58,27 +46,28 @@ class DotChart:
     caption: str
 
 
-Chart = RowChart | MatrixChart | DotChart
+Chart = RowChart | DotChart
 
 
-def pictures(scored: Scored) -> Sequence[Chart]:
-    """The pictures of one judge: of verdicts, of ratings, or of pairs; and of its systems."""
-    if np.isnan(scored.scores).all():
+def pictures(scored: Scored) -> list[DotChart]:
+    """The ratings of one judge beside people's, and its systems; none of pairs."""
+    if scored.is_pairs or np.isnan(scored.scores).all():
         return []
+    return [*([] if scored.is_binary else [_ratings(scored)]), *_systems(scored)]
+
+
+def counts(scored: Scored) -> Table:
+    """How often the judge decides as people do: by their word, or by how clear a pair is."""
     if scored.is_pairs:
         return _pairs(scored)
-    return [_matrix(scored) if scored.is_binary else _ratings(scored), *_systems(scored)]
-
-
-def _matrix(scored: Scored) -> MatrixChart:
     rows = []
-    for people, word in zip((1, 0), scored.words, strict=True):
+    for people, word in zip((1, 0), scored.words, strict=True) if scored.is_binary else ():
         judge = scored.passes[scored.human == people]
-        counts = [int((judge == verdict).sum()) for verdict in (1, 0)]
-        shares = [count / max(1, sum(counts)) for count in counts]
-        rows.append((word, [*zip(counts, map(share_text, shares), shares, strict=True)]))
-    caption = "Outputs by what people and the judge say; shares are of what people say."
-    return MatrixChart(words=scored.words, rows=rows, caption=caption)
+        numbers = [int((judge == verdict).sum()) for verdict in (1, 0)]
+        total = max(1, sum(numbers))
+        rows.append((word, *(f"{number:,} ({share_text(number / total)})" for number in numbers)))
+    head = ("people say", *(f"the judge says {word}" for word in scored.words))
+    return Table(head, rows, "Outputs by what people and the judge say." if rows else "")
 
 
 def _ratings(scored: Scored) -> DotChart:
@@ -118,15 +107,15 @@ def _dots(
             (x_axis.percent(x), y_axis.percent(y), name)
             for x, y, name in zip(people, judge, names, strict=True)
         ],
-        x_ticks=x_axis.ticks(number_of),
-        y_ticks=y_axis.ticks(number_of),
+        x_ticks=x_axis.ticks(),
+        y_ticks=y_axis.ticks(),
         band=band,
         caption=caption,
     )
 
 
-def _pairs(scored: Scored) -> list[RowChart]:
-    """How often the judge decides as people do, by how clear they are and by what came first."""
+def _pairs(scored: Scored) -> Table:
+    """By how clear people's choice is, and by what came first."""
     human, clear = scored.human, np.abs(scored.human)
     verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
     first_a, first_b = np.array([(each.margin_ab, each.margin_ba) for each in verdicts]).T
@@ -136,48 +125,36 @@ def _pairs(scored: Scored) -> list[RowChart]:
         "A shown first": (first_a, clear > 0),
         "B shown first": (first_b, clear > 0),
     }
-    rows: list[tuple[str, Figure, str]] = []
+    rows = []
     for name, (margin, chosen) in parts.items():
         answered = chosen & ~np.isnan(margin)
         if answered.any():
             right = (1 + np.sign(margin[answered] * human[answered])) / 2
-            share = IntervalEstimate(float(right.mean()), None)
-            rows.append((name, share, f"{share_text(share.value)} of {right.size:,}"))
-    caption = "Pairs decided as people do, a tie being half right; the dashed line is a coin."
-    return _row_chart(rows, share_text, caption, line=0.5)
+            rows.append((name, share_text(right.mean()), f"{right.size:,}"))
+    caption = "Pairs decided as people do; a tie is half right, and a coin reaches 50%."
+    return Table(("where", "as people do", "pairs"), rows, caption)
 
 
 def costs(rows: Sequence[tuple[str, Figure, str]], symbol: str) -> list[RowChart]:
     """Each judge's name, figure with its interval, and price; none without a figure."""
-    known = [
-        (name, figure, f"{number_text(figure.value)}, {price}")
-        for name, figure, price in rows
-        if not math.isnan(figure.value)
-    ]
-    caption = f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows."
-    return _row_chart(known, number_of, caption)
-
-
-def _row_chart(
-    rows: Sequence[tuple[str, Figure, str]],
-    tick: Callable[[float], str],
-    caption: str,
-    line: float | None = None,
-) -> list[RowChart]:
-    if not rows:
+    known = [row for row in rows if not math.isnan(row[1].value)]
+    if not known:
         return []
-    figures = [figure for _, figure, _ in rows]
+    figures = [figure for _, figure, _ in known]
     ends = [(one.interval.low, one.interval.high) if one.interval else () for one in figures]
-    beside = [] if line is None else [line, 1.0]
-    axis = _Axis.of([*(figure.value for figure in figures), *chain(*ends), *beside])
+    axis = _Axis.of([*(figure.value for figure in figures), *chain(*ends)])
     chart = RowChart(
         rows=[
-            (name, axis.percent(figure.value), [*map(axis.percent, own)], words)
-            for (name, figure, words), own in zip(rows, ends, strict=True)
+            (
+                name,
+                axis.percent(figure.value),
+                [*map(axis.percent, own)],
+                f"{number_text(figure.value)}, {price}",
+            )
+            for (name, figure, price), own in zip(known, ends, strict=True)
         ],
-        ticks=axis.ticks(tick),
-        caption=caption,
-        line=None if line is None else axis.percent(line),
+        ticks=axis.ticks(),
+        caption=f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows.",
     )
     return [chart]
 
@@ -197,14 +174,10 @@ class _Axis(NamedTuple):
     def percent(self, value: float) -> float:
         return round(100 * (float(value) - self.start) / self.length, 2)
 
-    def ticks(self, text: Callable[[float], str]) -> list[tuple[float, str]]:
+    def ticks(self) -> list[tuple[float, str]]:
         """Three to six round numbers."""
         start, length = self
         size = 10.0 ** np.floor(np.log10(length / 5))
         step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= length / 5)
         places = np.arange(np.ceil(start / step), np.floor((start + length) / step) + 1) * step
-        return [(self.percent(place), text(round(float(place), 6) + 0.0)) for place in places]
-
-
-def number_of(value: float) -> str:
-    return f"{value:g}"
+        return [(self.percent(place), f"{round(float(place), 6) + 0.0:g}") for place in places]

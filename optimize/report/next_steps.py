@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 
-from judges.client import is_embedded
 from judges.labels.values import VERDICTS
+from judges.protocol import is_embedded
 from optimize.figures.as_text import cost_text, counted
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.floors import suggested_floors
@@ -16,7 +16,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.sentences import COIN, beats_constant
+from optimize.report.card import is_useful
 from optimize.statistics.intervals import PERFECT
 
 # A judge at its floor that is looked at again and again passes in the end.
@@ -26,13 +26,11 @@ WIDE = 0.10
 # From these shares on, failures and what an attack adds of the scale ask for a step.
 MANY_FAILED, MOVED = 0.05, 0.10
 MOST_STEPS = 3
-
-
-# --- after a verification and after a tuning run
+MORE_LABELS = "Label more documents."
 
 
 def verification_step(result: Verification, *, has_page: bool = False) -> str:
-    """What to do after a verification; empty where a page and a gate do it all."""
+    """What to do after a verification."""
     card, two, gate = result.card, result.card.two_values, result.gate
     if not card.rho.n_outputs:
         return "Mend the failures: --report FILE.html lists the reasons."
@@ -40,26 +38,26 @@ def verification_step(result: Verification, *, has_page: bool = False) -> str:
         return "Measure it on labels of your own (--data FILE)."
     if result.tuned_on_these_labels:
         return "Measure it on labels that it was not tuned on (--data FILE)."
+    if gate and gate.gate == "falls short":
+        page = "" if has_page else " (--report FILE.html)"
+        return f"Look at its misses and failures{page}, or tune it on other labels."
     kappa = two.judge.kappa.interval if two else None
     if kappa and kappa.high < 0 and result.words and "/".join(result.words) not in VERDICTS:
         turned = shlex.quote("{}=0,{}=1".format(*result.words))
         return f"The labels may be the wrong way round: --values {turned} turns them."
-    more_labels = _more_labels(card, "here")
-    if not card.beside_coin.interval:
-        return more_labels
-    if doubt := _doubt(card, "here"):
-        return doubt
-    steps = [more_labels]
-    if not more_labels and not has_page:
-        steps = [f"--report FILE.html shows {'all' if two else 'its worst errors'}."]
-    if gate and gate.gate:
-        again = result.is_undecided and gate.looks == 1
-        steps += [f"Label more; {LOOK_AGAIN}."] if again else []
-    elif flags := suggested_floors(card):
-        steps.append(f"In CI {flags} (an equal judge passes 9 of 10 times).")
-    else:
-        steps.append("Too few labels for a floor: --against in CI.")
-    return " ".join(filter(None, steps))
+    first = _more_labels(card, "here")
+    if not is_useful(card):
+        return first or MORE_LABELS
+    if not first and not has_page:
+        first = f"--report FILE.html shows {'all' if two else 'its worst errors'}."
+    flags, then = suggested_floors(card), "Too few labels for a floor: --against in CI."
+    if gate and result.is_undecided:
+        then = f"Label more; {LOOK_AGAIN}." if gate.looks == 1 else MORE_LABELS
+    elif gate and gate.gate:
+        then = "The same command holds it in CI."
+    elif flags:
+        then = f"In CI {flags} (an equal judge passes 9 of 10 times)."
+    return f"{first} {then}".strip()
 
 
 def run_steps(
@@ -94,11 +92,12 @@ def _run_steps(
         yield f"Mend the failures: none of the {card.unit} has a score. The report says why."
     elif n_failed > MANY_FAILED * n_outputs:
         yield f"Mend the failures: {n_failed:,} {card.unit} have no score. The report says why."
-    more_labels, doubt = _more_labels(card, "on test"), _doubt(card, "on test")
-    if doubt:
-        yield doubt
+    more_labels, is_of_use = _more_labels(card, "on test"), is_useful(card)
+    is_doubtful = card.beside_coin.interval is not None and not is_of_use
+    if is_doubtful:
+        yield more_labels or MORE_LABELS
     yield from _on_gain(result, result.test)
-    if more_labels and more_labels not in doubt:
+    if more_labels and not is_doubtful:
         yield more_labels
     attack, share = max(shifts, key=lambda shift: shift[1], default=("", 0.0))
     if share >= MOVED:
@@ -106,7 +105,7 @@ def _run_steps(
             "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
-    if card.beside_coin.interval and not doubt:
+    if is_of_use:
         yield _use(card, folder)
 
 
@@ -141,22 +140,6 @@ def _use(card: Scorecard, folder: str) -> str:
     return f"Use it with `{use}`, and catch a large drop in CI with `dspy-judges {gate}`: {why}."
 
 
-def _doubt(card: Scorecard, where: str) -> str:
-    """Not to rely on a judge that may be no better than a coin or a constant one; else empty."""
-    interval, two = card.beside_coin.interval, card.two_values
-    if interval and interval.low <= COIN:
-        return "Do not rely on it yet: it may be no better than a coin. Label more documents."
-    if not two or beats_constant(two):
-        return ""
-    word = f"people more often than always saying {two.constant_word} would."
-    if two.judge.accuracy.value < two.constant.accuracy.value:
-        less = f"Do not rely on its verdicts: {where} it does not agree with {word}"
-        return f"{less} {_more_labels(card, where)}".rstrip()
-    if two.judge.accuracy.interval:
-        return f"Label more documents: {where} it does not clearly agree with {word}"
-    return ""
-
-
 def _more_labels(card: Scorecard, where: str) -> str:
     """Which labels are too few for an interval, or for a narrow one; empty where none are."""
     two, share = card.two_values, card.beside_coin
@@ -174,9 +157,6 @@ def _more_labels(card: Scorecard, where: str) -> str:
     if share.value < PERFECT and share.interval.reach > WIDE:
         return f"Label more documents: with {documents} the figure is that uncertain."
     return ""
-
-
-# --- after a comparison
 
 
 def comparison_step(result: JudgeComparison) -> str:
@@ -200,9 +180,6 @@ def comparison_step(result: JudgeComparison) -> str:
     if any(judge.standing == "unclear" for judge in rest):
         return f"Use {best.name} for now; more labels would tell whether it is better."
     return f"Use {best.name}."
-
-
-# --- after a swap
 
 
 def swap_step(result: SwapResult) -> str:

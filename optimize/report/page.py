@@ -7,7 +7,7 @@ misses, its one script hides and shows them; the policy allows that script by it
 import difflib
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -22,30 +22,25 @@ from judges.prompt import Prompt, encodable
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import visible
-from optimize.figures.as_text import counted, number_text, share_text, signature
+from optimize.figures.as_text import number_text, signature
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
 from optimize.measuring.misses import MISS_COLUMNS, miss_rows
-from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import Scored
-from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
+from optimize.report.answer import Answer, Table, Titled
+from optimize.report.card import labels_text, people_facts
 from optimize.report.charts import Chart
-from optimize.report.comparison import comparison_answer, comparison_tables, price_text, usage_table
-from optimize.report.lead import Lead, comparison_lead, run_lead, swap_lead, verification_lead
-from optimize.report.misses import MissGroup, change_group, cut_text, miss_groups
-from optimize.report.next_steps import run_steps
-from optimize.report.sentences import Table, Titled, figure_meaning, labels_text, scale_warning
-from optimize.report.tuning import run_answer, run_table, run_title, search_end
-from optimize.report.verification import MISSES, gate_lines, verification_answer
+from optimize.report.comparison import comparison_answer, price_text, usage_table
+from optimize.report.misses import MissGroup, cut_text, miss_groups
+from optimize.report.tuning import run_answer
+from optimize.report.verification import MISSES, verification_answer
 
-# Annotators, failures, demonstrations and judges that are shown.
-MAX_PEOPLE, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
-# Characters of a failure's reason.
-MAX_REASON = 300
+# Failures, characters of a failure's reason, demonstrations, and judges that are shown.
+MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_DRAWN = 20, 300, 5, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +51,6 @@ class Section:
     """
 
     title: str
-    sentences: Sequence[str] = ()
     titled: Sequence[Titled] = ()
     steps: Sequence[str] = ()
     charts: Sequence[Chart] = ()
@@ -69,8 +63,7 @@ class Section:
 class Page:
     """A page: the first screen, the misses if there are any to look at, then the sections."""
 
-    title: str
-    lead: Lead
+    answer: Answer
     groups: Sequence[MissGroup] = ()
     sections: Sequence[Section] = ()
     groups_title: str = "Misses"
@@ -130,35 +123,25 @@ def write_run(
     probes: Probes,
 ) -> None:
     """Write a run's page; `judged` holds both judges' judgements by split."""
-    scored, card, folder = judged[result.shipped]["test"], result.card, str(path.parent)
-    figures = Section(
-        title="Figures",
-        titled=[
-            *(*run_answer(result), *search_end(result)),
-            *(scale_warning(card) if card else []),
-            ("Labels", labels_text(result.data, result.unit)),
-        ],
-        tables=[
-            run_table(result),
-            *_people(card),
-            _attempts(probes),
-            _failures(scored),
-        ],
-    )
+    scored, folder = judged[result.shipped]["test"], str(path.parent)
+    answer = run_answer(result, talked_up(probes, scored), folder)
+    more, tables = answer.steps[1:], [charts.counts(scored), _attempts(probes), _failures(scored)]
     # The page comes last: where it stands, a run has ended.
     _write_misses(path.with_name(MISSES), scored)
-    step, *more = run_steps(result, talked_up(probes, scored), folder)
     search = ("Search", f"{result.optimizer}, seed {result.seed}")
     page = Page(
-        title=run_title(result),
-        lead=run_lead(result, step),
+        answer=answer,
         groups=miss_groups(scored),
         sections=[
             *([Section(title="What else to do", steps=more)] if more else []),
-            Section(title="In a picture", charts=charts.pictures(scored)),
-            figures,
+            Section(
+                title="Figures",
+                titled=[*answer.facts, *people_facts(result.card)],
+                charts=charts.pictures(scored),
+                tables=[*answer.tables, *tables],
+            ),
             _prompt(result, prompts),
-            _source(result.data, search, ("Folder", folder)),
+            source_section(result.data, search, ("Folder", folder)),
         ],
     )
     write(path, page)
@@ -166,30 +149,24 @@ def write_run(
 
 def write_verification(path: Path, result: Verification, scored: Scored) -> None:
     """Write a verification's page; `scored` are the judgements that its figures are of."""
-    judge, card = Path(result.judge), result.card
-    levels = [(signature(rho, card.unit, result.data.n_systems),) for rho in card.correlations]
-    figures = Section(
-        title="Figures",
-        sentences=[
-            *(*verification_answer(result), *gate_lines(result)),
-            figure_meaning(card, result.level),
-        ],
-        tables=[
-            *_people(card),
-            _failures(scored),
-            Table(("level and coefficient",), levels, "Every level and coefficient."),
-        ],
-    )
+    answer, card, judge = verification_answer(result), result.card, Path(result.judge)
+    labels = ("Counts", labels_text(result.data, card.unit))
+    about = card.unit, result.data.n_systems
+    levels = dict.fromkeys((signature(rho, *about),) for rho in card.correlations)
+    every = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
     # Beside a run's page, it must not take the place of the run's own.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     page = Page(
-        title=f"{result.dimension}: {judge.name} against people",
-        lead=verification_lead(result),
+        answer=answer,
         groups=miss_groups(scored),
         sections=[
-            Section(title="In a picture", charts=charts.pictures(scored)),
-            figures,
-            _source(result.data, ("Judge", "/".join(judge.parts[-2:]))),
+            Section(
+                title="Figures",
+                titled=[*answer.facts, *people_facts(card)],
+                charts=charts.pictures(scored),
+                tables=[charts.counts(scored), _failures(scored), every],
+            ),
+            source_section(result.data, labels, ("Judge", "/".join(judge.parts[-2:]))),
         ],
     )
     write(path, page)
@@ -208,47 +185,21 @@ def _write_misses(path: Path, scored: Scored) -> None:
 
 def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write a comparison's page."""
-    judges, data = result.judges, result.data
+    answer = comparison_answer(result)
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
+    priced = [
+        (judge.name, judge.card.headline, price_text(judge)) for judge in result.judges[:MAX_DRAWN]
+    ]
     figures = Section(
         title="Figures",
-        sentences=[figure_meaning(result.card, result.level)],
-        titled=[*comparison_answer(result), ("Labels", labels_text(data, result.card.unit))],
-        tables=[
-            *comparison_tables(result),
-            usage_table(result),
-            Table(("left out", "why"), left_out),
-        ],
+        titled=answer.facts,
+        charts=charts.costs(priced, result.figure_name),
+        tables=[*answer.tables, usage_table(result), Table(("left out", "why"), left_out)],
     )
-    priced = [
-        (judge.name, judge.card.headline, price_text(judge, "recorded", "cost unknown"))
-        for judge in judges[:MAX_DRAWN]
-    ]
-    picture = charts.costs(priced, result.figure_name)
-    page = Page(
-        title=f"{result.dimension}: {counted(len(judges), 'judge')} side by side",
-        lead=comparison_lead(result),
-        sections=[Section(title="In a picture", charts=picture), figures, _source(data)],
-    )
-    write(path, page)
+    write(path, Page(answer=answer, sections=[figures, source_section(result.data)]))
 
 
-def write_swap(
-    path: Path, result: SwapResult, sentences: Sequence[str], word: Callable[[float], str]
-) -> None:
-    """Write a swap's page: the certificate, and the rows that change; `word` writes a score."""
-    figures = Section(title="Figures", sentences=sentences)
-    page = Page(
-        title="{}: may {} replace {}?".format(result.comparison.dimension, *result.names),
-        lead=swap_lead(result),
-        groups=[change_group(result, word)],
-        groups_title="What changes",
-        sections=[figures, _source(result.comparison.data)],
-    )
-    write(path, page)
-
-
-def _source(data: DataCounts, *facts: Titled) -> Section:
+def source_section(data: DataCounts, *facts: Titled) -> Section:
     titled = [("Labels", f"{data.name}, sha256 {data.sha256}"), *facts]
     return Section(title="Where it comes from", titled=titled)
 
@@ -289,24 +240,6 @@ def _failures(scored: Scored) -> Table:
         number = f"{len(failures):,} of {len(scored.items):,}"
         caption = f"{number} have no score: they are left out of every figure, and counted."
     return Table(("without a score", "why"), failures[:MAX_FAILURES], caption)
-
-
-def _people(card: Scorecard | None) -> list[Table]:
-    """The judge beside each annotator, and every two annotators."""
-    if not (card and (people := card.people)):
-        return []
-    rows = [
-        (
-            " and ".join(people.pair_of(row)),
-            share_text(row.equal),
-            number_text(row.kappa),
-            number_text(row.rho),
-        )
-        for row in people.agreement[:MAX_PEOPLE]
-    ]
-    alpha = number_text(people.alpha)
-    caption = f"The judge and people; the annotators' Krippendorff's alpha is {alpha}."
-    return [Table(("who", "equal labels", "kappa", "rho"), rows, caption)]
 
 
 def _prompt(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 
 import numpy as np
 
@@ -75,6 +75,12 @@ class Candidate:
     @property
     def documents(self) -> frozenset[str]:
         return self.demo_set.documents
+
+    @property
+    def kind(self) -> str:
+        """The kind of change: whether the instruction is proposed, demonstrations, reasoning."""
+        proposed = "proposed" if self.round else "untuned"
+        return f"{proposed}, {self.demo_set.kind}, {self.reasoning}"
 
     # Cached, because hashing a thousand demonstrations takes a while.
     @cached_property
@@ -172,14 +178,17 @@ def _fitting_demos(
     documents: set[str] = set()
     contents: set[tuple[str, ...]] = set()
     bytes_left, secrets = MAX_DEMO_BYTES, Redactor()
-    for index in _order_by_level(items, prompt, rng):
-        item = items.items[index]
+    for item in _by_level(items, prompt, rng):
         content, comment = tuple(item.texts.values()), agreed_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
         is_full = item.document_id not in documents and len(documents) >= max_documents
         if is_full or content in contents or n_characters > characters_left:
             continue
-        demo = _demonstration(item, prompt, reasons.get(item.id))
+        demo: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
+        demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
+        for field in prompt.outputs:
+            if not field.choices:
+                demo[field.name] = reasons.get(item.id) or NOT_GIVEN
         n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, secrets)
         if n_bytes is None or n_bytes > bytes_left:
             continue
@@ -209,24 +218,16 @@ def agreed_comment(item: Item) -> str:
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
-def _demonstration(item: Item, prompt: Prompt, reason: str | None) -> Demo:
-    """An item's texts with people's answer, and the reason where the judge writes one."""
-    values: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
-    values[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
-    values |= {field.name: reason or NOT_GIVEN for field in prompt.outputs if not field.choices}
-    return values
-
-
-def _order_by_level(items: Items, prompt: Prompt, rng: np.random.Generator) -> list[int]:
-    """The rows of the items, every level in turn, people's clearest cases first."""
+def _by_level(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
+    """The items, every level in turn, people's clearest cases first."""
     choices = prompt.answer.choices or ()
-    levels: dict[Value, list[int]] = {}
+    levels: dict[Value, list[Item]] = {}
     for index in rng.permutation(len(items)):
-        level = nearest_choice(choices, float(items.human[index]))
-        levels.setdefault(level, []).append(int(index))
+        item = items.items[index]
+        levels.setdefault(nearest_choice(choices, item.human), []).append(item)
     for level, members in levels.items():
         exact = {"A": 1, "B": -1}[str(level)] if choices == LETTERS else rating_of(level, choices)
         # Rounded to halves, so that chance decides among cases that are about as clear.
-        members.sort(key=lambda index: round(2 * abs(float(items.human[index]) - exact)))
+        members.sort(key=lambda item: round(2 * abs(item.human - exact)))
     turns = zip_longest(*(levels[level] for level in sorted(levels, key=str)))
-    return [index for turn in turns for index in turn if index is not None]
+    return filter(None, chain.from_iterable(turns))

@@ -5,6 +5,7 @@ for each call of a model that costs nothing. An evaluator judges each item once 
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -175,44 +176,41 @@ class Evaluator:
     judge: JudgeItems
     budget: SearchBudget
     pricing: Pricing
-    _judgements: dict[str, dict[str, ItemJudgement]] = field(default_factory=dict, init=False)
+    _judgements: defaultdict[str, dict[str, ItemJudgement]] = field(
+        default_factory=lambda: defaultdict(dict), init=False
+    )
 
     def item_cost(self, candidate: Candidate) -> float:
         """What an item costs with the candidate: measured, or estimated from its prompt."""
-        judgements = self._judgements.get(candidate.id, {}).values()
+        judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_MEASURED:
-            return self._cost_of(judgements) / len(judgements)
+            return sum(map(self._cost_of, judgements)) / len(judgements)
         return self.pricing.estimate(candidate.prompt(self.untuned), self.untuned)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
         """What scoring these items would cost; items that have been scored cost nothing."""
-        earlier = self._judgements.get(candidate.id, {})
-        n_fresh = sum(item.id not in earlier for item in items.items)
+        n_fresh = len(items) - len(self.scored_items(candidate, items))
         return n_fresh * self.item_cost(candidate) if n_fresh else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Return scores in the items' order, NaN where the judge failed.
-
-        Raises:
-            SearchBudgetSpentError: The items without a score cost more than remains.
-        """
-        judgements = self._judgements.setdefault(candidate.id, {})
+        """Scores in the items' order, NaN where the judge failed; raises SearchBudgetSpentError."""
+        judgements = self._judgements[candidate.id]
         fresh = [item for item in items.items if item.id not in judgements]
         if fresh:
             self.budget.check(len(fresh) * self.item_cost(candidate))
             replies = self.judge(candidate.prompt(self.untuned), fresh)
             for item, one in zip(fresh, replies, strict=True):
                 judgements[item.id] = one
-                self.budget.total_cost += self._cost_of([one])
+                self.budget.total_cost += self._cost_of(one)
                 self.budget.calls += self.pricing.calls
         return self.scores_so_far(candidate, items)
 
-    def _cost_of(self, judgements: Iterable[ItemJudgement]) -> float:
-        return sum(self.pricing.cost(one.tokens_in, one.tokens_out) for one in judgements)
+    def _cost_of(self, one: ItemJudgement) -> float:
+        return self.pricing.cost(one.tokens_in, one.tokens_out)
 
     def scored_items(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""
-        earlier = self._judgements.get(candidate.id, {})
+        earlier = self._judgements[candidate.id]
         return Items(tuple(item for item in items.items if item.id in earlier))
 
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
@@ -224,7 +222,7 @@ class Evaluator:
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
         """The judgements of items that have all been scored, with the candidate's weights."""
-        earlier = self._judgements.get(candidate.id, {})
+        earlier = self._judgements[candidate.id]
         judgements = tuple(earlier[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements

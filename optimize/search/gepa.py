@@ -2,7 +2,7 @@
 
 An example for GEPA is a document. Documents that GEPA evaluates together are scored together: they
 get scores whose mean is their common objective. GEPA writes instructions by its own reflection on
-lessons from judged documents, and the search's budget pays for that.
+evidence from judged documents, and the search's budget pays for that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,13 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 
 from dspy_judges.errors import JudgesError
-from judges.client import FatalModelError, Message, Request, Sampling
+from judges.client import Request
 from judges.judgement import NoScoreError
+from judges.protocol import FatalModelError, Message, Sampling
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import SPENT, Goal, SearchProblem, informative_documents, objective
-from optimize.search.lessons import JudgedItems
+from optimize.search.evidence import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
@@ -74,7 +75,7 @@ class Adapter:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         by_document = document_scores(scores, items, problem.goal)
-        # Every document has all items as its trajectory, since a lesson is about all of them.
+        # Every document has all items as its trajectory, since the evidence is about all of them.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[by_document[name] for name in batch],
@@ -84,15 +85,15 @@ class Adapter:
     def make_reflective_dataset(
         self, texts: Mapping[str, str], evaluation: Any, components: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
-        """A lesson from the documents, for GEPA's prompt."""
+        """The evidence of the documents, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
         problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION]), items)
         rng = stream(problem.options.seed, "lesson", self.n_requests)
-        (lesson,) = JudgedItems(items, judgements, evaluator.untuned).lessons([rng])
+        (evidence,) = JudgedItems(items, judgements, evaluator.untuned).evidence([rng])
         measure = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
         score = f"{np.mean(evaluation.scores):.2f} (1 is best): {measure} on {len(items)} outputs"
-        return {INSTRUCTION: [{"Score": score, "Evidence": lesson}]}
+        return {INSTRUCTION: [{"Score": score, "Evidence": evidence}]}
 
     def reflect(self, prompt: str) -> str:
         """Ask the proposer for an instruction, and return it in the fence that GEPA reads."""
@@ -157,10 +158,7 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
 def explore(problem: SearchProblem) -> Exploration:
     """Run GEPA on train: it learns from half of the documents and chooses on the other half.
 
-    The cost of dev is reserved first.
-
-    Raises:
-        JudgesError: There is no language model that can write instructions.
+    The cost of dev is reserved first. Raises JudgesError without a language model that writes.
     """
     if problem.proposer is None:
         raise JudgesError(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from typing import Literal
 
 import numpy as np
 
@@ -71,16 +72,16 @@ class CrossFit:
         return passes
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order, each by the version that does not show the item's document.
-
-        Raises:
-            SearchBudgetSpentError: They cost more than the budget has left.
-        """
+        """Scores in the items' order, each by the version that does not show its document."""
         scores = np.empty(len(items))
         for fold, own in self._folds(items):
             version = replace(candidate, demo_set=self._demo_sets[fold])
             scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own)))
         return scores
+
+
+# JSON's names of the untuned and the tuned judge.
+JudgeName = Literal["seed", "tuned"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,19 @@ class LastRound:
     cost: float
     is_final: bool
 
+    @classmethod
+    def of_both(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
+        """The means of both, and what they cost together; None without rounds."""
+        rounds = [each for each in halves if each]
+        if not rounds:
+            return None
+        return cls(
+            gain=sum(each.gain for each in rounds) / len(rounds),
+            error=sum(each.error for each in rounds) / len(rounds),
+            cost=sum(each.cost for each in rounds),
+            is_final=all(each.is_final for each in rounds),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
@@ -108,14 +122,16 @@ class Exploration:
         n_too_dear: How many candidates beat the untuned judge on train, but cost too much.
         last_round: The last round, if the optimizer counts rounds.
         questions: Questions that the proposer would ask, having seen train.
+        is_starved: Whether the budget could not pay for any proposal.
     """
 
-    finalists: Sequence[Candidate]
-    candidate_ids: Collection[str]
+    finalists: Sequence[Candidate] = ()
+    candidate_ids: Collection[str] = ()
     cross_fit: CrossFit | None = None
     n_too_dear: int = 0
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
+    is_starved: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
@@ -127,11 +143,7 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """Return the name by which `find_optimizer` finds an optimizer again.
-
-    Raises:
-        SettingsError: The optimizer is a function that is not at the top of a module.
-    """
+    """The name by which `find_optimizer` finds an optimizer again; SettingsError if it cannot."""
     if isinstance(optimizer, str):
         return optimizer
     name = f"{optimizer.__module__}:{getattr(optimizer, '__qualname__', '')}"
@@ -141,11 +153,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Return the optimizer with this name, or the function that MODULE:FUNCTION names.
-
-    Raises:
-        SettingsError: There is no such optimizer.
-    """
+    """The optimizer with this name, or the function that MODULE:FUNCTION names; SettingsError."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         choices = ", ".join(OPTIMIZERS)

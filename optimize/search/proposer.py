@@ -1,4 +1,4 @@
-"""The proposer: a language model writes instructions from lessons, within the search's budget.
+"""The proposer: a language model writes instructions from evidence, within the search's budget.
 
 The instruction is read from below its header, or from the reply's only fence. If it is in neither
 place, or may not be tried, the model gets the reason and one more try.
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from judges.client import BudgetSpentError, Client, Message, Reply, Request, Response, Sampling
+from judges.client import BudgetSpentError, Client, Request
 from judges.dimension import RESERVED_QUESTION
 from judges.judgement import NoScoreError
 from judges.prompt import (
@@ -24,11 +24,12 @@ from judges.prompt import (
     Prompt,
     encodable,
 )
+from judges.protocol import Message, Reply, Response, Sampling
 from judges.questions import Question, QuestionError
 from optimize.items import Items
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault, word_runs
 from optimize.search.evaluator import SearchProblem
-from optimize.search.lessons import JudgedItems
+from optimize.search.evidence import JudgedItems
 
 # Tokens of a reply, without thoughts: models that think first get several times as many.
 REPLY_TOKENS = 2048
@@ -50,6 +51,18 @@ _STYLE = (
     "the topic of a text, quote no text, and do not mention this task. Where other instructions "
     "were tried, write one that works in another way, and not the same in other words."
 )
+_INPUTS = {
+    "task": "what the judge reads and writes",
+    "current_instruction": "the instruction to improve",
+    "evidence": "documents with what people and the judge said; texts are in quotes",
+    "history": "instructions tried before and what each reached, best first",
+}
+_OUTPUTS = {
+    "analysis": "at most 200 words: what people reward and mind across these outputs, what the "
+    "judge overrates or misses, how it uses its answers, and which may be chance",
+    "instruction": f"the better instruction alone, at most {LONGEST_INSTRUCTION} characters",
+}
+
 PROPOSER = Prompt(
     instruction=(
         "A judge scores texts by an instruction, and its order of the texts should be the order "
@@ -69,31 +82,8 @@ PROPOSER = Prompt(
         "it." + _STYLE
     ),
     fields=(
-        Field(name="task", description="what the judge reads and writes", role="input"),
-        Field(name="current_instruction", description="the instruction to improve", role="input"),
-        Field(
-            name="evidence",
-            description="documents with what people and the judge said; texts are in quotes",
-            role="input",
-        ),
-        Field(
-            name="history",
-            description="instructions tried before and what each reached, best first",
-            role="input",
-        ),
-        Field(
-            name="analysis",
-            description=(
-                "at most 200 words: what people reward and mind across these outputs, what the "
-                "judge overrates or misses, how it uses its answers, and which may be chance"
-            ),
-            role="output",
-        ),
-        Field(
-            name="instruction",
-            description=f"the better instruction alone, at most {LONGEST_INSTRUCTION} characters",
-            role="output",
-        ),
+        *(Field(name=name, description=text, role="input") for name, text in _INPUTS.items()),
+        *(Field(name=name, description=text, role="output") for name, text in _OUTPUTS.items()),
     ),
 )
 # How many questions a proposer may write beside an instruction.
@@ -143,49 +133,54 @@ class Proposer:
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
-        self._n_fruitless_rounds = 0
+        self.n_answered = self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         compares = problem.evaluator.untuned.answer.choices == LETTERS
         self._answers = LETTERS if compares else ("yes", "no")
         self._instructions = [problem.untuned.instruction]
 
-    def lessons(
+    def evidence(
         self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
     ) -> list[str]:
-        """A lesson for each generator, from the items that the candidate has been scored on."""
+        """The evidence for each generator, of the items that the candidate has been scored on."""
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
         if not len(items):
             return ["none" for _ in draws]
         judgements = evaluator.judgements(candidate, items)
-        return JudgedItems(items, judgements, evaluator.untuned).lessons(draws)
+        return JudgedItems(items, judgements, evaluator.untuned).evidence(draws)
 
     def propose(
         self,
         current: str,
-        lessons: Sequence[str],
+        evidence: Sequence[str],
         history: History,
         number: int,
         *,
         ask_questions: bool = False,
     ) -> list[str]:
-        """New instructions in place of `current`, at most one for each lesson, in round `number`.
+        """New instructions in place of `current`, at most one for each draw in round `number`.
 
         With `ask_questions` the proposer is asked for questions as well, which are kept in
-        `questions`.
-
-        Raises:
-            SearchBudgetSpentError: The requests cost more than the budget has left.
+        `questions`. Raises SearchBudgetSpentError.
         """
-        if not lessons or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
+        if not evidence or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
-        budget.check(budget.proposal * len(lessons))
+        budget.check(budget.proposal * len(evidence))
         seed = self._problem.options.seed * 10_000 + number * 100
-        prompt = VERDICT_PROPOSER if self._problem.goal == "balanced" else PROPOSER
+        is_balanced = self._problem.goal == "balanced"
+        prompt = VERDICT_PROPOSER if is_balanced else PROPOSER
         if ask_questions:
             prompt = replace(prompt, fields=(*prompt.fields, questions_field(self._answers)))
-        prompts = [prompt.messages(self._texts(current, lesson, history)) for lesson in lessons]
+        figure = "balanced accuracy" if is_balanced else "rho"
+        lines = [json.dumps({"instruction": text, figure: round(n, 3)}) for text, n in history]
+        texts = {
+            "task": describe(self._problem.evaluator.untuned),
+            "current_instruction": current,
+            "history": "\n".join(lines) or "none",
+        }
+        prompts = [prompt.messages({**texts, "evidence": text}) for text in evidence]
         replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
         again = {
@@ -199,16 +194,6 @@ class Proposer:
                 if isinstance(reply, str):
                     proposals[place] = self._read(reply)
         return self._fresh(proposals, number)
-
-    def _texts(self, current: str, lesson: str, history: History) -> dict[str, str]:
-        what = "balanced accuracy" if self._problem.goal == "balanced" else "rho"
-        lines = [json.dumps({"instruction": text, what: round(n, 3)}) for text, n in history]
-        return {
-            "task": describe(self._problem.evaluator.untuned),
-            "current_instruction": current,
-            "evidence": lesson,
-            "history": "\n".join(lines) or "none",
-        }
 
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
         """Yield the text of the reply to each prompt, or why there is none."""
@@ -232,6 +217,7 @@ class Proposer:
 
     def _charge(self, response: Response) -> Proposal:
         """Charge a response to the budget; return its text, or why there is none."""
+        self.n_answered += 1
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.values:
@@ -254,7 +240,7 @@ class Proposer:
         """Keep the questions of a reply that may be asked; lines of another form are skipped."""
         names = (field.name for field in self._problem.evaluator.untuned.fields)
         taken = RESERVED_QUESTION.union(names)
-        lines = _sections_of(_without_thoughts(reply)).get(QUESTIONS, "").splitlines()
+        lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
         for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = encodable(match["text"].strip())
@@ -284,9 +270,8 @@ class Proposer:
 
 def describe(prompt: Prompt) -> str:
     """The fields that a judge reads and writes, as a proposer sees them."""
-    lines = ["The judge reads:"]
-    lines += [f"- {field.name}: {field.description}" for field in prompt.inputs]
-    lines += ["It writes:"]
+    lines = ["The judge reads:", *(f"- {f.name}: {f.description}" for f in prompt.inputs)]
+    lines.append("It writes:")
     for field in prompt.outputs:
         choices = f" ({', '.join(map(str, field.choices))})" if field.choices else ""
         lines.append(f"- {field.name}{choices}: {field.description}")
@@ -302,27 +287,22 @@ def questions_field(answers: tuple[str, str]) -> Field:
     return Field(name=QUESTIONS, description=description, role="output")
 
 
-def _without_thoughts(reply: str) -> str:
+def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
+    """A reply without the proposer's thoughts, and its text under each header."""
     start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
-    return reply[start:].replace("\r\n", "\n").strip()
-
-
-def _sections_of(text: str) -> dict[str, str]:
-    """The text under each header."""
+    text = reply[start:].replace("\r\n", "\n").strip()
     _, *parts = _HEADER.split(text)
-    return dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
+    return text, dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
 
 
 def read_instruction(reply: str) -> str:
     """The instruction below its header, or in the only fence of a reply without headers.
 
-    Raises:
-        NoScoreError: There is no instruction. The proposer gets to read the message.
+    Raises NoScoreError, with a message for the proposer, if there is none.
     """
-    text = _without_thoughts(reply)
+    text, sections = _sections_of(reply)
     if THOUGHT_START.search(text):
         raise NoScoreError("the reply is a thought without an end")
-    sections = _sections_of(text)
     content = sections.get("instruction", "") if sections else text
     fences = _FENCE.findall(content)
     if len(fences) == 1:

@@ -15,7 +15,7 @@ from dspy_judges.errors import JudgesError
 from judges.prompt import Field
 from optimize.items import Items, Vector
 from optimize.search.answers import LabelledAnswers, labelled_answers
-from optimize.search.candidates import Candidate, DemoSet
+from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, SearchProblem, first_documents, is_reliable, objective
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
@@ -54,13 +54,8 @@ def ask_questions(
 ) -> QuestionTest | None:
     """Ask questions, and score the judges that ask them on documents that did not teach them.
 
-    Args:
-        halves: The search's task on each half of the labels; what is found on one's `train` is
-            tested on its `dev`.
-        explorations: What the optimizer found for each of them.
-
-    Returns:
-        The test, or None if there is nothing to ask.
+    `explorations` are what the optimizer found on each of `halves`. Returns None if there is
+    nothing to ask.
 
     Raises:
         NotTestedError: No question is worth asking, the judge fails on too many outputs where it
@@ -73,43 +68,48 @@ def ask_questions(
     judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
     if not all(each.questions for each in judges):
         return None
-    all_untuned = evaluator.scores(problem.untuned, items)
-    tests: list[tuple[Finalist, LabelledAnswers]] = []
-    for half, asks_all, part in zip(halves, judges, parts, strict=True):
-        if not is_reliable(evaluator.scores(asks_all, items), all_untuned):
-            judgements = evaluator.judgements(asks_all, items)
-            failures = [each.failure for each in judgements if each.failure]
-            share = len(failures) / len(judgements)
-            raise NotTestedError(
-                f"Questions were not tested: with them {share:.0%} of the judgements failed, as "
-                f"in: {failures[0]}."
-            )
-        answers = labelled_answers(problem, asks_all, items)
-        if not _useful(answers, problem):
-            n_asked = len(asks_all.questions or ())
+    untuned = evaluator.scores(problem.untuned, items)
+    finalists: list[Finalist] = []
+    useful: list[tuple[Field, ...]] = []
+    for half, judge, part in zip(halves, judges, parts, strict=True):
+        answers = _answers(half, judge, items, untuned)
+        useful.append(_useful(answers, half))
+        if not useful[-1]:
+            n_asked = len(judge.questions or ())
             raise NotTestedError(f"None of {n_asked} questions adds to what the rating tells.")
         tested = np.isin(items.document_ids, part.documents)
-        untuned = evaluator.scores(half.untuned, part)
+        own = evaluator.scores(half.untuned, part)
         if half.goal == "balanced":
             rest = items.of_rows(np.flatnonzero(~tested))
-            untuned = verdicts(untuned, half.threshold(half.untuned, rest))
-        finalist = Finalist(
-            candidate=asks_all,
-            items=part,
-            scores=held_out_scores(answers, tested, problem)[tested],
-            untuned=untuned,
-        )
+            own = verdicts(own, half.threshold(half.untuned, rest))
+        scores = held_out_scores(answers, tested, half)[tested]
+        finalist = Finalist(candidate=judge, items=part, scores=scores, untuned=own)
         finalist.record(half, "questions")
-        tests.append((finalist, answers))
-    best, answers = max(tests, key=lambda test: test[0].gain(problem.goal).value)
-    candidate = replace(best.candidate, questions=_useful(answers, problem))
+        finalists.append(finalist)
+    best = max(range(len(halves)), key=lambda half: finalists[half].gain(problem.goal).value)
+    candidate = replace(judges[best], questions=useful[best])
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
         raise NotTestedError("Questions were not tested: the limit does not pay for them on test.")
     evaluator.scores(candidate, items)
     weights = labelled_answers(problem, candidate, items).weights()
     candidate = replace(candidate, weights=weights)
     candidate = replace(candidate, threshold=problem.threshold(candidate, items))
-    return QuestionTest(candidate=candidate, finalists=tuple(each for each, _ in tests))
+    return QuestionTest(candidate=candidate, finalists=tuple(finalists))
+
+
+def _answers(
+    problem: SearchProblem, judge: Candidate, items: Items, untuned: Vector
+) -> LabelledAnswers:
+    """Ask a judge all of its questions; NotTestedError if it fails on too many items."""
+    if not is_reliable(problem.evaluator.scores(judge, items), untuned):
+        judgements = problem.evaluator.judgements(judge, items)
+        failures = [each.failure for each in judgements if each.failure]
+        share = len(failures) / len(judgements)
+        raise NotTestedError(
+            f"Questions were not tested: with them {share:.0%} of the judgements failed, as in: "
+            f"{failures[0]}."
+        )
+    return labelled_answers(problem, judge, items)
 
 
 def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
@@ -152,9 +152,8 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     for field in questions:
         bank.setdefault(field.name, field)
     leaders = (each for each in exploration.finalists if not each.demo_set.demos)
-    leader = replace(next(leaders, half.untuned), demo_set=DemoSet())
     most = max(MOST_QUESTIONS, len(half.questions))
-    return replace(leader, questions=tuple(bank.values())[:most])
+    return replace(next(leaders, half.untuned), questions=tuple(bank.values())[:most])
 
 
 def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:

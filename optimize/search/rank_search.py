@@ -15,11 +15,11 @@ The same seed, items and replies give the same trials, also in a run that is res
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
@@ -46,7 +46,7 @@ from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
 # The budget of the first round, as a multiple of a race of the untuned judge, and the share of a
-# round for scoring the untuned judge. It comes first, since its mistakes are the first lessons.
+# round for scoring the untuned judge. It comes first, since its mistakes are the first evidence.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # The share of a round's budget that must remain for the round to begin, and the share that its race
 # gets, whatever proposals have cost.
@@ -87,9 +87,9 @@ def show_labels(problem: SearchProblem) -> Exploration:
     cross_fit = CrossFit(problem.labelled, prompt, options)
     if cross_fit.is_feasible:
         shows_all = replace(problem.untuned, demo_set=cross_fit.demo_set)
-        return Exploration(finalists=[shows_all], candidate_ids=(), cross_fit=cross_fit)
+        return Exploration(finalists=[shows_all], cross_fit=cross_fit)
     candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, prompt, options))
-    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], candidate_ids=())
+    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,21 +167,21 @@ class Race:
         while len(entrants) > 1 and self.cost(entrants, self.fewest) > limit:
             entrants.pop()
         latest: dict[str, tuple[int, RaceResult]] = {}
-        rung, n_documents = 0, 0
+        n_documents = 0
         while entrants:
             remaining = final_cost - budget.total_cost
             size = self.affordable(partial(self._cost_of_race, entrants), remaining)
-            if not rung and size < self.fewest and self.cost(entrants, self.fewest) <= remaining:
+            if not latest and size < self.fewest and self.cost(entrants, self.fewest) <= remaining:
                 # The better half will not come far, but every candidate has raced.
                 size = self.fewest
             if size <= n_documents:
                 break
+            n_documents = size
             results = [self.compare(candidate, size) for candidate in entrants]
-            latest |= {result.candidate.id: (rung, result) for result in results}
+            latest |= {result.candidate.id: (size, result) for result in results}
             results.sort(key=lambda result: (-result.gain, result.candidate.id))
             half = results[: math.ceil(len(results) / 2)]
             entrants = [result.candidate for result in half if result.reliable]
-            rung, n_documents = rung + 1, size
         # Those that came further are first; gains are less a standard error, as documents differ.
         order = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
         return [result for _, result in order]
@@ -207,16 +207,16 @@ class RankSearch:
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
-        self.problem, self.proposer = problem, proposer
+        self.problem, self.proposer, self.race = problem, proposer, Race(problem)
+        self.evaluator, self.options = problem.evaluator, problem.options
+        self.budget, self.item_cost = self.evaluator.budget, self.evaluator.item_cost
         self.results: dict[str, RaceResult] = {}
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
-        self.race = Race(problem)
         items = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
-        item_cost = problem.evaluator.item_cost(problem.untuned)
-        self.first_round_budget = FIRST_ROUND_COST * item_cost * len(items)
-        self.max_dev_cost = DEV_SHARE * problem.evaluator.budget.remaining
+        self.first_round_budget = FIRST_ROUND_COST * self.item_cost(problem.untuned) * len(items)
+        self.max_dev_cost = DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
         with suppress(*SPENT):
@@ -229,21 +229,24 @@ class RankSearch:
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_untuned()),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
+            is_starved=not self.proposer.n_answered,
         )
 
     def _run_rounds(self) -> None:
         """Run rounds until one gains less than a standard error: the labels can show no more."""
-        budget = self.problem.evaluator.budget
-        for number in range(1, self.problem.options.rounds + 1):
-            before, cost_before, self.n_rounds = self._parent().id, budget.total_cost, number
-            with budget.reserving(self._dev_cost()):
+        for number in range(1, self.options.rounds + 1):
+            before, cost_before, self.n_rounds = self._parent().id, self.budget.total_cost, number
+            with self.budget.reserving(self._dev_cost()):
                 has_raced = self._run_round(number)
             if not has_raced:
                 break
-            gain, error = self._gain_since(before)
+            # Later races say more about earlier candidates as well, so both gains are from now.
+            gains, leader = self._expected_gains(), self._parent().id
+            gain = gains.get(leader, 0.0) - gains.get(before, 0.0)
+            error = self.results[leader].error if leader in self.results else math.inf
             pays = number < FEWEST_ROUNDS or gain > error
-            is_final = not pays or number == self.problem.options.rounds
-            cost = budget.total_cost - cost_before
+            is_final = not pays or number == self.options.rounds
+            cost = self.budget.total_cost - cost_before
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 break
@@ -251,35 +254,20 @@ class RankSearch:
     def _measure_leaders(self) -> None:
         """Score the leaders on as many documents as the longest race had."""
         longest = max((result.n_documents for result in self.results.values()), default=0)
-        with self.problem.evaluator.budget.reserving(self._dev_cost()):
-            leaders = list(filter(self._is_affordable, self._above_untuned()))
-            for candidate in leaders[:LEADERS_MEASURED]:
+        with self.budget.reserving(self._dev_cost()):
+            for candidate in self._affordable_leaders()[:LEADERS_MEASURED]:
                 self._record(self.n_rounds, self.race.compare(candidate, longest))
-
-    def _gain_since(self, before: str) -> tuple[float, float]:
-        """The expected gain of the best candidate over the earlier one with this id, and its error.
-
-        Both gains are estimated from all results, since later races say more about earlier
-        candidates as well.
-        """
-        gains, leader = gains_by_kind(self.results.values()), self._parent().id
-
-        def gain(name: str) -> float:
-            return expected_gain(self.results[name], gains) if name in self.results else 0.0
-
-        error = self.results[leader].error if leader in self.results else math.inf
-        return gain(leader) - gain(before), error
 
     def _dev_cost(self) -> float:
         """What a round reserves for dev: the cost of the untuned judge and of the finalists."""
-        item_cost, untuned = self.problem.evaluator.item_cost, self.problem.untuned
-        current = sum(map(item_cost, [untuned, *self._finalists()]))
-        usual = item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
+        untuned = self.problem.untuned
+        current = sum(map(self.item_cost, [untuned, *self._finalists()]))
+        usual = self.item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
         return min(self.max_dev_cost, max(current, usual) * len(self.problem.dev))
 
     def _run_round(self, number: int) -> bool:
         """Compare forms of reasoning, or race new candidates; False if nothing could race."""
-        budget, race = self.problem.evaluator.budget, self.race
+        budget, race = self.budget, self.race
         # A round has twice the budget of the one before; the one on reasoning has the first's.
         full = self.first_round_budget * (1 if number == REASONING_ROUND else 2 ** (number - 1))
         share = min(full, budget.remaining)
@@ -289,76 +277,89 @@ class RankSearch:
         if share < MIN_ROUND_SHARE * full or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
         race.compare(self.problem.untuned, size)
-        if number == REASONING_ROUND and self.problem.options.reasoning:
+        if number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(number, end)
             return True
-        parent = self._parent()
-        leaders = self._above_untuned()[:N_LEADERS]
-        instructions = self._propose_instructions(number, parent)
-        candidates = self._candidates(number, parent, instructions, self._demo_sets(number, parent))
+        parent, leaders = self._parent(), self._above_untuned()[:N_LEADERS]
+        candidates = self._candidates(number, parent)
         limit = max(end - budget.total_cost, min(MIN_RACE_SHARE * share, budget.remaining))
-        ids = [self._record(number, each) for each in race.run([*leaders, *candidates], limit)]
+        results = race.run([*leaders, *candidates], limit)
+        for result in results:
+            self._record(number, result)
         # Without a new candidate, later rounds may still bring reasoning and demonstrations.
-        return not candidates or any(candidate.id in ids for candidate in candidates)
+        return not candidates or any(result.candidate in candidates for result in results)
 
-    def _record(self, number: int, result: RaceResult) -> str:
-        """Keep and record a candidate's result; return its id."""
+    def _record(self, number: int, result: RaceResult) -> None:
         self.results[result.candidate.id] = result
         names = "value", "gain", "error", "n_documents"
         figures = {name: getattr(result, name) for name in names}
         self.problem.record_candidate("race", result.candidate, number, **figures)
-        return result.candidate.id
+
+    def _expected_gains(self) -> dict[str, float]:
+        """Each candidate's gain, shrunk by its error towards the mean gain of its kind."""
+        kinds: dict[str, list[RaceResult]] = {}
+        for result in self.results.values():
+            kinds.setdefault(result.candidate.kind, []).append(result)
+        gains: dict[str, float] = {}
+        for results in kinds.values():
+            total = sum(result.n_documents * result.gain for result in results)
+            n_documents = sum(result.n_documents for result in results)
+            mean = total / (n_documents + PRIOR_DOCUMENTS)
+            for result in results:
+                spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
+                weight = spread**2 / (spread**2 + result.error**2)
+                gains[result.candidate.id] = mean + weight * (result.gain - mean)
+        return gains
 
     def _leaders(self) -> list[RaceResult]:
         """The results of reliable candidates, the largest expected gain first."""
+        gains = self._expected_gains()
         reliable = [result for result in self.results.values() if result.reliable]
-        gains = gains_by_kind(self.results.values())
         return sorted(
-            reliable, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
+            reliable, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
         )
 
     def _above_untuned(self) -> list[Candidate]:
         return [result.candidate for result in self._leaders() if result.gain > 0]
+
+    def _affordable_leaders(self) -> list[Candidate]:
+        return list(filter(self._is_affordable, self._above_untuned()))
 
     def _parent(self) -> Candidate:
         return next(iter(self._above_untuned()), self.problem.untuned)
 
     def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
         """New instructions, as many as the budget allows, each from its own draw of documents."""
-        budget, options = self.problem.evaluator.budget, self.problem.options
-        n_proposals = options.proposals
+        budget, n_proposals = self.budget, self.options.proposals
         if budget.remaining < budget.proposal * n_proposals:
             # Fewer of them, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal)
-        draws = [stream(options.seed, "lesson", number, draw) for draw in range(n_proposals)]
-        lessons = self.proposer.lessons(parent, self.problem.train, draws)
+        draws = [stream(self.options.seed, "lesson", number, draw) for draw in range(n_proposals)]
+        evidence = self.proposer.evidence(parent, self.problem.train, draws)
         best: dict[str, float] = {}
         for result in self.results.values():
             text = result.candidate.instruction
             best[text] = max(best.get(text, -1.0), result.value)
         history = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
+        asks = number == 1 and self.problem.new_questions
         return self.proposer.propose(
-            parent.instruction,
-            lessons,
-            history,
-            number,
-            ask_questions=number == 1 and self.problem.new_questions,
+            parent.instruction, evidence, history, number, ask_questions=asks
         )
 
     def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
         """Demonstration sets for this round, none before the third."""
-        evaluator, options, train = self.problem.evaluator, self.problem.options, self.problem.train
         if number <= REASONING_ROUND:
             return []
-        with_demos = [result for result in self._leaders() if result.candidate.demo_set.demos]
-        n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
+        options, train = self.options, self.problem.train
+        earlier = (len(result.candidate.demo_set.demos) for result in self._leaders())
+        n_best = next(filter(None, earlier), 0)
         sizes = {n_best, 2 * n_best} if n_best else {*FIRST_DEMO_SIZES}
-        reasons = {} if parent.reasoning else right_reasons(evaluator, parent, train)
+        reasons = {} if parent.reasoning else right_reasons(self.evaluator, parent, train)
         rng = stream(options.seed, "demos", number)
         sets = [
             draw_demo_set(
                 train,
-                evaluator.untuned,
+                self.evaluator.untuned,
                 size,
                 rng,
                 max_characters=options.longest_demos,
@@ -369,35 +370,34 @@ class RankSearch:
         ]
         return [demo_set for demo_set in sets if demo_set.demos]
 
-    def _candidates(
-        self, number: int, parent: Candidate, instructions: Sequence[str], sets: Sequence[DemoSet]
-    ) -> list[Candidate]:
+    def _candidates(self, number: int, parent: Candidate) -> list[Candidate]:
         """The parent without demonstrations, then new instructions, reasoning, demonstrations.
 
         The three kinds alternate, so that a small budget tries some of each.
         """
+        instructions = self._propose_instructions(number, parent)
         # Instructions race without demonstrations, to show what they do by themselves.
         base = replace(parent, demo_set=DemoSet())
         forms: list[Reasoning | None] = [None, self.best_reasoning]
-        if self.best_reasoning == "steps" and "questions" in self.problem.options.reasoning:
+        if self.best_reasoning == "steps" and "questions" in self.options.reasoning:
             # Sub-questions resemble steps, so they are tried if steps have done best.
             forms.append("questions")
         turns = zip_longest(
             [replace(base, instruction=text, round=number) for text in instructions],
             [replace(parent, reasoning=form) for form in forms if form != parent.reasoning],
-            [replace(parent, demo_set=demo_set) for demo_set in sets],
+            [replace(parent, demo_set=each) for each in self._demo_sets(number, parent)],
         )
-        candidates = [base, *(each for turn in turns for each in turn if each is not None)]
-        return self._affordable(candidates, self.results.keys() | {self.problem.untuned.id})
+        candidates = [base, *filter(None, chain.from_iterable(turns))]
+        return self._affordable(each for each in candidates if each.id not in self.results)
 
-    def _affordable(self, candidates: Iterable[Candidate], earlier: Set[str]) -> list[Candidate]:
-        """The distinct candidates that cost little enough and have no id among `earlier`."""
-        fresh = {each.id: each for each in candidates if each.id not in earlier}
-        return list(filter(self._is_affordable, fresh.values()))
+    def _affordable(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """The distinct candidates that cost little enough, without the untuned judge."""
+        distinct = {each.id: each for each in candidates if each.id != self.problem.untuned.id}
+        return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
         """Whether the limit can pay for the candidate on dev and on test."""
-        return self.problem.evaluator.item_cost(candidate) <= self.problem.options.max_item_cost
+        return self.item_cost(candidate) <= self.options.max_item_cost
 
     def _compare_reasoning(self, number: int, end: float) -> None:
         """Score the leader with each form of reasoning on the same documents, and choose a form.
@@ -406,20 +406,19 @@ class RankSearch:
         limit does not pay for all, the dearest forms are left out. The form with the largest gain
         is chosen, or the cheapest one within a standard error of it.
         """
-        race, item_cost = self.race, self.problem.evaluator.item_cost
-        budget, leader = self.problem.evaluator.budget, self._parent()
-        forms = [form for form in self.problem.options.reasoning if form != "questions"]
+        race, leader = self.race, self._parent()
+        forms = [form for form in self.options.reasoning if form != "questions"]
         others = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
-        entrants, size = [leader, *sorted(others, key=item_cost)], 0
+        entrants, size = [leader, *sorted(others, key=self.item_cost)], 0
         while len(entrants) > 1 and size < race.fewest:
-            size = race.affordable(partial(race.cost, entrants), end - budget.total_cost)
+            size = race.affordable(partial(race.cost, entrants), end - self.budget.total_cost)
             entrants = entrants if size >= race.fewest else entrants[:-1]
         for candidate in entrants[1:]:
             self._record(number, race.compare(candidate, size))
         by_form = [race.compare(candidate, size, leader) for candidate in entrants]
         best = max(by_form, key=lambda result: result.gain)
         as_good = [each.candidate for each in by_form if each.gain >= best.gain - best.error]
-        self.best_reasoning = min(as_good, key=item_cost).reasoning
+        self.best_reasoning = min(as_good, key=self.item_cost).reasoning
 
     def _finalists(self) -> list[Candidate]:
         """The leader, its cheaper versions, and the next leaders.
@@ -427,37 +426,12 @@ class RankSearch:
         The cheaper versions have no demonstrations, with and without the best form of reasoning:
         every row pays for these again, so dev has to show what they are worth.
         """
-        leaders = list(filter(self._is_affordable, self._above_untuned()))
+        leaders = self._affordable_leaders()
         if not leaders:
             return []
         alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_form = replace(alone, reasoning=self.best_reasoning)
-        finalists = [leaders[0], alone, with_form, *leaders[1:]]
-        return self._affordable(finalists, {self.problem.untuned.id})[:N_FINALISTS]
-
-
-def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
-    """The mean gain of each kind of candidate, shrunk towards 0 for a kind with few documents."""
-    totals: dict[str, tuple[float, float]] = {}
-    for result in results:
-        total, n = totals.get(kind_of(result.candidate), (0.0, 0))
-        total += result.n_documents * result.gain
-        totals[kind_of(result.candidate)] = total, n + result.n_documents
-    return {kind: total / (n + PRIOR_DOCUMENTS) for kind, (total, n) in totals.items()}
-
-
-def expected_gain(result: RaceResult, gains: Mapping[str, float]) -> float:
-    """A candidate's gain, shrunk towards the mean gain of its kind by its error."""
-    kind_gain = gains[kind_of(result.candidate)]
-    spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
-    weight = spread**2 / (spread**2 + result.error**2)
-    return kind_gain + weight * (result.gain - kind_gain)
-
-
-def kind_of(candidate: Candidate) -> str:
-    """The kind of a candidate: its instruction, its set of demonstrations, its reasoning."""
-    proposed = "proposed" if candidate.round else "untuned"
-    return f"{proposed}, {candidate.demo_set.kind}, {candidate.reasoning}"
+        return self._affordable([leaders[0], alone, with_form, *leaders[1:]])[:N_FINALISTS]
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
@@ -466,8 +440,8 @@ def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> d
     items = evaluator.scored_items(candidate, items)
     reasons = {}
     for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True):
-        decided = not math.isnan(judgement.score) and (judgement.score or choices != LETTERS)
+        is_undecided = math.isnan(judgement.score) or (choices == LETTERS and not judgement.score)
         answers = {nearest_choice(choices, value) for value in (judgement.score, item.human)}
-        if decided and len(answers) == 1 and (reason := reason_of(judgement)):
-            reasons[item.id] = reason
-    return reasons
+        if len(answers) == 1 and not is_undecided:
+            reasons[item.id] = reason_of(judgement)
+    return {name: reason for name, reason in reasons.items() if reason}

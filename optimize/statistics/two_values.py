@@ -13,7 +13,7 @@ weights. A figure on passes or on fails has no interval if there are too few of 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +42,14 @@ class Rate:
     interval: Interval | None
     n: int
     n_documents: int | None = None
+
+    @property
+    def complement(self) -> "Rate":
+        """One minus the share, with its interval: the share of outputs that are not counted here."""
+        interval = self.interval
+        if interval:
+            interval = Interval(1 - interval.high, 1 - interval.low)
+        return replace(self, value=1 - self.value, interval=interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,11 +18,9 @@ from judges.client import (
     Spending,
     estimate_tokens,
     gives_n_replies,
-    is_decision,
-    is_embedded,
-    is_reasoning,
 )
 from judges.prompt import MAX_DEMOS, Prompt
+from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
 from judges.terminal import dollars_text
 from optimize.figures.as_json import DIGITS
@@ -39,11 +37,19 @@ from optimize.search.evaluator import (
     SearchOptions,
     Unit,
 )
+from optimize.search.evidence import expected_characters
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
-from optimize.search.questions import ASKING_COST, MOST_OUTPUTS
+from optimize.search.proposer import REPLY_TOKENS
+from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
+from optimize.search.rank_search import (
+    DEV_SHARE,
+    FINALIST_COST,
+    FIRST_ROUND_COST,
+    UNTUNED_BUDGET_SHARE,
+)
 from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
-from optimize.tuning.parts import Labels, PreparedRun
+from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
 # Limits where the user gives none. A free search may make so many calls; a paid one may spend so
@@ -67,7 +73,7 @@ SPARE_CALLS, SPARE_COST = 0.05, 0.06
 # Share of the limit by which a step may exceed its estimate.
 SLACK = 0.02
 ITEMS_LOOKED_AT = 20
-# Characters that a proposer reads beside the texts of a lesson.
+# Characters that a proposer reads beside the texts of the evidence.
 PROPOSER_CHARACTERS = 10_000
 # Hidden tokens of reasoning models before a reply and before a proposal.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
@@ -146,9 +152,8 @@ class RunBudget:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
         table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
         for row in (*self.rows, self.planned):
-            dollars = "price unknown" if row.cost is None else dollars_text(row.cost)
             counts = map(_about, (row.calls, row.tokens_in, row.tokens_out))
-            table.append((row.purpose, *counts, dollars if row.cost != 0 else "free"))
+            table.append((row.purpose, *counts, "free" if row.cost == 0 else _dollars(row)))
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
@@ -158,9 +163,8 @@ class RunBudget:
 
     def heading(self) -> str:
         """The plan on one line."""
-        dollars = "price unknown" if self.planned.cost is None else dollars_text(self.planned.cost)
         most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
-        calls = _about(self.planned.calls)
+        calls, dollars = _about(self.planned.calls), _dollars(self.planned)
         return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{most}"
 
     def notes(self) -> Iterator[str]:
@@ -202,16 +206,19 @@ class RunBudget:
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--dry-run --json` prints."""
-        planned, labels = rounded(self.planned), self.prepared.labels
+        planned, labels = spending_row(self.planned), self.prepared.labels
         counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
         return {
             "documents": {name: len(items.documents) for name, items in counts.items()},
             "chance": self.chance(),
-            "calls": {"expected": planned.calls, "at_most": self.prepared.settings.max_calls},
+            "calls": {
+                "expected": planned["calls"],
+                "at_most": self.prepared.settings.max_calls,
+            },
             "minutes": round(self.minutes, 1),
-            "tokens": {"in": planned.tokens_in, "out": planned.tokens_out},
-            "cost_usd": {"expected": planned.cost, "at_most": self.at_most},
-            "spending": [spending_row(rounded(row)) for row in self.rows],
+            "tokens": {"in": planned["tokens_in"], "out": planned["tokens_out"]},
+            "cost_usd": {"expected": planned["cost_usd"], "at_most": self.at_most},
+            "spending": [spending_row(row) for row in self.rows],
         }
 
 
@@ -221,28 +228,23 @@ def plan_budget(
     native_n: bool | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
-    """Plan what a run spends.
+    """Plan what a run spends; SettingsError if its limit is too small to learn anything.
 
-    Args:
-        prepared: The run's settings and labels.
-        measured: The tokens of a judgement. None estimates them from the length of the texts.
-        native_n: Whether n replies are one call. None takes the model's name for it.
-        call_seconds: Seconds that a call takes.
-
-    Raises:
-        SettingsError: The limit is too small to learn anything; the message names one that is not.
+    `measured` are the tokens of a judgement, else estimated from the length of the texts, and
+    `native_n` is whether n replies are one call, else told by the model's name.
     """
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)
-    price, proposer_price = settings.prices
+    price, proposer_price = settings.judge.price, settings.proposer.price
     unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
     pricing = _pricing(prepared, price, measured, native_n)
     proposal = _proposal_tokens(settings, labels)
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
     # A free proposer beside a paid judge costs next to nothing, but costs are divided by.
     proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
+    worst_cost = _worst_proposal(settings, proposer, proposal) if unit == "dollars" else 0.0
     item_cost, n_measured = pricing.untuned_cost, sum(map(len, labels.measured.values()))
-    limit = _limit(settings, labels, pricing, unit, proposal_cost)
+    limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
     # What an item may cost with the costliest candidate.
     affordable = DEAREST_SHARE * limit / max(1, len(labels.dev) + n_measured)
@@ -316,7 +318,7 @@ def _usual_search(
     if is_embedded(settings.lm):
         return min(2 * n_learned, search.limit / item_cost), 1.0, 0
     n_proposals = 0
-    if not is_embedded(settings.proposer[0]):  # which writes none
+    if not is_embedded(settings.proposer.lm):  # which writes none
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal))
     n_judged = (search.limit - n_proposals * search.proposal) / item_cost
     if settings.optimizer != "rank":
@@ -329,19 +331,30 @@ def _usual_search(
 
 
 def _limit(
-    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposal_cost: float
+    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposals: tuple[float, float]
 ) -> float:
-    """What a run may spend, in the unit; SettingsError where that is too little to learn from."""
+    """What a run may spend, in the unit; SettingsError where that is too little to learn from.
+
+    `proposals` is what a proposal costs as a rule, and at worst.
+    """
     item_cost, n_all = pricing.untuned_cost, len(labels.everything)
-    least = sum(map(len, labels.measured.values())) * item_cost
-    default = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
+    test_cost = sum(map(len, labels.measured.values())) * item_cost
+    least, default = test_cost, max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
     if unit != "calls":
         raced = min(len(labels.train), OUTPUTS_RACED) * item_cost
-        least += len(labels.dev) * item_cost
-        least = (1 + FINALISTS_AT_LEAST) * least + LEAST_SEARCH * raced
-        least += LEAST_PROPOSALS * proposal_cost
+        dev_cost = len(labels.dev) * item_cost
         asking = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
+        proposal, worst = proposals
+        least = (1 + FINALISTS_AT_LEAST) * (test_cost + dev_cost) + LEAST_SEARCH * raced
+        least += LEAST_PROPOSALS * proposal
         default = least + DEFAULT_SEARCH * raced + asking
+        # The first proposal is made after the untuned judge's race, and beside what is reserved
+        # for test, for questions and for dev: all of that, or the largest shares of the rest.
+        first = worst + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * raced
+        reserved = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking
+        share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
+        reserve = (1 + DEAREST_FACTOR) * test_cost
+        least = max(least, reserve + min(first + reserved, first / share)) if worst else least
     # Of each flag its value, what one of it buys in the unit less the margin, and its decimals.
     max_cost = settings.max_cost if unit == "dollars" else None
     flags = (
@@ -393,7 +406,8 @@ def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTo
         return CallTokens(0, 0)
     step = max(1, len(train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
-    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _thinks(lm)
+    thoughts = THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
+    tokens_out = reply_tokens(judge.prompt, lm) + thoughts
     return CallTokens(sum(lengths) / len(lengths) * calls, tokens_out * replies)
 
 
@@ -410,19 +424,22 @@ def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTok
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
     """Tokens of one proposal; few replies use more than half of their limit."""
-    lm = settings.proposer[0]
+    lm = settings.proposer.lm
     if is_embedded(lm):  # which writes none
         return CallTokens(0, 0)
-    from optimize.search.lessons import expected_characters
-    from optimize.search.proposer import REPLY_TOKENS
-
     characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _thinks(lm)
+    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
     return CallTokens(characters / CHARACTERS_PER_TOKEN, tokens_out)
 
 
-def _thinks(lm: str) -> bool:
-    return is_reasoning(lm.rpartition("/")[2])
+def _worst_proposal(settings: Settings, price: Price, tokens: CallTokens) -> float:
+    """What a proposal may cost: every character of its prompt a token, and the whole reply."""
+    lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
+    if is_embedded(lm):  # which writes none
+        return 0.0
+    factor = REASONING_FACTOR if is_reasoning(lm.rpartition("/")[2]) else 1
+    tokens_in = tokens.tokens_in * CHARACTERS_PER_TOKEN
+    return price.cost(tokens_in, max_tokens or factor * REPLY_TOKENS)
 
 
 def _spending(
@@ -450,27 +467,26 @@ def spending_summary(*accounts: Account) -> dict[str, Any]:
     Dollars are at list price, and None where a model's price is unknown. They include the most that
     requests without an answer may have cost; `cost_unconfirmed_usd` states it where there are any.
     """
-    rows = _in_order(rounded(row) for account in accounts for row in account.spending())
-    total = rounded(total_spending(rows))
-    summary = {"tokens": {"in": total.tokens_in, "out": total.tokens_out}, "cost_usd": total.cost}
+    spending = _in_order(row for account in accounts for row in account.spending())
+    rows = [spending_row(row) for row in spending]
+    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    cost = round(sum(costs), DIGITS) if len(costs) == len(rows) else None
+    tokens = {side: sum(row[f"tokens_{side}"] for row in rows) for side in ("in", "out")}
+    summary = {"tokens": tokens, "cost_usd": cost}
     unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
-    if total.cost is not None and unconfirmed > 0:
+    if cost is not None and unconfirmed > 0:
         summary["cost_unconfirmed_usd"] = unconfirmed
-    return {**summary, "spending": [spending_row(row) for row in rows]}
-
-
-def rounded(row: Spending) -> Spending:
-    """The same with dollars rounded as in files."""
-    return replace(row, cost=None if row.cost is None else round(row.cost, DIGITS))
+    return {**summary, "spending": rows}
 
 
 def spending_row(row: Spending) -> dict[str, Any]:
     """The row as JSON has it."""
+    cost = None if row.cost is None else round(row.cost, DIGITS)
     counts = {"calls": row.calls, "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
-    return {"purpose": row.purpose or "unknown", **counts, "cost_usd": row.cost}
+    return {"purpose": row.purpose or "unknown", **counts, "cost_usd": cost}
 
 
-def total_spending(rows: Sequence[Spending], name: str = "all") -> Spending:
+def total_spending(rows: Sequence[Spending], name: str) -> Spending:
     """The sum of all rows; its cost is None where a row's is."""
     costs = [row.cost for row in rows if row.cost is not None]
     return Spending(
@@ -491,3 +507,7 @@ def _about(number: float) -> str:
     """A number with two significant digits, since a plan is no more precise."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"
+
+
+def _dollars(row: Spending) -> str:
+    return "price unknown" if row.cost is None else dollars_text(row.cost)

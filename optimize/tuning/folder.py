@@ -18,7 +18,7 @@ from judges.prompt import encodable
 from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import as_json
-from optimize.tuning.parts import PreparedRun
+from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import CHANGEABLE, flag_of
 
 CONFIG = "config.json"
@@ -41,17 +41,12 @@ class RunFolderError(JudgesError):
 
 @contextmanager
 def open_run(
-    out: AnyPath | None, name: str, config: Mapping[str, Any], print_line: Callable[[str], None]
+    out: AnyPath | None, name: str, config: Mapping[str, object], print_line: Callable[[str], None]
 ) -> Iterator[Path]:
     """Open the folder of a run and lock it.
 
-    A run that fails before it may be billed leaves no folder.
-
-    Args:
-        out: The folder. None takes the newest runs/NAME-001 whose run can continue, else a new one.
-        name: The name of the subject.
-        config: The content of config.json. Only a run with the same one continues.
-        print_line: Prints a line for the user.
+    Without `out` it is the newest runs/NAME-001 whose run can continue, else a new one. Only a run
+    with the same `config` continues. A run that fails before it may be billed leaves no folder.
 
     Raises:
         RunFolderError: The folder holds other files, a finished run, or one of other settings.
@@ -87,7 +82,7 @@ def run_config(prepared: PreparedRun) -> dict[str, Any]:
         "settings": msgspec.to_builtins(settings),
         "endpoints": {
             "judge": endpoint_of(settings.lm, settings.api_base),
-            "proposer": endpoint_of(*settings.proposer),
+            "proposer": endpoint_of(settings.proposer.lm, settings.proposer.api_base),
         },
         "data": {"name": labelled.name, "sha256": labelled.sha256},
         "prompt": sha256(template.encode(errors="backslashreplace")).hexdigest(),
@@ -118,7 +113,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write whole or not at all, so that a kill leaves the old file or the new one."""
     write_text(path, as_json(value, indent=1) + "\n")
 
@@ -137,7 +132,7 @@ class Trials:
         self.rows: list[dict[str, Any]] = []
         self._path = path and claim_file(path, anew=True)
 
-    def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
+    def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a trial; `stage` names the part of the search."""
         trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial)
@@ -146,7 +141,7 @@ class Trials:
                 file.write(as_json(trial) + "\n")
 
 
-def _continues(folder: Path, config: Mapping[str, Any]) -> bool:
+def _continues(folder: Path, config: Mapping[str, object]) -> bool:
     """Whether an unfinished run of this configuration is here; RunFolderError for another one."""
     if not (folder / CONFIG).exists():
         if others := [path.name for path in folder.glob("[!.]*")]:
@@ -190,7 +185,7 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return ""
 
 
-def _unfinished(name: str, config: Mapping[str, Any]) -> Path | None:
+def _unfinished(name: str, config: Mapping[str, object]) -> Path | None:
     """The newest runs/NAME-001 whose run can continue."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):

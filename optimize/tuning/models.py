@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judges.cli.flags import read_plan
-from judges.client import Budget, Client, Model, Session, is_embedded
+from judges.client import Budget, Client, Session
 from judges.judge import Judge
 from judges.prompt import Prompt
+from judges.protocol import Model, is_embedded
 from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import verbose_logging
 from optimize.inputs.flags import SettingsError
@@ -48,11 +49,10 @@ class RunModels:
 
 def check_prices(settings: Settings) -> None:
     """Raise SettingsError for a limit in dollars on a model whose price is unknown."""
-    models = (settings.lm, ""), (settings.proposer[0], "proposer=")
-    for (lm, name), price in zip(models, settings.prices, strict=True):
-        if settings.max_cost is not None and price is None:
+    for name, model in (("", settings.judge), ("proposer=", settings.proposer)):
+        if settings.max_cost is not None and model.price is None:
             raise SettingsError(
-                f"--max-cost: the price of {lm} is not known; give --price {name}IN,OUT, or "
+                f"--max-cost: the price of {model.lm} is not known; give --price {name}IN,OUT, or "
                 "--max-calls"
             )
 
@@ -64,7 +64,7 @@ def open_models(
     """Open both models, and close them in any case; `models` are open already, by name."""
     check_prices(settings)
     # The embedded model is free; its search keeps to the plan by itself.
-    is_free = is_embedded(settings.lm) and is_embedded(settings.proposer[0])
+    is_free = is_embedded(settings.judge.lm) and is_embedded(settings.proposer.lm)
     with (
         verbose_logging(settings.verbose),
         Session(
@@ -77,24 +77,17 @@ def open_models(
             models=models,
         ) as session,
     ):
-        judge = session.client(
-            settings.lm,
-            role="judge",
-            api_base=settings.api_base,
-            api_key_env=settings.api_key_env,
-            price=settings.prices[0],
-            max_tokens=settings.max_tokens,
-            reasoning_effort=settings.reasoning_effort,
-        )
-        proposer_lm, proposer_base = settings.proposer
-        proposer = session.client(
-            proposer_lm,
-            role="proposer",
-            api_base=proposer_base,
-            api_key_env=settings.proposer_key_variable,
-            price=settings.prices[1],
-            max_tokens=settings.proposer_max_tokens,
-            reasoning_effort=settings.proposer_reasoning_effort,
+        judge, proposer = (
+            session.client(
+                model.lm,
+                role=role,
+                api_base=model.api_base,
+                api_key_env=model.api_key_env,
+                price=model.price,
+                max_tokens=model.max_tokens,
+                reasoning_effort=model.reasoning_effort,
+            )
+            for role, model in (("judge", settings.judge), ("proposer", settings.proposer))
         )
         proposer.account.purpose = PROPOSALS
         plan = read_plan(settings.plan, settings.samples, settings.temperature)

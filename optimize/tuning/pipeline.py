@@ -3,7 +3,7 @@
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from judges.catalog import JUDGES, candidate_questions
-from judges.client import BudgetSpentError, Model, ModelError, is_embedded
+from judges.client import BudgetSpentError
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.labels.readers import is_constructed
-from judges.prompt import Field
-from judges.questions import MAX_QUESTIONS, AnswerShare
+from judges.protocol import Model, ModelError, is_embedded
+from judges.questions import MAX_QUESTIONS
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
@@ -28,7 +28,7 @@ from optimize.items import DataCounts, n_tied_of, tuned_keys
 from optimize.measuring.injection import Probes, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
-from optimize.measuring.tuning_result import JudgeName, SplitResult, TuningResult
+from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -37,35 +37,18 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchProblem,
 )
-from optimize.search.gate import figure_of, ship_anyway, untuned_reason
-from optimize.search.halves import SearchResult, search_halves
-from optimize.search.optimizer import LastRound, find_optimizer
+from optimize.search.gate import figure_of
+from optimize.search.optimizer import JudgeName, find_optimizer
 from optimize.search.questions import losses
+from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
+from optimize.tuning import folder as run_folder
 from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
-from optimize.tuning.folder import (
-    JUDGE,
-    JUDGEMENTS,
-    LABELS,
-    REPORT,
-    SPLITS,
-    SUMMARY,
-    TRIALS,
-    TUNED,
-    AnyPath,
-    RunFolderError,
-    Trials,
-    open_run,
-    read_summary,
-    run_config,
-    started_at,
-    write_json,
-    write_text,
-)
+from optimize.tuning.folder import AnyPath, RunFolderError, Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
-from optimize.tuning.parts import PreparedRun, prepare
-from optimize.tuning.settings import Settings
+from optimize.tuning.preparation import PreparedRun, prepare
+from optimize.tuning.settings import Objective, Settings
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 PrintLine = Callable[[str], None]
@@ -83,29 +66,26 @@ def tune_in_folder(
     opened: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> tuple[Path, TuningResult]:
-    """A run's folder, and what the run ends with; the report is drawn at the end.
+    """A run's folder, and what the run ends with; see `open_run` and `prepare`.
 
-    `out` names the folder, which goes on where its run has not ended (None: see `open_run`).
-    `subject` stands for a definition in no file, and `rows` for labels in none: the folder then
-    holds them. `opened` are models that are open already, by their names; the progress line goes to
-    `stderr`, where that is given.
+    The folder holds `rows`, which are labels in memory. `opened` are models that are open already,
+    by their names. The progress line goes to `stderr`, if there is one.
     """
     prepared = prepare(settings, subject, rows)
-    labelled = prepared.labels.labelled
-    config = run_config(prepared)
-    with open_run(out, prepared.subject.name, config, print_line) as folder:
+    subject, labels = prepared.subject, prepared.labels
+    with run_folder.open_run(
+        out, subject.name, run_folder.run_config(prepared), print_line
+    ) as folder:
         if rows is not None:
             content = as_json_lines(rows_in_memory(rows))
-            write_atomically(folder / LABELS, content, overwrite=True)
-        write_json(folder / SPLITS, prepared.labels.split)
-        n_outputs = len(prepared.labels.everything)
-        print_line(f"{folder}: {figure_of(prepared.goal)}, {n_outputs} outputs")
-        if unread := ", ".join(labelled.reading.unread):
+            write_atomically(folder / run_folder.LABELS, content, overwrite=True)
+        write_json(folder / run_folder.SPLITS, labels.split)
+        print_line(f"{folder}: {figure_of(prepared.goal)}, {len(labels.everything)} outputs")
+        if unread := ", ".join(labels.labelled.reading.unread):
             print_line(f"columns not read: {unread}")
-        for note in labelled.notes:
+        for note in labels.labelled.notes:
             print_line(f"note: {note}")
-        is_own = prepared.subject.name not in JUDGES
-        if prepared.subject.questions and is_own and is_embedded(settings.lm):
+        if subject.questions and subject.name not in JUDGES and is_embedded(settings.lm):
             print_line(
                 "note: the questions of the definition are not tried with the embedded model; name "
                 "a language model with --lm"
@@ -126,20 +106,16 @@ def run(
         open_models(prepared.settings, folder, opened) as models,
         _progress(prepared, models, stderr) as step,
     ):
-        with models.judge.account.spending_on(SEARCH):
-            scorer = item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step)
-            active = ActiveRun(
-                prepared=prepared,
-                folder=folder,
-                models=models,
-                budget=measure_budget(prepared, models, scorer, print_line),
-                trials=Trials(folder / TRIALS),
-                scorer=scorer,
-                print_line=print_line,
-            )
-            result = active.search()
-        with models.judge.account.spending_on(TEST):
-            measured = active.measure(result)
+        active = ActiveRun(
+            prepared=prepared,
+            folder=folder,
+            models=models,
+            trials=Trials(folder / run_folder.TRIALS),
+            scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
+            print_line=print_line,
+        )
+        result = active.search()
+        measured = active.measure(result)
         probes = _probe(active, result, measured)
         outcome = summarize(active, result, measured, time.monotonic() - started)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
@@ -152,21 +128,22 @@ def run(
             scored.items.items, {name: measured[name][split].judgements for name in measured}, split
         )
     ]
-    write_text(folder / JUDGEMENTS, "".join(rows))
-    write_json(folder / SUMMARY, outcome.to_json())
-    both = {"seed": result.untuned, "tuned": result.tuned}
-    prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
+    run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
+    write_json(folder / run_folder.SUMMARY, outcome.to_json())
+    untuned = prepared.untuned_judge.prompt
+    prompts = {str(name): judge.prompt(untuned) for name, judge in result.judges.items()}
     try:
         # A run that fails early need not load what draws.
         from optimize.report.page import write_run
 
-        write_run(folder / REPORT, outcome, measured, prompts, probes)
+        write_run(folder / run_folder.REPORT, outcome, measured, prompts, probes)
     except OSError:
         raise
     except Exception as error:  # whatever it is, the run has its judge
         raise RunFolderError(
-            f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); {JUDGE} and "
-            f"{SUMMARY} are whole. The same command again draws it, and asks nothing again"
+            f"{folder / run_folder.REPORT} could not be drawn ({type(error).__name__}: {error}); "
+            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole. The same command again draws "
+            "it, and asks nothing again"
         ) from error
     return outcome
 
@@ -181,35 +158,51 @@ class ActiveRun:
     prepared: PreparedRun
     folder: Path
     models: RunModels
-    budget: RunBudget
     trials: Trials
     scorer: JudgeItems
     print_line: PrintLine
     new_questions: bool = True
 
-    @property
-    def judge(self) -> Judge:
-        """The untuned judge."""
-        return self.prepared.untuned_judge
-
     @cached_property
-    def evaluator(self) -> Evaluator:
-        """Where candidates meet items, within the search's budget."""
-        return Evaluator(
-            untuned=self.judge.prompt,
-            judge=self.scorer,
-            budget=self.budget.search,
-            pricing=self.budget.pricing,
-        )
+    def budget(self) -> RunBudget:
+        """The plan of what the run spends, with its search's part set aside.
+
+        A paid model judges a few labelled rows first (`measured_tokens`). The plan rests on what
+        these take, and is printed. Free judgements need no plan.
+        """
+        prepared, native_n = self.prepared, self.models.judge.model.native_n
+        budget = plan_budget(prepared, native_n=native_n)
+        if budget.search.unit != "calls":
+            began = time.monotonic()
+            prompt, train = prepared.untuned_judge.prompt, prepared.labels.train
+            tokens = measured_tokens(self.scorer, prompt, train)
+            waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
+            seconds = (time.monotonic() - began) / waves
+            budget = plan_budget(prepared, tokens, native_n, seconds)
+            self.print_line(budget.heading())
+        for note in budget.notes():
+            self.print_line(f"note: {note}")
+        set_aside = self.models.budget.set_aside
+        budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
+        budget.search.set_aside(0)
+        return budget
 
     @cached_property
     def problem(self) -> SearchProblem:
         """The task of the optimizer."""
         prepared = self.prepared
+        # The embedded model counts facets, and understands no question.
+        asks = self.new_questions and not is_embedded(prepared.settings.lm)
+        questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if asks else ()
         return SearchProblem(
-            evaluator=self.evaluator,
+            evaluator=Evaluator(
+                untuned=prepared.untuned_judge.prompt,
+                judge=self.scorer,
+                budget=self.budget.search,
+                pricing=self.budget.pricing,
+            ),
             proposer=self.models.language_proposer,
-            questions=self._questions() if self.new_questions else (),
+            questions=tuple(question.field for question in questions),
             new_questions=self.new_questions,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
@@ -220,91 +213,68 @@ class ActiveRun:
         )
 
     def search(self) -> SearchResult:
-        """What the optimizer of the settings finds on train, and the gate's decision."""
-        prepared = self.prepared
-        result = search_halves(find_optimizer(prepared.settings.optimizer), self.problem)
-        if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
-            result = replace(result, decision=ship_anyway(result.decision))
+        """What the optimizer of the settings finds, and whether it ships."""
+        settings = self.prepared.settings
+        with self.models.judge.account.spending_on(SEARCH):
+            result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
+        is_changed = result.tuned.id != result.untuned.id
+        if settings.ship == "tuned" and is_changed and not result.decision.ship:
+            decision = replace(result.decision, ship=True, is_forced=True)
+            result = replace(result, decision=decision)
         return result
-
-    def _questions(self) -> tuple[Field, ...]:
-        """Questions that candidates may ask; none of the embedded model, which counts facets."""
-        if is_embedded(self.prepared.settings.lm):
-            return ()
-        questions = candidate_questions(self.prepared.subject, MAX_QUESTIONS)
-        return tuple(question.field for question in questions)
 
     def measure(self, result: SearchResult) -> ScoredSplits:
         """Both judges on what is held out, once, after the choice."""
         # Its share was kept for it; what it takes beyond is the models' own budget's to refuse.
         self.models.budget.set_aside()
-        self.evaluator.budget = SearchBudget(math.inf)
-        return {
-            "seed": self._measured("untuned judge", result.untuned),
-            "tuned": self._measured("tuned judge", result.tuned),
-        }
+        self.problem.evaluator.budget = SearchBudget(math.inf)
+        with self.models.judge.account.spending_on(TEST):
+            return {
+                "seed": self._measured("untuned judge", result.untuned),
+                "tuned": self._measured("tuned judge", result.tuned),
+            }
 
     def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
         """A judge's judgements of each held-out split."""
-        prepared, scored = self.prepared, {}
-        choices = candidate.prompt(self.judge.prompt).choices
+        prepared, evaluator, scored = self.prepared, self.problem.evaluator, {}
+        labelled, subject = prepared.labels.labelled, prepared.subject
+        choices = candidate.prompt(prepared.untuned_judge.prompt).choices
         for split, items in prepared.labels.measured.items():
-            self.evaluator.scores(candidate, items)
+            evaluator.scores(candidate, items)
             scored[split] = Scored(
                 judge=name,
-                dimension=prepared.subject.name,
+                dimension=subject.name,
                 level=prepared.level,
                 items=items,
                 judgements=tuple(
                     each.rescored(choices, candidate.weights, candidate.threshold)
-                    for each in self.evaluator.judgements(candidate, items)
+                    for each in evaluator.judgements(candidate, items)
                 ),
-                scale=prepared.subject.scale,
-                labelled=labelled_in_order(prepared.labels.labelled, items),
-                n_tied=n_tied_of(prepared.labels.labelled),
-                words=words_of(prepared.labels.labelled, prepared.subject.name) or PASS_FAIL,
+                scale=subject.scale,
+                labelled=labelled_in_order(labelled, items),
+                n_tied=n_tied_of(labelled),
+                words=words_of(labelled, subject.name) or PASS_FAIL,
             )
         return scored
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, Any]) -> Judge:
         """A candidate as a judge with the run's plan, and where it comes from."""
-        prompt = candidate.prompt(self.judge.prompt)
-        judge = replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
-        return replace(judge, weights=candidate.weights, threshold=candidate.threshold)
-
-
-def measure_budget(
-    prepared: PreparedRun, models: RunModels, scorer: JudgeItems, print_line: PrintLine
-) -> RunBudget:
-    """The plan of what the run spends, with its search's part set aside.
-
-    A paid model judges a few labelled rows first (`measured_tokens`). The plan rests on what these
-    take, and is printed. Free judgements need no plan.
-    """
-    native_n = models.judge.model.native_n
-    budget = plan_budget(prepared, native_n=native_n)
-    if budget.search.unit != "calls":
-        began = time.monotonic()
-        tokens = measured_tokens(scorer, prepared.untuned_judge.prompt, prepared.labels.train)
-        waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
-        seconds = (time.monotonic() - began) / waves
-        budget = plan_budget(prepared, tokens, native_n, seconds)
-        print_line(budget.heading())
-    for note in budget.notes():
-        print_line(f"note: {note}")
-    budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.reservation(cost))
-    budget.search.set_aside(0)
-    return budget
+        untuned = self.prepared.untuned_judge
+        return replace(
+            untuned,
+            prompt=candidate.prompt(untuned.prompt),
+            plan=self.models.plan,
+            provenance=provenance,
+            weights=candidate.weights,
+            threshold=candidate.threshold,
+        )
 
 
 @contextmanager
 def _progress(
     prepared: PreparedRun, models: RunModels, stderr: TextIO | None
 ) -> Iterator[Callable[[bool], object]]:
-    """Show the line for all of a run: what is asked for, of how many calls, for how much.
-
-    Yields what counts a judgement, and whether it failed.
-    """
+    """Show the line for all of a run; yields what counts a judgement, and whether it failed."""
     if stderr is None:
         yield lambda failed: None
         return
@@ -327,8 +297,8 @@ def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Prob
         return Probes(reason="they cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return Probes(reason="the limit leaves no calls for them")
-    scored = measured["tuned" if result.decision.ship else "seed"]["test"]
-    judge = run.frozen(_shipped(result), {})
+    scored = measured[result.shipped]["test"]
+    judge = run.frozen(result.judges[result.shipped], {})
     try:
         with client.account.spending_on(PROBES):
             return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
@@ -341,31 +311,42 @@ def summarize(
     run: ActiveRun, result: SearchResult, measured: ScoredSplits, seconds: float
 ) -> TuningResult:
     """What the run ends with; `measured` is empty where nothing was held out."""
-    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
-    shipped: JudgeName = "tuned" if result.decision.ship else "seed"
+    prepared, models = run.prepared, run.models
+    settings, labels = prepared.settings, prepared.labels
     judge, proposer = models.judge.account, models.proposer.account
-    splits = _split_results(measured, shipped, run.prepared.objective)
+    splits = {
+        name: _split_result(measured, name, result.shipped, prepared.objective)
+        for name in measured.get("seed", ())
+    }
+    cost_per_1000_rows = {
+        f"{name}_judge": round(1000 * run.problem.evaluator.item_cost(candidate), DIGITS)
+        for name, candidate in result.judges.items()
+    }
     is_paid = run.budget.search.unit == "dollars"
-    candidates: dict[JudgeName, Candidate] = {"seed": result.untuned, "tuned": result.tuned}
     changes = [
-        *read_summary(run.folder).get("request_changes", []),
+        *run_folder.read_summary(run.folder).get("request_changes", []),
         *(
             f"{client.model.name} takes {change}"
             for client in (models.judge, models.proposer)
             for change in getattr(client.model, "changes", ())
         ),
     ]
+    tuned, answers = result.tuned, None
+    if tuned.weights:
+        loss_of = losses(run.problem, tuned, labels.learned)
+        choices = tuned.prompt(prepared.untuned_judge.prompt).choices
+        answers = tuned.weights.describe(choices, loss_of)
     return TuningResult(
-        dimension=run.prepared.subject.name,
+        dimension=prepared.subject.name,
         lm=settings.lm,
         optimizer=settings.optimizer,
         seed=settings.seed,
-        level=run.prepared.level,
-        objective=run.prepared.objective,
+        level=prepared.level,
+        objective=prepared.objective,
         data=DataCounts.of(labels.labelled, labels.everything),
         test=splits.get("test"),
         unseen=splits.get("test_unseen_systems"),
-        shipped=shipped,
+        shipped=result.shipped,
         why=result.decision.why,
         limit_reached=result.decision.limit_reached,
         risk=settings.risk,
@@ -375,78 +356,40 @@ def summarize(
         cached_calls=judge.total.cached + proposer.total.cached,
         spending=spending_summary(judge, proposer),
         seconds=round(seconds, 1),
-        last_round=_last_round(result.last_rounds),
+        last_round=result.last_round,
         max_cost=run.budget.at_most if is_paid else None,
-        cost_per_1000_rows={
-            f"{name}_judge": round(1000 * run.evaluator.item_cost(candidate), DIGITS)
-            for name, candidate in candidates.items()
-        }
-        if is_paid
-        else None,
+        cost_per_1000_rows=cost_per_1000_rows if is_paid else None,
         request_changes=list(dict.fromkeys(changes)) or None,
-        answers=_answers(run, result.tuned),
+        answers=answers,
     )
 
 
-def _answers(run: ActiveRun, candidate: Candidate) -> list[AnswerShare] | None:
-    """The answers of a candidate that asks questions, by their weights; None for any other."""
-    if not candidate.weights:
-        return None
-    loss_of = losses(run.problem, candidate, run.prepared.labels.learned)
-    return candidate.weights.describe(candidate.prompt(run.judge.prompt).choices, loss_of)
-
-
-def _last_round(rounds: Sequence[LastRound]) -> LastRound | None:
-    """The last rounds of both halves as one: means, and what they cost together."""
-    if not rounds:
-        return None
-    return LastRound(
-        gain=sum(each.gain for each in rounds) / len(rounds),
-        error=sum(each.error for each in rounds) / len(rounds),
-        cost=sum(each.cost for each in rounds),
-        is_final=all(each.is_final for each in rounds),
+def _split_result(
+    measured: ScoredSplits, split: str, shipped: JudgeName, objective: Objective
+) -> SplitResult:
+    """Both judges on a split; on test, with people and scales for the judge that ships."""
+    on_test, untuned, tuned = (
+        measured[shipped]["test"],
+        measured["seed"][split],
+        measured["tuned"][split],
     )
-
-
-def _split_results(
-    measured: ScoredSplits, shipped: JudgeName, objective: str
-) -> dict[str, SplitResult]:
-    """Both judges on each split; on test, with people and scales for the judge that ships."""
-    if not measured:
-        return {}
-    on_test, results = measured[shipped]["test"], {}
-    for name, untuned in measured["seed"].items():
-        tuned = measured["tuned"][name]
-        cards = {
-            judge: Scorecard.brief(scored, is_binary=on_test.is_binary)
-            for judge, scored in (("seed", untuned), ("tuned", tuned))
-        }
-        if name == "test":
-            scales, people = scale_figures(on_test), PeopleFigures.of(on_test)
-            cards[shipped] = replace(cards[shipped], scales=scales, people=people)
-        results[name] = SplitResult(
-            untuned=cards["seed"],
-            tuned=cards["tuned"],
-            gain=contrast_judges(
-                tuned.scores,
-                untuned.scores,
-                untuned.human,
-                untuned.documents,
-                untuned.systems,
-                level=untuned.level,
-            ),
-            # Each judge's verdicts are by its own threshold.
-            balanced_gain=balanced_contrast(
-                tuned.passes, untuned.passes, untuned.human, untuned.documents
-            )
-            if objective == "balanced"
-            else None,
-        )
-    return results
-
-
-def _shipped(result: SearchResult) -> Candidate:
-    return result.tuned if result.decision.ship else result.untuned
+    cards = {
+        judge: Scorecard.brief(scored, is_binary=on_test.is_binary)
+        for judge, scored in (("seed", untuned), ("tuned", tuned))
+    }
+    if split == "test":
+        scales, people = scale_figures(on_test), PeopleFigures.of(on_test)
+        cards[shipped] = replace(cards[shipped], scales=scales, people=people)
+    human, documents, balanced_gain = untuned.human, untuned.documents, None
+    if objective == "balanced":
+        # Each judge's verdicts are by its own threshold.
+        balanced_gain = balanced_contrast(tuned.passes, untuned.passes, human, documents)
+    gain = contrast_judges(
+        tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
+    )
+    return SplitResult(
+        untuned=cards["seed"], tuned=cards["tuned"], gain=gain, balanced_gain=balanced_gain
+    )
 
 
 def _tested(scored: Scored) -> dict[str, Any]:
@@ -481,25 +424,27 @@ def _freeze(
         "seed": settings.seed,
         "level": run.prepared.level,
         "versions": versions(),
-        "started": started_at(run.folder),
+        "started": run_folder.started_at(run.folder),
         **{name: summary[name] for name in shown},
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    answers = {"answers": summary["answers"]} if "answers" in summary else {}
-    if outcome.shipped == "tuned":
-        provenance |= answers
-    provenance |= _tested(measured[outcome.shipped]["test"])
-    run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
-    (run.folder / TUNED).unlink(missing_ok=True)
-    if result.tuned.id == _shipped(result).id:
+    tuned = {"answers": summary["answers"]} if "answers" in summary else {}
+    extra: dict[JudgeName, dict[str, Any]] = {
+        "seed": _tested(measured["seed"]["test"]),
+        "tuned": tuned | _tested(measured["tuned"]["test"]),
+    }
+    shipped = result.judges[result.shipped]
+    judge = run.frozen(shipped, provenance | extra[result.shipped])
+    judge.save(run.folder / run_folder.JUDGE, overwrite=True)
+    (run.folder / run_folder.TUNED).unlink(missing_ok=True)
+    if result.tuned.id == shipped.id:
         return outcome
-    why = f"tuned, but not shipped: {untuned_reason(result.decision)}"
-    # "seed" would say that it learned from no labels.
-    tuned = {name: value for name, value in provenance.items() if name != "shipped"}
-    tuned |= {"why": why, **answers, **_tested(measured["tuned"]["test"])}
-    run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
-    return replace(outcome, tuned_file=TUNED)
+    del provenance["shipped"]  # "seed" would say that it learned from no labels
+    provenance["why"] = f"tuned, but not shipped: {result.decision.reason}"
+    judge = run.frozen(result.tuned, provenance | extra["tuned"])
+    judge.save(run.folder / run_folder.TUNED, overwrite=True)
+    return replace(outcome, tuned_file=run_folder.TUNED)
 
 
 def versions() -> dict[str, str]:

@@ -3,36 +3,19 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
 from judges.cli.flags import mapping, read_number
-from judges.client import (
-    EMBEDDED,
-    KEY_FOR_NAME,
-    OPENAI,
-    Price,
-    Redactor,
-    find_price,
-    is_decision,
-    is_embedded,
-    price_of,
-    read_price,
-)
+from judges.client import KEY_FOR_NAME, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.readers import read_labels
 from judges.prompt import Reasoning
-from optimize.inputs.flags import (
-    RISK,
-    SettingsError,
-    bounds_of,
-    refuse_secret,
-    rescale,
-    values_of,
-)
+from judges.protocol import EMBEDDED, OPENAI, is_decision, is_embedded
+from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
 from optimize.statistics.correlations import Level
 
 Objective = Literal["balanced", "spearman"]
@@ -46,6 +29,17 @@ Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
 WholeNumber = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
 Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
+
+
+class RunModel(NamedTuple):
+    """A model of a run: its endpoint, the variable that holds its key, and its price if known."""
+
+    lm: str
+    api_base: str | None
+    api_key_env: str | None
+    price: Price | None
+    max_tokens: int | None
+    reasoning_effort: str | None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,41 +101,50 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != own)
 
     @property
-    def proposer(self) -> tuple[str, str | None]:
-        """The proposer's model, and the endpoint that was given for it or for the whole run.
+    def judge(self) -> RunModel:
+        """The model that judges."""
+        return RunModel(
+            self.lm,
+            self.api_base,
+            self.api_key_env,
+            price_of(read_price(self.price)) if self.price else find_price(self.lm),
+            self.max_tokens,
+            self.reasoning_effort,
+        )
 
-        A decision model writes no instructions. Unless a proposer is named, the embedded model is
-        it, which writes none either.
+    @property
+    def proposer(self) -> RunModel:
+        """The model that writes instructions; the embedded one, which writes none, if none does.
+
+        A decision model writes no instructions either. The judge's key goes nowhere that the judge
+        is not asked.
         """
+        lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
+        base = self._proposer_base(lm)
+        key = self.proposer_api_key_env
+        if (lm.partition("/")[0], base) == (self.lm.partition("/")[0], self.api_base):
+            key = key or self.api_key_env
+        price = self.judge.price if lm == self.lm else find_price(lm)
+        if self.proposer_price:
+            price = price_of(read_price(self.proposer_price))
+        return RunModel(
+            lm, base, key, price, self.proposer_max_tokens, self.proposer_reasoning_effort
+        )
+
+    def _proposer_base(self, lm: str) -> str | None:
+        """The endpoint that was given for the proposer, else the one for the whole run."""
         if is_decision(self.lm):
-            return self.proposer_lm or EMBEDDED, self.proposer_api_base
-        lm = self.proposer_lm or self.lm
+            return self.proposer_api_base
         if self.proposer_api_base == DEFAULT:
-            return lm, OPENAI if lm.startswith("openai/") else None
+            return OPENAI if lm.startswith("openai/") else None
         base = self.proposer_api_base or self.api_base
         if base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
             # Named for the judge, and so for the run.
             base = os.environ.get("OPENAI_BASE_URL") or None
-        return lm, base
-
-    @property
-    def proposer_key_variable(self) -> str | None:
-        """Where the proposer's key is: the judge's goes nowhere that the judge is not asked."""
-        lm, api_base = self.proposer
-        same = (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base)
-        return self.proposer_api_key_env or (self.api_key_env if same else None)
-
-    @property
-    def prices(self) -> tuple[Price | None, Price | None]:
-        """Of the judge and of the proposer: the user's, else the table's; None: not known."""
-        judge = price_of(read_price(self.price)) if self.price else find_price(self.lm)
-        lm = self.proposer[0]
-        if self.proposer_price:
-            return judge, price_of(read_price(self.proposer_price))
-        return judge, judge if lm == self.lm else find_price(lm)
+        return base
 
 
-_TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
+_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
 # Settings that may change between the starts of a run: limits, prices, addresses, and what ships.
 CHANGEABLE = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
@@ -167,8 +170,7 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
         from optimize.inputs.labelled import only_dimension  # which a help text does without
 
         how: Any = {name: plain.get(name) for name in ("map", "values", "annotations")}
-        how["texts"] = ()
-        plain["dimension"] = only_dimension(read_labels(plain["data"], **how))
+        plain["dimension"] = only_dimension(read_labels(plain["data"], texts=(), **how))
     plain = {name: _plain_value(name, value) for name, value in plain.items()}
     try:
         settings = msgspec.convert(plain, Settings, strict=False)
@@ -192,7 +194,7 @@ def _read_columns(plain: dict[str, Any]) -> None:
         plain.setdefault("scale", scale)
 
 
-def _plain_value(name: str, value: Any) -> Any:
+def _plain_value(name: str, value: object) -> object:
     """A setting's value as its type has it: paths and pairs of numbers as text, numbers read."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -205,7 +207,7 @@ def _plain_value(name: str, value: Any) -> Any:
     return value
 
 
-def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, Any]) -> SettingsError:
+def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
     """What is wrong with a value, by its flag."""
     reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
     name = path.partition("[")[0]
@@ -215,7 +217,7 @@ def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, Any]) -> S
     return SettingsError(f"{flag_of(name)}{value}: {reason}")
 
 
-def _leaves(kind: Any) -> list[Any]:
+def _leaves(kind: object) -> list[object]:
     """The types and words that a setting may be."""
     return [leaf for part in get_args(kind) for leaf in _leaves(part)] or [kind]
 
@@ -226,46 +228,51 @@ def _check(settings: Settings) -> None:
 
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
-    if settings.scale is not None:
-        bounds_of(settings.scale)
-    secret = Redactor()
-    for flag, lm in (("--lm", settings.lm), ("--proposer-lm", settings.proposer_lm)):
-        if lm and secret.holds(lm):
-            raise SettingsError(f"{flag} {KEY_FOR_NAME}")
-    for variable in (settings.api_key_env, settings.proposer_api_key_env):
-        if variable is not None and (not variable.isidentifier() or secret.holds(variable)):
-            raise SettingsError(
-                "--api-key-env names an environment variable, and is never a key itself"
-            )
-    for price in filter(None, (settings.price, settings.proposer_price)):
-        try:
-            read_price(price)
-        except ValueError:
-            raise SettingsError(f"--price {price}: write IN,OUT, as in 0.40,1.60") from None
-    refuse_secret(settings.api_base)
-    refuse_secret(settings.proposer_api_base)
+    bounds_of(settings.scale)
+    for prefix in ("", "proposer_"):
+        _check_model(prefix, settings)
     if (settings.plan == "mean") != (settings.samples is not None):
         raise SettingsError("--plan mean and --samples N are given together")
     find_optimizer(settings.optimizer)
-    _check_decisions(settings)
-    gepa = "--optimizer gepa" if settings.optimizer == "gepa" else None
-    flag_given = gepa or ("--proposer-lm" if settings.proposer_lm else None)
-    if flag_given and is_embedded(settings.lm):
+    if is_decision(settings.lm):
+        _check_decisions(settings)
+    if not is_embedded(settings.lm):
+        return
+    flags = {
+        "--optimizer gepa": settings.optimizer == "gepa",
+        "--proposer-lm": settings.proposer_lm,
+    }
+    if flag := next((name for name, is_given in flags.items() if is_given), None):
         raise SettingsError(
-            f"{flag_given}: the embedded model follows no proposed instruction; name a language "
-            f"model by --lm, or leave {flag_given} out"
+            f"{flag}: the embedded model follows no proposed instruction; name a language model by "
+            f"--lm, or leave {flag} out"
         )
+
+
+def _check_model(prefix: str, settings: Settings) -> None:
+    """Raise SettingsError for a key in the place of a name, or for a malformed price."""
+    names = ("lm", "api_key_env", "price", "api_base")
+    lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
+    secret = Redactor()
+    if lm and secret.holds(lm):
+        raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_FOR_NAME}")
+    if prefix and lm and is_decision(lm):
+        raise SettingsError(
+            f"--proposer-lm {lm}: a decision model writes no instruction; name a chat model"
+        )
+    if variable is not None and (not variable.isidentifier() or secret.holds(variable)):
+        raise SettingsError(
+            "--api-key-env names an environment variable, and is never a key itself"
+        )
+    try:
+        read_price(price or "0,0")
+    except ValueError:
+        raise SettingsError(f"--price {price}: write IN,OUT, as in 0.40,1.60") from None
+    refuse_secret(api_base)
 
 
 def _check_decisions(settings: Settings) -> None:
-    """Raise SettingsError for a decision model with settings that only chat models have."""
-    if settings.proposer_lm and is_decision(settings.proposer_lm):
-        raise SettingsError(
-            f"--proposer-lm {settings.proposer_lm}: a decision model writes no instruction; name a "
-            "chat model"
-        )
-    if not is_decision(settings.lm):
-        return
+    """Raise SettingsError for settings of a decision model that only chat models have."""
     names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
     flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
     if settings.reasoning not in ("auto", "none"):

@@ -86,12 +86,12 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     rows = [{"input": "Q?", "output": t, "label": w} for t, w in zip(texts, labels, strict=True)]
     labelled = data.read_labels(file_of(tmp_path, *rows))
     assert len(labelled.outputs) == 6
-    told = (
-        "2 rows repeat another row's texts (lines 4, 5). 1 pair with different labels: fail, pass"
-    )
+    told = "2 rows repeat another row's texts (lines 4, 5). 1 pair disagrees: fail, pass"
     assert f"{told} (lines 3, 5)" in labelled.notes
     with_ids = [{**row, "id": f"r{place}"} for place, row in enumerate(rows)]
     assert f"{told} (lines 3, 5)" in data.read_labels(file_of(tmp_path, *with_ids)).notes
+    alike = data.read_labels(file_of(tmp_path, *rows[:2], rows[3]))
+    assert alike.notes[0].endswith("repeats another row's texts (lines 3). Their labels agree")
     by = [{**row, "annotator": "x"} for row in rows]
     message = refused(file_of(tmp_path, *by))
     assert message.startswith(", line 4, field 'id': holds the texts of line 1: both may be")

@@ -11,7 +11,7 @@ import judges
 from judges.dimension import Dimension
 from judges.labels.flags import read_bounds
 from optimize.__main__ import command as tune
-from optimize.tuning.parts import prepare
+from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("here")

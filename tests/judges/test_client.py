@@ -293,8 +293,8 @@ def test_clients_that_fail_together_come_back_at_different_times(
         await sleep(0)
 
     monkeypatch.setattr("judges.client.client.asyncio.sleep", noted)
-    for rng in (None, None, random.Random(0), random.Random(0)):
-        run(Model(failing(TransientError("503"), times=1)), 1, rng=rng)
+    for options in ({}, {}, {"rng": random.Random(0)}, {"rng": random.Random(0)}):
+        run(Model(failing(TransientError("503"), times=1)), 1, **options)
     assert len(set(waits)) == 3
     assert waits[2] == waits[3]
 

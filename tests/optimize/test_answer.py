@@ -12,25 +12,29 @@ from optimize.figures.as_text import wrapped
 from optimize.measuring.asking import Entry, JudgeUsage
 from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison, Standing
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.tuning_result import SplitResult
+from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.report.card import tiles_of, verdict_on
 from optimize.report.comparison import comparison_answer, comparison_lines
-from optimize.report.lead import run_lead, tiles_of, tuning_sentence, verdict_on
 from optimize.report.next_steps import comparison_step, run_steps
-from optimize.report.tuning import gain_sentence, run_answer, run_lines
+from optimize.report.tuning import run_answer, run_lines
 from optimize.statistics.intervals import Interval, IntervalEstimate
-from optimize.statistics.plain import OrderAgreement
 
 NAN = math.nan
 
 
-def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None:
-    said = dict(run_answer(run_result()))
-    assert [*said] == ["Shipped", "Agreement", "Gain", "Cost"]
-    assert "64% of pairs (95% interval 58% to 70%), on 20 documents" in said["Agreement"]
-    assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in said["Gain"]
-    assert said["Cost"].startswith("$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows")
-    assert said["Cost"].endswith("1,000 rows will cost $0.5000.")
-    assert "for $0.5000 per 1,000 rows, $0.2000 untuned. So tuning helped" in said["Gain"]
+def said(result: TuningResult) -> dict[str, str]:
+    """All sentences of a run's answer by what they are about."""
+    answer = run_answer(result)
+    return dict([*answer.why, *answer.facts])
+
+
+def test_the_answer_is_what_ships_the_gain_and_the_cost() -> None:
+    told = said(run_result())
+    assert [*told] == ["Shipped", "Gain", "Cost", "Labels"]
+    assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in told["Gain"]
+    assert told["Gain"].endswith("So tuning helped: these 20 documents had no part in it.")
+    assert told["Cost"].startswith("$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows")
+    assert told["Cost"].endswith("will cost $0.5000, untuned $0.2000 (2.5 times).")
 
 
 def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accuracy() -> None:
@@ -45,11 +49,12 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     cards = {name: Scorecard.brief(scored) for name, scored in judged.items()}
     test = on_split(balanced=gain(0.25, 0.15, 0.35), **cards)
     summary = run_result(test=test)
-    said = dict(run_answer(summary))
-    assert said["Fails"].startswith("It misses 20 of 40 fails (TNR, it catches 50%; 95% int")
-    assert said["Passes"].startswith("It fails 0 of 40 passes (TPR, it passes 100%; 91%")
-    assert "always saying pass would on 50%" in said["Agreement"]
-    assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in said["Gain"]
+    caught, alarms, agreed = map(str, tiles_of(cards["tuned"]))
+    assert caught.startswith("Fails caught (TNR): 50% (35% to 65%); it misses 20 of 40 fails.")
+    assert alarms.startswith("False alarms (1 - TPR): 0% (0% to 9%); it fails 0 of 40 passes.")
+    assert "always pass: 50%" in agreed
+    gained = said(summary)["Gain"]
+    assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in gained
     table = run_lines(run_result(test=test, unseen=test))[-5:]
     assert table[3].startswith("new systems, untuned  1.000 [")
     assert max(map(len, table)) <= 80
@@ -65,13 +70,8 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
     both = Scorecard.brief(judged)
     test = on_split(untuned=both, tuned=both, balanced=gain(NAN, None, None))
     summary = run_result(test=test)
-    fails = dict(run_answer(summary))["Fails"]
-    assert fails == "People call none of these outputs a fail: TNR is not known."
-    steps = run_steps(summary)
-    assert steps[0].startswith(
-        "Do not rely on its verdicts: on test it does not agree with people more often"
-    )
-    assert steps[0].endswith("Label 10 more fails for an interval: on test are 0.")
+    assert "TNR" not in " ".join(map(str, tiles_of(both)))
+    assert run_steps(summary)[0] == "Label 10 more fails for an interval: on test are 0."
 
 
 @pytest.mark.parametrize(
@@ -80,19 +80,19 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
         (gain(0, 0, 0), "found nothing better than the untuned judge"),
         (
             gain(-0.2, -0.3, -0.1),
-            "$0.2000 untuned. So the tuned judge is worse: these 20 documents",
+            "So the tuned judge is worse: these 20 documents",
         ),
         (gain(0.01, 0.0004, 0.04), "20 documents cannot tell that from luck."),
         (gain(0.1, -0.1, 0.3), "20 documents cannot tell that from luck."),
         (
             gain(0.1, None, None),
-            "$0.2000 untuned. 20 documents are too few for an interval, so this may be luck.",
+            "20 documents are too few for an interval, so this may be luck.",
         ),
         (gain(NAN, None, None), "not known: there is no gain on test"),
     ],
 )
 def test_each_gain_gets_its_own_sentence(test: IntervalEstimate, says: str) -> None:
-    assert says in gain_sentence(run_result(test=on_split(test)))
+    assert says in said(run_result(test=on_split(test)))["Gain"]
 
 
 @pytest.mark.parametrize(
@@ -106,49 +106,43 @@ def test_what_unseen_systems_say_stands_in_the_sentence_that_tuning_helped(
     value: float, says: str
 ) -> None:
     unseen = on_split(gain(value, value - 0.1, value + 0.1))
-    assert f"{says} on unseen systems, for $0.5000" in gain_sentence(run_result(unseen=unseen))
+    assert f"{says} on unseen systems." in said(run_result(unseen=unseen))["Gain"]
 
 
-@pytest.mark.parametrize(
-    ("share", "says"),
-    [
-        (order(0.64, 0.06), "tuning did not see. A coin reaches 50%."),
-        (order(0.54, 0.06), "A coin may do as well."),
-        (order(0.40, 0.06), "A coin does better."),
-        (
-            order(0.64, None),
-            "(too few for an interval), on 20 documents that tuning did not see. A coin reaches "
-            "50%.",
-        ),
-        (order(NAN, None), "people tell no two outputs with a score apart."),
-    ],
-)
-def test_agreement_is_held_against_a_coin(share: OrderAgreement, says: str) -> None:
-    summary = run_result(test=on_split(tuned=card(None, share)))
-    assert dict(run_answer(summary))["Agreement"].endswith(says)
+def test_agreement_is_held_against_a_coin() -> None:
+    shares = order(0.64, 0.06), order(0.64, None), order(NAN, None)
+    told = [[*map(str, tiles_of(card(None, share)))] for share in shares]
+    what = "Pairs of a document ordered as people do: 64%"
+    assert told[0][0] == f"{what} (58% to 70%); a coin reaches 50%."
+    assert told[1][0] == f"{what}; a coin reaches 50%."
+    assert not any(line.startswith("Pairs") for line in told[2])
 
 
 def test_failures_of_either_judge_are_counted() -> None:
-    test = on_split(untuned=card(rho(n_outputs=90, n_failed=10)))
-    said = dict(run_answer(run_result(test=test)))
-    assert said["No score"] == "untuned judge 10 of 100 outputs."
-    assert "No score" not in dict(run_answer(run_result()))
+    failed = card(rho(n_outputs=90, n_failed=10))
+    other = run_result(test=on_split(untuned=failed))
+    assert said(other)["No score"].endswith("gave none for 10 outputs.")
+    assert "No score" not in said(run_result())
+    own = run_answer(run_result(test=on_split(tuned=failed))).measured
+    assert own.endswith("10 outputs got no score.")
 
 
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ((-0.2, -0.1), "Not as good as one of these annotators"),
-        ((-0.2, 0.1), "Perhaps as good as one of these annotators"),
-        ((0.1, 0.2), "Better than one of these annotators"),
-        ((None, None), "Too few documents to say"),
+        ((-0.2, -0.1), ", not as well as one annotator."),
+        ((-0.2, 0.1), ", perhaps as well as one annotator."),
+        ((0.1, 0.2), ", better than one annotator."),
+        ((None, None), "than a coin."),
     ],
 )
 def test_the_judge_is_told_beside_one_annotator(ends: tuple[Any, Any], says: str) -> None:
     tuned = card(people=one_annotator(gain(-0.05, *ends)))
-    said = dict(run_answer(run_result(test=on_split(tuned=tuned))))["One person"]
-    assert said.startswith(says)
-    assert "rho with the other annotators 0.420, an annotator's 0.470" in said
+    answer = run_answer(run_result(test=on_split(tuned=tuned)))
+    assert answer.headline.endswith(says)
+    told = str(answer.tiles[-1])
+    assert told.startswith("One annotator's rho with others: 0.470")
+    assert told.endswith("the judge's: 0.420.")
 
 
 def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say() -> None:
@@ -172,13 +166,13 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
 
 def test_a_run_without_a_test_says_so() -> None:
     lines = run_lines(run_result(test=None))
-    assert "Agreement: Not known: no labels were held out for a test." in lines
+    assert lines[1].startswith("Do not use it yet: no labels were held out")
     assert "Next: Measure it on labels that it has not met: dspy-judges verify." in lines
 
 
 def test_where_the_untuned_judge_ships_the_gain_is_the_tuned_ones_and_perfect_is_enough() -> None:
     untuned = run_result(shipped="seed", test=on_split(gain(0.3, 0.1, 0.5)))
-    assert gain_sentence(untuned).startswith("On test summary-level rho is")
+    assert said(untuned)["Gain"].startswith("On test summary-level rho is")
     assert "Label more" in run_steps(untuned)[0]
     perfect = card(None, order(1.0, 0.0))
     best = on_split(untuned=perfect, tuned=perfect)
@@ -211,43 +205,40 @@ def verdicts(right: int, n: int = 80, n_fails: int = 20) -> Scorecard:
         (card(None, order(0.7, None)), "Do not use it yet: these labels are too few"),
         (card(None, order(0.7, 0.1)), "Use it: it orders outputs as people do, clearly more often"),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
-        (
-            card(people=one_annotator(gain(-0.05, -0.1, -0.01))),
-            "clearly more often than a coin, not as well as one annotator.",
-        ),
     ],
 )
 def test_the_verdict_says_whether_to_use_the_judge(own: Scorecard, says: str) -> None:
     assert says in verdict_on(own, DATA)
 
 
-def test_a_page_never_says_use_it_below_a_verdict_not_to() -> None:
-    unclear = verdicts(62)
-    result = run_result(test=on_split(tuned=unclear, balanced=gain(0.1, 0.02, 0.2)))
-    step = run_steps(result)[0]
-    assert run_lead(result, step).verdict.startswith("Do not use its verdicts yet")
-    assert step.startswith("Label more documents: on test it does not clearly agree")
+def test_the_next_step_never_says_use_it_below_a_verdict_not_to() -> None:
+    result = run_result(test=on_split(tuned=verdicts(62), balanced=gain(0.1, 0.02, 0.2)))
+    answer = run_answer(result)
+    assert answer.headline.startswith("Do not use its verdicts yet")
+    assert answer.steps[0].startswith("Label more documents")
+    assert "Use it" not in " ".join(answer.steps)
 
 
-def test_where_test_and_gate_disagree_the_page_says_which_decides() -> None:
-    assert tuning_sentence(run_result()).startswith("Tuning helped: by the gate")
-    said = tuning_sentence(run_result(test=on_split(gain(-0.01, -0.1, 0.08))))
-    assert "On test the difference is -0.010 [-0.100, +0.080]: test is small (20 documents)" in said
-    assert said.endswith("the gate over the other 60 decides.")
-    kept = run_result(shipped="seed", test=on_split(gain(0.1, 0.02, 0.18)))
-    assert "no gain that is sure" in tuning_sentence(kept)
-    assert tuning_sentence(kept).endswith("the gate over the other 60 decides.")
+def test_where_test_and_gate_disagree_the_gain_says_which_decides() -> None:
+    decides = "The gate, over the other 60 documents, decides."
+    assert decides not in said(run_result())["Gain"]
+    worse = said(run_result(test=on_split(gain(-0.01, -0.1, 0.08))))["Gain"]
+    assert "-0.010 [-0.100, +0.080]. 20 documents cannot tell that from luck." in worse
+    kept = said(run_result(shipped="seed", test=on_split(gain(0.1, 0.02, 0.18))))["Gain"]
+    assert worse.endswith(decides)
+    assert kept.endswith(decides)
 
 
-def test_tiles_count_misses_and_false_alarms_and_name_no_rate() -> None:
+def test_screen_and_page_tell_the_same_figures_and_the_confidence_once() -> None:
     caught, alarms, agreed = tiles_of(verdicts(76))
-    assert (caught.number, caught.what) == ("100%", "of fails caught; it misses 0 of 20")
-    assert (alarms.number, alarms.what) == ("7%", "false alarms; it fails 4 of 60 passes")
-    assert agreed.what == "agreement with people; always saying pass reaches 75%"
-    lead = run_lead(run_result(), "")
-    assert [tile.number for tile in lead.tiles] == ["64%", "0.400", "0.400"]
-    assert lead.lines[0] == "1,000 rows cost $0.5000; with the untuned judge $0.2000 (2.5 times)."
-    assert lead.lines[1].startswith("Measured on 60 outputs of 20 documents that tuning did not")
+    assert (caught.number, caught.beside) == ("100%", "it misses 0 of 20 fails")
+    assert (alarms.number, alarms.beside) == ("7%", "it fails 4 of 60 passes")
+    assert agreed.beside.startswith("always pass: 75%; kappa")
+    answer, lines = run_answer(run_result()), run_lines(run_result())
+    assert [tile.number for tile in answer.tiles] == ["64%", "0.400"]
+    assert answer.measured.startswith("Measured on 60 outputs of 20 documents that tuning did not")
+    assert {str(tile) for tile in answer.tiles} <= {*lines}
+    assert " ".join(lines).count("95%") == 1
 
 
 def tuned(own: Scorecard) -> SplitResult:
@@ -259,7 +250,7 @@ def tuned(own: Scorecard) -> SplitResult:
     [
         ({"test": tuned(card(rho(NAN, None, n_outputs=0, n_failed=9)))}, "failures: none"),
         ({"test": tuned(card(rho(n_failed=9)))}, "Mend the failures: 9 outputs"),
-        ({"test": tuned(card(None, order(0.5)))}, "may be no better than a coin"),
+        ({"test": tuned(card(None, order(0.5)))}, "Label more documents"),
         ({"test": tuned(card(None, order(0.7, None)))}, "too few for an interval"),
         ({"test": tuned(card(None, order(0.7, 0.15)))}, "is that uncertain"),
         ({"test": on_split(gain(0.1, -0.1, 0.3))}, "test alone does not confirm the gain"),
@@ -288,7 +279,7 @@ def test_constructed_labels_have_one_thing_to_do() -> None:
     summary = run_result(data=replace(DATA, sha256=starter().sha256))
     (step,) = run_steps(summary)
     assert "Tune on labels of your own: `dspy-judges tune --dimension relevance" in step
-    assert "as the constructed labels do" in dict(run_answer(summary))["Agreement"]
+    assert "made from known faults" in run_answer(summary).headline
 
 
 def judge(
@@ -326,15 +317,15 @@ def comparison(value: float, error: float, standing: Standing) -> JudgeCompariso
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
     near, unclear = comparison(0.45, 0.06, "as good"), comparison(0.328, 0.08, "unclear")
     assert comparison_step(near) == "Use cheap: as good as the best, and it costs $0.1000."
-    assert dict(comparison_answer(near))["As good"] == "within one standard error of it: cheap."
+    assert ("As good", "within one standard error of it: cheap.") in comparison_answer(near).facts
     assert comparison_step(unclear).startswith("Use dear for now; more labels would tell")
-    assert dict(comparison_answer(unclear))["Not known"] == "whether it is better than cheap."
+    assert ("Not known", "whether it is better than cheap.") in comparison_answer(unclear).facts
     assert comparison_step(comparison(0.2, 0.05, "worse")) == "Use dear."
 
 
 def test_a_clear_best_is_said_to_be_one() -> None:
     clear = comparison(0.2, 0.05, "worse")
-    assert dict(comparison_answer(clear))["Sure"].startswith("Yes")
+    assert dict(comparison_answer(clear).facts)["Sure"].startswith("Yes")
     lines = comparison_lines(clear, 3, "runs/c")
     assert max(map(len, lines)) <= 80
     assert "cheap  0.200 [0.000, 0.400]  -0.300 [-0.500, -0.100]  $0.1000" in lines

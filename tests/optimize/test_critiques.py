@@ -18,9 +18,9 @@ from judges.prompt import NOT_GIVEN
 from optimize.items import Items
 from optimize.search.candidates import Candidate, agreed_comment, draw_demo_set
 from optimize.search.evaluator import SearchOptions
-from optimize.search.lessons import JudgedItems
+from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import stream
-from optimize.tuning.parts import prepare
+from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -75,12 +75,13 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first() -> N
     said = "It names no source, " * 50
     some = Items(tuple(replace(i, comment=said if i.id in chosen else "") for i in items.items))
     judgements = [each.judgement for each in judge(SEED, items.items)]
-    lessons = JudgedItems(some, judgements, SEED).lessons([stream(0, n) for n in range(40)])
-    assert json.dumps(said) in "".join(lessons)
-    before = JudgedItems(items, judgements, SEED).lessons([stream(0, n) for n in range(40)])
+    evidence = JudgedItems(some, judgements, SEED).evidence([stream(0, n) for n in range(40)])
+    assert json.dumps(said) in "".join(evidence)
+    before = JudgedItems(items, judgements, SEED).evidence([stream(0, n) for n in range(40)])
     texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in chosen]
     shown = [
-        np.mean([text in lesson for lesson in each for text in texts]) for each in (before, lessons)
+        np.mean([text in evidence for evidence in each for text in texts])
+        for each in (before, evidence)
     ]
     assert shown[1] > shown[0]
 

@@ -15,7 +15,6 @@ from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
 from optimize.search.gate import Finalist
-from optimize.search.halves import SearchResult
 from optimize.search.optimizer import CrossFit
 from optimize.search.power import (
     GAIN,
@@ -25,6 +24,7 @@ from optimize.search.power import (
     fewest_documents,
     power,
 )
+from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.correlations import (
     Level,
     contrast_judges,
@@ -282,7 +282,6 @@ def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
     train, dev = world(16), world(14, first=100)
     result, records, _ = written_search(train, dev)
     assert result.decision.ship
-    assert result.decision.gain is not None
     assert result.decision.gain.n_documents == 16 + 14
     assert "kindness" in result.tuned.instruction
     assert "candour" in result.tuned.instruction
@@ -313,7 +312,7 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 
 def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> None:
     kept = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
-    asked = gate.ship_anyway(kept)
+    asked = replace(kept, ship=True, is_forced=True)
     assert asked.ship
     assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. Prompts tuned the")
 
@@ -339,7 +338,6 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
     result, records, evaluator = search(train, dev, options=EVERYTHING, by=watching)
-    assert result.decision.gain is not None
     assert result.decision.gain.n_documents == 16 + 12
     assert [record["stage"] for record in records] == ["dev", "gate"]
     assert records[0]["how"] == "all"
@@ -372,6 +370,6 @@ def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_f
 ) -> None:
     result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=EVERYTHING)
     assert evaluator.budget.total_cost <= calls
-    n_documents = result.decision.gain.n_documents if result.decision.gain else 0
+    n_documents = result.decision.gain.n_documents
     # A document is 8 outputs for two judges.
     assert n_documents == calls // 16

@@ -108,16 +108,16 @@ def settings(**values: Any) -> Settings:
 def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
     key = {"api_key_env": "JUDGE_KEY"}
     same = settings(lm=JUDGE, proposer_lm=PROPOSER, api_base="http://h/v1", **key)
-    assert same.proposer_key_variable == "JUDGE_KEY"
+    assert same.proposer.api_key_env == "JUDGE_KEY"
     for other in (
         {"proposer_lm": "anthropic/claude-sonnet-4-5"},
         {"proposer_lm": PROPOSER, "proposer_api_base": "http://other/v1"},
         {"proposer_lm": PROPOSER, "proposer_api_base": "default"},
     ):
         elsewhere = settings(lm=JUDGE, api_base="http://h/v1", **key, **other)
-        assert elsewhere.proposer_key_variable is None
+        assert elsewhere.proposer.api_key_env is None
     named = settings(lm=JUDGE, proposer_api_key_env="WRITER_KEY", **key)
-    assert named.proposer_key_variable == "WRITER_KEY"
+    assert named.proposer.api_key_env == "WRITER_KEY"
 
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])

@@ -30,7 +30,7 @@ from optimize.measuring.misses import MISS_COLUMNS, misses, place_gaps
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Verification
 from optimize.report import charts
-from optimize.report.lead import Lead, Tile
+from optimize.report.answer import Answer, Table, Tile
 from optimize.report.misses import MissGroup, miss_groups
 from optimize.report.page import (
     Page,
@@ -41,13 +41,12 @@ from optimize.report.page import (
     talked_up,
     write_verification,
 )
-from optimize.report.sentences import Table
 
 NAN = math.nan
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- \x1b[8m\u202e"
 TEXT = st.text(alphabet=st.characters(codec="utf-8"))
 TITLES = [
-    "Answer", "Misses", "What else to do", "In a picture", "Figures", "The prompt that ships",
+    "Answer", "Misses", "What else to do", "Figures", "The prompt that ships",
     "Where it comes from",
 ]  # fmt: skip
 POOR = {
@@ -87,7 +86,6 @@ class Tags(HTMLParser):
 def page_with(text: str) -> str:
     """A page with a text wherever a text can stand."""
     row = charts.RowChart(rows=[(text, 0, [], text)], ticks=[(0, text)], caption=text)
-    matrix = charts.MatrixChart(words=[text], rows=[(text, [(1, text, 1.0)])], caption=text)
     dots = charts.DotChart(
         dots=[(1, 1, f"x{text}")], x_ticks=[(0, text)], y_ticks=[(0, text)], band=[], caption=text
     )
@@ -97,8 +95,11 @@ def page_with(text: str) -> str:
         "texts": [(text, text)],
     }  # fmt: skip
     other = miss | {"system": "y", "decided_by": "y", "people": [("y", "y")]}
-    tile = Tile(number=text, what=text, interval=text)
-    lead = Lead(verdict="v", sentences=[text], tiles=[tile], lines=[text], step="s")
+    tile = Tile(number=text, what=text, interval=text, beside=text)
+    answer = Answer(
+        title=text, headline="h", why=[(f"x{text}", text)], tiles=[tile], measured=f"x{text}",
+        steps=["s"],
+    )  # fmt: skip
     parts: dict[str, Any] = {
         "titled": [(text, text)],
         "texts": [(text, text)],
@@ -106,12 +107,11 @@ def page_with(text: str) -> str:
     }
     return html(
         Page(
-            title=text,
-            lead=lead,
+            answer=answer,
             groups=[MissGroup(title=text, about=text, misses=[miss, other])],
             sections=[
-                Section(title="Rest", sentences=[text], steps=["x"], tables=[table], **parts),
-                Section(title="In a picture", charts=[row, matrix, dots]),
+                Section(title="Rest", steps=["x"], tables=[table], **parts),
+                Section(title="Figures", charts=[row, dots]),
             ],
         )
     )
@@ -144,7 +144,7 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path: Path) -> No
     seen = re.sub(r"\s+", " ", text_of(page))
     for said in (
         "Use it: it orders outputs as people do, clearly more often than a coin.",
-        "1,000 rows cost $0.5000; with the untuned judge $0.2000 (2.5 times).",
+        "1,000 rows will cost $0.5000, untuned $0.2000 (2.5 times).",
         "<ins>Rate it very well.</ins>",
         "Demonstration 1",
         "1 of 60 have no score",
@@ -236,14 +236,11 @@ def test_the_worst_miss_comes_first_and_equal_numbers_are_none() -> None:
     assert misses(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
 
 
-def test_verdicts_are_a_matrix_of_people_and_the_judge_passes_first() -> None:
+def test_verdicts_are_counted_by_people_s_word_passes_first() -> None:
     judged = outputs([1, 0, 1, 0], [[1], [1], [1], [0]], list("abcd"), scale=(0, 1))
-    (matrix,) = charts.pictures(judged)
-    assert isinstance(matrix, charts.MatrixChart)
     # Two of three passes and the one fail are alike.
-    assert [word for word, _ in matrix.rows] == ["pass", "fail"]
-    shares = [[(n, share) for n, share, _ in cells] for _, cells in matrix.rows]
-    assert shares == [[(2, "67%"), (1, "33%")], [(0, "0%"), (1, "100%")]]
+    rows = [("pass", "2 (67%)", "1 (33%)"), ("fail", "0 (0%)", "1 (100%)")]
+    assert charts.counts(judged).rows == rows
 
 
 def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale() -> None:
@@ -261,13 +258,10 @@ def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale()
     assert not other.band
 
 
-def test_pairs_are_drawn_by_how_far_people_agree() -> None:
+def test_pairs_are_counted_by_how_far_people_agree() -> None:
     judged = pairs([("A", "A"), ("A", "A"), ("B", "B")], [("A",), ("B",), ("B", "B", "A")])
-    (rows,) = charts.pictures(judged)
-    assert isinstance(rows, charts.RowChart)
-    said = {name: words for name, _, _, words in rows.rows}
-    assert said["annotators agree"] == "50% of 2"
-    assert said["annotators differ"] == "100% of 1"
+    rows = [*charts.counts(judged).rows]
+    assert rows[:2] == [("annotators agree", "50%", "2"), ("annotators differ", "100%", "1")]
 
 
 def test_marks_stand_where_the_axis_says() -> None:
@@ -298,8 +292,12 @@ def test_a_verification_has_the_same_sections(tmp_path: Path) -> None:
     page = tmp_path / "v.html"
     write_verification(page, Verification.of(evidence, evidence, labelled), evidence)
     text = page.read_text(encoding="utf-8")
-    assert text.count("<section ") == 5
-    for said in ("60 outputs, 12 documents", "Label more documents", "b/judge.json"):
+    assert text.count("<section ") == 4
+    for said in (
+        "12 documents, 5 systems, 60 outputs of mine",
+        "Label more documents",
+        "b/judge.json",
+    ):
         assert said in text
 
 

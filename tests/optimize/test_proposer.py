@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, problem_of, world, write_instruction
+from search_world import SEED, problem_of, search, world, write_instruction
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import SearchBudget
+from optimize.search.evaluator import SearchBudget, SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
 
@@ -54,7 +54,7 @@ def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
 def proposed(
     replies: list[str], *, money: int | None = None, calls: int = 1000
 ) -> tuple[list[str], list[str], Model, SearchBudget]:
-    """What one lesson brings where these are the replies, the last of them for all that follow."""
+    """What a proposal brings if these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
     trials: list[dict[str, Any]] = []
     account = Budget(max_calls=money).account()
@@ -64,8 +64,8 @@ def proposed(
     problem.evaluator.scores(problem.untuned, problem.train)
     assert problem.proposer is not None
     source = Proposer(problem, problem.proposer)
-    lessons = source.lessons(problem.untuned, problem.train, [stream(0, "lesson")])
-    fresh = source.propose(SEED.instruction, lessons, [("Rate it.", 0.25)], 1)
+    evidence = source.evidence(problem.untuned, problem.train, [stream(0, "lesson")])
+    fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
     rejected = [trial["why"] for trial in trials]
     return fresh, rejected, model, problem.evaluator.budget
 
@@ -143,3 +143,14 @@ def test_where_not_all_replies_can_be_paid_those_that_can_are_read() -> None:
     fresh = source.propose(SEED.instruction, ["one", "two", "three", "four"], [], 1)
     assert (model.calls, len(fresh)) == (2, len(set(fresh)))
     assert fresh
+
+
+def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on() -> None:
+    model = Model(lambda *_: f"{HEADER}\n{TEXT}")
+    account = Budget(max_calls=0).account()
+    options = SearchOptions(max_demos=0)
+    found = search(
+        world(12), world(12, first=100), proposer=model, account=account, options=options
+    )
+    assert found.result.decision.limit_reached
+    assert "The limit paid for no proposed instruction." in found.result.decision.why

@@ -25,10 +25,10 @@ from optimize.search.evaluator import (
     SearchOptions,
     SearchProblem,
 )
-from optimize.search.halves import search_halves
 from optimize.search.optimizer import Exploration, find_optimizer
 from optimize.search.proposer import Proposer
 from optimize.search.questions import NotTestedError, ask_questions, held_out_scores
+from optimize.search.two_fold_search import two_fold_search
 from optimize.statistics.intervals import mean_of_differences, stream
 
 NOTHING = Exploration(finalists=(), candidate_ids=())
@@ -71,7 +71,7 @@ def searched(
     trials: list[dict[str, Any]] = []
     problem = problem_of(train, dev, by=judge, trials=trials, **settings)
     problem = replace(problem, questions=questions)
-    return Searched(search_halves(find_optimizer("rank"), problem), trials, problem.evaluator)
+    return Searched(two_fold_search(find_optimizer("rank"), problem), trials, problem.evaluator)
 
 
 def halves_of(problem: SearchProblem) -> tuple[SearchProblem, SearchProblem]:
@@ -228,7 +228,7 @@ def test_a_judge_whose_questions_are_fixed_keeps_them_all() -> None:
     problem = replace(
         problem, evaluator=replace(problem.evaluator, untuned=prompt), new_questions=False
     )
-    found = search_halves(find_optimizer("rank"), problem)
+    found = two_fold_search(find_optimizer("rank"), problem)
     assert found.tuned.questions == QUESTIONS
     assert found.decision.ship
     assert found.tuned.weights
@@ -249,7 +249,7 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
     assert both.low <= alone.low
 
 
-def verdict_test(worse: int, better: int, gained: int) -> gate.ShipDecision:
+def objection(worse: int, better: int, gained: int) -> str | None:
     """Of 40 fails so many get worse or better, and so many of 40 passes better."""
     human = np.repeat([0.0, 1.0], 40)
     items = world(80, 1)
@@ -263,7 +263,7 @@ def verdict_test(worse: int, better: int, gained: int) -> gate.ShipDecision:
     finalist = gate.Finalist(
         candidate=Candidate(instruction="x"), items=items, scores=tuned, untuned=untuned
     )
-    return gate.weigh_rates(gate.ShipDecision(ship=True, why=""), [finalist])
+    return gate.rate_objection([finalist])
 
 
 @pytest.mark.parametrize(
@@ -280,9 +280,9 @@ def verdict_test(worse: int, better: int, gained: int) -> gate.ShipDecision:
 def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
     worse: int, better: int, gained: int, ships: bool
 ) -> None:
-    decision = verdict_test(worse, better, gained)
-    assert decision.ship == ships
-    assert ships or f"of 40 fails the tuned judge gets {worse} wrong" in decision.why
+    reason = objection(worse, better, gained)
+    assert (reason is None) == ships
+    assert reason is None or f"of 40 fails the tuned judge gets {worse} wrong" in reason
 
 
 # --- the proposer's questions
@@ -322,10 +322,10 @@ def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added() -> N
         return "[[ ## instruction ## ]]\nRate the kindness."
 
     problem = problem_of(world(12), world(12, first=50), by=judge, proposer=Model(write))
-    search_halves(find_optimizer("rank"), problem)
+    two_fold_search(find_optimizer("rank"), problem)
     assert any("[[ ## questions ## ]]" in prompt for prompt in asked)
     asked.clear()
-    search_halves(find_optimizer("rank"), replace(problem, new_questions=False))
+    two_fold_search(find_optimizer("rank"), replace(problem, new_questions=False))
     assert asked
     assert not any("[[ ## questions ## ]]" in prompt for prompt in asked)
 

@@ -118,7 +118,7 @@ def test_two_values_show_what_changed_and_with_whom_people_side(
     code, out, err = said(capsys, *flags, "--against", "old")
     assert (code, "undecided" in err) == (0, False)
     lines = out.splitlines()
-    assert " ".join(lines[:2]).startswith(
+    assert " ".join(lines[1:3]).startswith(
         "On documents like these new is not worse than old by more than 0.03. Of judges that are "
         "worse by 0.03, at most 5% would get this verdict."
     )

@@ -72,7 +72,8 @@ def test_a_run_holds_what_the_commands_summary_holds(run: optimize.Run) -> None:
 
 
 def test_a_run_prints_as_the_commands_scorecard(run: optimize.Run) -> None:
-    assert str(run).startswith("fluency judged by the embedded model on 34 documents, 9 systems")
+    assert str(run).startswith("fluency judged by the embedded model\n")
+    assert "34 documents, 9 systems" in str(run)
     assert str(run).splitlines()[-1].startswith(f"Its errors: {run.report}")
     value = run.summary["seed_judge"]["test"]["value"]
     assert f"{value:.3f}" in str(run)

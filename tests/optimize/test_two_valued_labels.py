@@ -22,7 +22,7 @@ from optimize.items import Item, Items
 from optimize.measuring.injection import probe
 from optimize.rank_optimizer import RankOptimizer
 from optimize.search.candidates import nearest_choice
-from optimize.search.lessons import JudgedItems
+from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import stream
 
 WORDS = ["alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "yew"]
@@ -172,7 +172,7 @@ def test_recorded_replies_of_words_are_read_where_labels_have_two_values(
     (tmp_path / "replies.jsonl").write_text("\n".join(lines))
     ask = ["--replies", str(tmp_path / "replies.jsonl"), "--dimension", "label"]
     assert verify.command([*ask, "--data", str(file), "--quiet"]) == 0
-    assert "It misses 0 of 22 fails (TNR, it catches 100%" in capsys.readouterr().out
+    assert "it misses 0 of 22 fails" in capsys.readouterr().out
 
 
 def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places() -> None:
         [Judgement(score=score) for score in scores],
         VERDICT.prompt(),
     )
-    (lesson,) = judged.lessons([stream(0, "lesson")])
+    (lesson,) = judged.evidence([stream(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
     shown = [line for line in lesson.splitlines() if line.startswith("- people")]

@@ -196,7 +196,7 @@ def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not()
     assert result.rho.value == pytest.approx(0)
     assert summary["order"]["value"] == pytest.approx(0.5)
     assert summary["data"]["weighted"]
-    assert "Weighted: documents were drawn with unequal chances." in str(result)
+    assert "documents, drawn with unequal chances;" in str(result)
     named = {(cell["level"], cell["coefficient"]) for cell in summary["correlations"]}
     assert {coefficient for _, coefficient in named} == {"spearman", "pearson"}
     assert summary["scales"] is None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from behaving_model import Model
 
-from judges.client.budget import Account
+from judges.client.budget import Account, Budget
 from judges.client.client import Client
 from judges.judgement import Judgement
 from judges.prompt import Prompt
@@ -25,8 +25,8 @@ from optimize.search.evaluator import (
     SearchOptions,
     SearchProblem,
 )
-from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import find_optimizer
+from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.intervals import stream
 from optimize.testing import QUALITIES as WORDS
 from optimize.testing import WARMTH as SUBJECT
@@ -160,7 +160,7 @@ def problem_of(
             budget=SearchBudget(calls, proposal=proposal),
             pricing=pricing or Pricing(per_call=1),
         ),
-        proposer=None if proposer is None else Client(proposer, account=account),
+        proposer=proposer and Client(proposer, account=account or Budget().account()),
         train=train,
         dev=dev,
         goal=goal,
@@ -176,7 +176,7 @@ def search(train: Items, dev: Items, *, optimizer: str = "rank", **settings: Any
     """A search of the optimizer; without a proposer only labels are shown."""
     trials: list[dict[str, Any]] = []
     problem = problem_of(train, dev, trials=trials, **settings)
-    return Searched(search_halves(find_optimizer(optimizer), problem), trials, problem.evaluator)
+    return Searched(two_fold_search(find_optimizer(optimizer), problem), trials, problem.evaluator)
 
 
 def written_search(train: Items, dev: Items, **settings: Any) -> Searched:

@@ -6,8 +6,8 @@ from typing import Any
 
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.tuning.folder import open_run, run_config
-from optimize.tuning.parts import prepare
 from optimize.tuning.pipeline import run
+from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import Settings
 
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 
 from judges import loading
-from judges.client import is_decision
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.splits import split
 from judges.labels.types import LabelError
+from judges.protocol import is_decision
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
 from optimize.inputs.flags import SettingsError
@@ -76,24 +76,35 @@ class PreparedRun:
         return "balanced" if self.objective == "balanced" else self.level
 
 
+def at_goal(
+    settings: Settings, labels: Labels, untuned_judge: Judge, *, is_choice: bool
+) -> PreparedRun:
+    """A run of this judge, at the level and objective of the settings, else of the labels."""
+    check_level(settings.level, labels.everything, pairs=is_choice)
+    level = choose_level(labels.train) if settings.level == "auto" else settings.level
+    subject = untuned_judge.subject
+    return PreparedRun(
+        settings=settings,
+        subject=subject,
+        labels=labels,
+        level="dataset" if is_choice else level,
+        untuned_judge=untuned_judge,
+        objective=choose_objective(settings.objective, settings.level, subject, labels.everything),
+    )
+
+
 def prepare(
     settings: Settings, subject: Subject | None = None, rows: Rows | None = None
 ) -> PreparedRun:
     """Read the subject and the labels, split them, and make the untuned judge.
 
-    Args:
-        settings: The run's settings.
-        subject: What is judged, where no setting names it.
-        rows: The labels, where they are in memory.
-
-    Raises:
-        JudgesError: Something that the user can mend; the message says what.
+    `subject` is what is judged, where no setting names it, and `rows` are labels in memory.
     """
     source: Any = settings.data if rows is None else rows
     how: dict[str, Any] = {"values": settings.values, "annotations": settings.annotations}
-    new_subject = None
+    made, notes = None, tuple[str, ...]()
     if subject is None and find_subject(settings.subject) is None:
-        new_subject = subject_of(
+        made = subject_of(
             settings.subject,
             source,
             pairwise=settings.pairwise is not None,
@@ -101,43 +112,30 @@ def prepare(
             map=settings.map,
             **how,
         )
-    if new_subject is not None:
-        (subject, source), how = new_subject, {}
+    if made:
+        (subject, source), how = made, {}
+        notes = (_note_of(subject, settings.subject),)
     else:
         how["mapping"] = settings.map
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
-    pairwise = isinstance(subject, Comparison)
     labelled = load_labels(source, subject.name, subject, scale=settings.scale, **how)
-    if new_subject is not None:
-        note = _note_of(new_subject[0], settings.subject)
-        labelled = replace(labelled, notes=(*labelled.notes, note))
+    labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
-    check_level(settings.level, labels.everything, pairs=pairwise)
+    reasoning = None if settings.reasoning == "auto" else settings.reasoning
+    if is_decision(settings.lm):  # which writes no text
+        reasoning = "none"
+    untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
+    prepared = at_goal(settings, labels, untuned, is_choice=isinstance(subject, Comparison))
     if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
         raise SettingsError(
             f"--level system: a judge is tuned to the order of {FEWEST_SYSTEMS} systems or more, "
             f"and {len(labels.train.systems)} teach here; leave --level out"
         )
-    level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    objective = choose_objective(settings.objective, settings.level, subject, labels.everything)
-    if pairwise:
-        level = "dataset"
-    reasoning = None if settings.reasoning == "auto" else settings.reasoning
-    if is_decision(settings.lm):  # which writes no text
-        reasoning = "none"
-    untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
     # A judge that could not be asked, or saved at the end, is refused before anything is paid for.
     Judge.of(subject, questions=subject.questions)
     origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
     replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
-    return PreparedRun(
-        settings=settings,
-        subject=subject,
-        labels=labels,
-        level=level,
-        untuned_judge=untuned,
-        objective=objective,
-    )
+    return prepared
 
 
 def _note_of(subject: Subject, spec: str) -> str:
@@ -160,8 +158,7 @@ def _note_of(subject: Subject, spec: str) -> str:
 def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
     """Split labels by document, and by system where there are enough systems.
 
-    Raises:
-        LabelError: All labels that teach are the same.
+    Raises LabelError if all labels that teach are the same.
     """
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled

@@ -8,10 +8,19 @@ from itertools import chain
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import SPENT, SearchProblem, first_documents
-from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide, out_of_budget
-from optimize.search.optimizer import CrossFit, Exploration, LastRound, Optimizer, find_optimizer
+from optimize.search.gate import Finalist, ShipDecision, decide
+from optimize.search.optimizer import (
+    CrossFit,
+    Exploration,
+    JudgeName,
+    LastRound,
+    Optimizer,
+    find_optimizer,
+)
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
+
+GO_ON = "The same command again with a larger limit goes on from there."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,37 +28,58 @@ class SearchResult:
     """The result of a search: the tuned judge, whether it ships, and why.
 
     `tuned` is the untuned judge if no candidate was better. `untuned` has its threshold.
-    `last_rounds` has the last round of each half, if the optimizer counts rounds.
+    `last_round` has the means of both halves' last rounds, and what these cost together.
     """
 
     tuned: Candidate
     untuned: Candidate
     decision: ShipDecision
     n_tried: int
-    last_rounds: Sequence[LastRound] = ()
+    last_round: LastRound | None = None
+
+    @property
+    def shipped(self) -> JudgeName:
+        """The judge that ships."""
+        return "tuned" if self.decision.ship else "seed"
+
+    @property
+    def judges(self) -> dict[JudgeName, Candidate]:
+        """Both judges by their names in JSON."""
+        return {"seed": self.untuned, "tuned": self.tuned}
 
 
-def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
+def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on each half of the labels, ask questions, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(each.cross_fit for each in explorations)
-    questions, note = (None, "") if shows_all else _ask(halves, explorations)
-    ids = {name for each in explorations for name in each.candidate_ids}
+    questions, note = None, ""
+    try:
+        # The budget may have ended before a half was explored.
+        explored = [*explorations, Exploration(), Exploration()][: len(halves)]
+        questions = None if shows_all else ask_questions(halves, explored)
+    except NotTestedError as error:
+        note = f" {error}"
+    except SPENT:
+        note = " Questions were not tested: the limit does not reach for them."
     tested = [*chain(*finalists), *(questions.finalists if questions else ())]
-    n_tried = len(ids.union(each.candidate.id for each in tested))
-    fallback = _untested(explorations, finalists, n_tried)
-    tuned, decision = decide(problem, finalists, n_tried, fallback, questions)
-    if note:
-        decision = replace(decision, why=f"{decision.why} {note}")
+    ids = {each.candidate.id for each in tested}.union(
+        *(each.candidate_ids for each in explorations)
+    )
+    fallback = _out_of_budget(explorations, finalists, len(ids))
+    tuned, decision = decide(problem, finalists, len(ids), fallback, questions)
+    is_starved = bool(explorations) and all(each.is_starved for each in explorations)
+    if is_starved and not (decision.ship or decision.limit_reached):
+        note += f" The limit paid for no proposed instruction. {GO_ON}"
+        decision = replace(decision, limit_reached=True)
     items = problem.labelled if shows_all else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
-        decision=decision,
-        n_tried=n_tried,
-        last_rounds=[each.last_round for each in explorations if each.last_round],
+        decision=replace(decision, reason=decision.reason + note),
+        n_tried=len(ids),
+        last_round=LastRound.of_both([each.last_round for each in explorations]),
     )
 
 
@@ -74,36 +104,25 @@ def _explore(
     return explorations, finalists
 
 
-def _ask(
-    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> tuple[QuestionTest | None, str]:
-    """The test of questions, or a sentence that says why there is none; "" if none can be asked."""
-    # The budget may have ended before a half was explored.
-    nothing = Exploration(finalists=(), candidate_ids=())
-    try:
-        return ask_questions(halves, [*explorations, nothing, nothing][: len(halves)]), ""
-    except NotTestedError as error:
-        return None, str(error)
-    except SPENT:
-        return None, "Questions were not tested: the limit does not reach for them."
-
-
-def _untested(
+def _out_of_budget(
     explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
 ) -> ShipDecision | None:
     """The decision if the budget prevented the test of the finalists; None if it did not."""
+    n_too_dear = sum(each.n_too_dear for each in explorations)
     if len(finalists) < len(explorations):
-        return out_of_budget(
+        what = (
             f"The budget ended before the best of {n_tried} candidates had been judged on "
             "documents held out from them."
         )
-    n_too_dear = sum(each.n_too_dear for each in explorations)
-    if n_too_dear and not any(finalists):
-        return out_of_budget(
+    elif n_too_dear and not any(finalists):
+        what = (
             f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
             "with any of them costs more than the limit."
         )
-    return None
+    else:
+        return None
+    reason = f"{what} {GO_ON}"
+    return ShipDecision(ship=False, reason=reason, limit_reached=True)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
@@ -114,38 +133,39 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     """
     if not exploration.finalists:
         return []
-    evaluator, goal, cross_fit = problem.evaluator, problem.goal, exploration.cross_fit
+    evaluator, cross_fit = problem.evaluator, exploration.cross_fit
+    budget, dev = evaluator.budget, problem.labelled if cross_fit else problem.dev
+    calibration = {
+        judge.id: calibration_items(problem, judge)
+        for judge in (problem.untuned, *exploration.finalists)
+    }
 
     def cost(judge: Candidate) -> float:
-        calibration = calibration_items(problem, judge)
-        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, calibration)
+        items = calibration[judge.id]
+        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, items)
 
-    remaining = evaluator.budget.remaining - cost(problem.untuned)
-    affordable: list[Candidate] = []
+    judges, remaining = [problem.untuned], budget.remaining - cost(problem.untuned)
     for candidate in exploration.finalists:
-        if cost(candidate) <= remaining or not affordable:
-            affordable.append(candidate)
+        if cost(candidate) <= remaining or len(judges) == 1:
+            judges.append(candidate)
             remaining -= cost(candidate)
-    judges = [problem.untuned, *affordable]
-    for judge in judges if not cross_fit else ():
-        calibration = calibration_items(problem, judge)
+    for judge in () if cross_fit else judges:
         # With a small limit the test comes first, and thresholds stay where they are.
-        if evaluator.cost(judge, calibration) <= evaluator.budget.remaining / 2:
-            evaluator.scores(judge, calibration)
-    dev = problem.labelled if cross_fit else problem.dev
+        if evaluator.cost(judge, calibration[judge.id]) <= budget.remaining / 2:
+            evaluator.scores(judge, calibration[judge.id])
     part = first_documents(
         dev,
-        goal,
-        evaluator.budget.remaining,
+        problem.goal,
+        budget.remaining,
         lambda items: sum(evaluator.cost(judge, items) for judge in judges),
     )
     _, untuned = _judged(problem, problem.untuned, part, cross_fit)
     finalists = []
-    for each in affordable:
-        candidate, scores = _judged(problem, each, part, cross_fit)
+    for judge in judges[1:]:
+        candidate, scores = _judged(problem, judge, part, cross_fit)
         finalist = Finalist(candidate=candidate, items=part, scores=scores, untuned=untuned)
-        finalists.append(finalist)
         finalist.record(problem, "dev")
+        finalists.append(finalist)
     return finalists
 
 

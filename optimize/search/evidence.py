@@ -1,8 +1,8 @@
-"""Lessons: what a language model sees of a judge's work in order to write a better instruction.
+"""Evidence: what a language model sees of a judge's work in order to write a better instruction.
 
-A lesson shows documents with several outputs each: people's ratings, the judge's score, and the
+It shows documents with several outputs each: people's ratings, the judge's score, and the
 place of each output in both orders. Texts are JSON strings on one line, so that no text can pass
-for a line of the lesson.
+for a line of the evidence.
 """
 
 import json
@@ -20,12 +20,12 @@ from optimize.search.evaluator import reason_of
 from optimize.statistics.correlations import Level, midranks
 from optimize.statistics.plain import order_agreement
 
-# Documents in a lesson, outputs of a document, and outputs in a lesson if documents have few.
+# Documents shown, outputs of a document, and outputs in all if documents have few.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
-# The largest share of the documents in one lesson, so that another lesson has others.
+# The largest share of the documents shown at once, so that another draw has others.
 LARGEST_SHARE = 2 / 3
-# Upper bounds on characters: a lesson ends there, and longer texts lose their middle.
-LESSON_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
+# Upper bounds on characters: the evidence ends there, and longer texts lose their middle.
+EVIDENCE_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
 MAX_RATINGS_LISTED = 6
 # How often a document that the judge orders rightly is drawn, relative to one that it reverses.
 RIGHT_WEIGHT = 0.35
@@ -68,26 +68,25 @@ class JudgedItems:
         weights = [EXPLAINED_WEIGHT if item.comment else 1 for item in items.items]
         self.telling: Vector = self.gaps * weights
 
-    def lessons(self, draws: Sequence[np.random.Generator]) -> list[str]:
-        """One lesson in plain text for each generator, which draws its documents."""
-        overview = self._pair_overview() if self.is_pairwise else self._overview()
-        weights = self._weights()
-        lessons = []
-        documents = list(self.items.document_rows.values())
+    def evidence(self, draws: Sequence[np.random.Generator]) -> list[str]:
+        """The evidence in plain text for each generator, which draws its documents."""
+        overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
+        weights, documents = self._weights(), list(self.items.document_rows.values())
+        by_draw = []
         for rng in draws:
             # The order by log weight plus Gumbel noise is a weighted draw without replacement.
             order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
-            lesson = overview
+            text = overview
             for number, index in enumerate(order[: _n_documents(documents)], start=1):
                 outputs = self._select_outputs(documents[index])
                 n, size = len(outputs), len(documents[index])
                 part = f" ({n} of {size})" if n < size else ""
                 block = f"\n\nDocument {number}{part}:\n{self.document(outputs)}"
-                if number > 1 and len(lesson) + len(block) > LESSON_CHARACTERS:
+                if number > 1 and len(text) + len(block) > EVIDENCE_CHARACTERS:
                     break
-                lesson += block
-            lessons.append(lesson)
-        return lessons
+                text += block
+            by_draw.append(text)
+        return by_draw
 
     def document(self, rows: Sequence[int]) -> str:
         """The lines on these outputs of one document, with the texts that all share on top."""
@@ -107,13 +106,8 @@ class JudgedItems:
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
         """The texts that these outputs have in common; {} for a single output."""
         first, *others = [self.items.items[row].texts for row in rows]
-        if not others:
-            return {}
-        return {
-            name: text
-            for name, text in first.items()
-            if name not in self.own_texts and all(texts[name] == text for texts in others)
-        }
+        names = [name for name in first if name not in self.own_texts] if others else []
+        return {n: first[n] for n in names if all(texts[n] == first[n] for texts in others)}
 
     def _weights(self) -> Vector:
         """Each document's weight, larger if people tell outputs apart that the judge misplaces."""
@@ -169,12 +163,12 @@ class JudgedItems:
         agreement = np.nan_to_num(item.human * self.scores[row])
         return line + (": right" if agreement > 0 else ": wrong" if agreement < 0 else "")
 
-    def _overview(self) -> str:
-        """How judge and people use the scale, and where the judge orders outputs as people do."""
+    def _overview(self) -> Iterator[str]:
+        """Yield how judge and people use the scale, and where the judge orders as people do."""
         rows = np.flatnonzero(~np.isnan(self.scores))
-        lines = [f"The judge has rated {len(rows)} outputs that people rated."]
-        lines += self._shares(self.scores[rows], self.items.human[rows])
-        return "\n".join([*lines, *(self._errors(rows) if self.words else self._order())])
+        yield f"The judge has rated {len(rows)} outputs that people rated."
+        yield from self._shares(self.scores[rows], self.items.human[rows])
+        yield from self._errors(rows) if self.words else self._order()
 
     def _shares(self, scores: Vector, labels: Vector) -> Iterator[str]:
         """Yield how often the judge and people give each choice, if people stay on the scale."""
@@ -216,11 +210,12 @@ class JudgedItems:
                 f"{ties:.0%}."
             )
 
-    def _pair_overview(self) -> str:
+    def _pair_overview(self) -> Iterator[str]:
+        """Yield how often the judge prefers what people prefer, and follows the place."""
         decided = self.items.human != 0
         agreement = np.sign(self.scores[decided]) * np.sign(self.items.human[decided])
         n = max(1, len(agreement))
-        overview = (
+        yield (
             f"The judge has compared {int((~np.isnan(self.scores)).sum())} pairs. Where people "
             f"prefer one, it prefers the same in {(agreement > 0).sum() / n:.0%} of pairs and the "
             f"other in {(agreement < 0).sum() / n:.0%}."
@@ -231,30 +226,29 @@ class JudgedItems:
             if isinstance(verdict, Preference) and verdict.order_ab and verdict.order_ba
         ]
         if inconsistencies:
-            overview += (
-                f"\nAsked in both orders, it follows the place and not the text in "
+            yield (
+                "Asked in both orders, it follows the place and not the text in "
                 f"{np.mean(inconsistencies):.0%} of pairs."
             )
-        return overview
 
 
 def expected_characters(items: Items) -> int:
-    """About how many characters of texts and comments a lesson from these items has."""
+    """About how many characters of texts and comments the evidence of these items has."""
     documents = list(items.document_rows.values())
     n_outputs = _n_documents(documents) * _mean_outputs(documents)
     comments = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
     texts = [sum(map(len, item.texts.values())) for item in items.items]
     length = float(np.mean(texts) + np.mean(comments))
-    return min(LESSON_CHARACTERS, round(n_outputs * length))
+    return min(EVIDENCE_CHARACTERS, round(n_outputs * length))
 
 
 def _mean_outputs(documents: Sequence[Indices]) -> float:
-    """The mean number of outputs that a lesson shows of a document."""
+    """The mean number of outputs shown of a document."""
     return float(np.mean([min(len(rows), OUTPUTS_SHOWN) for rows in documents]))
 
 
 def _n_documents(documents: Sequence[Indices]) -> int:
-    """How many documents a lesson has: more if each has few outputs."""
+    """How many documents are shown: more if each has few outputs."""
     outputs = _mean_outputs(documents)
     number = DOCUMENTS_SHOWN if outputs >= 3 else round(MAX_OUTPUTS / outputs)
     return max(1, min(number, math.ceil(LARGEST_SHARE * len(documents))))
