@@ -48,8 +48,8 @@ examples:
       --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
   dspy-judges compare runs/coherence-001 coherence@embedded \\
       --data labels.jsonl --scores gpt-4o=scores.jsonl
-It ends with 0; with 1 where a judge could not be measured on all outputs; 2 for
-wrong usage; 130 where it was interrupted (the same command again goes on)."""
+exit codes: 0 done; 1 a judge could not be measured on all outputs; 2 wrong
+usage; 130 interrupted (the same command again goes on)"""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ from judges.labels.flags import pop_scale
 from judges.labels.readers import read_labels
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
-from optimize.figures.as_json import Cell, fields_json
+from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
 from optimize.inputs.flags import (
     Bounds,
@@ -106,8 +106,8 @@ class Sample:
 
     def mean(self, bounds: Bounds) -> Estimate:
         """The estimated mean label; raises ValueError for too few labels (see `mean_score`)."""
-        sides = self.label, self.score, self.document
-        return mean_score(*sides, weight=self.weight, bounds=bounds)
+        vectors = self.label, self.score, self.document
+        return mean_score(*vectors, weight=self.weight, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class EstimateResult:
     systems: Mapping[str, Estimate | None]
     differences: Sequence[SystemDifference]
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         return {
             "data": {"name": self.data.name, "sha256": self.data.sha256},
             "dimension": self.dimension,
@@ -213,7 +213,8 @@ def _read_sample(labelled: LabelledSet, path: Path, dimension: str, metric: str)
         )
     if n_without_score or n_unknown:
         print_error(
-            f"{n_without_score} outputs have no score and {n_unknown} scores no output: left out"
+            f"{n_without_score} outputs have no score, and {n_unknown} scores have no output: both "
+            "are left out"
         )
     score = np.array([scores_by_id[output.id] for output in outputs])
     return Sample.of(labelled, outputs, dimension, score)
@@ -259,11 +260,11 @@ def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
     return target, None if needed is None else max(needed - estimate.n_labels, 0)
 
 
-def _estimate_json(estimate: Estimate) -> Cell:
+def _estimate_json(estimate: Estimate) -> JsonObject:
     """What --json prints for an estimate, without rounding."""
     target, more = _halved_width(estimate)
-    cells = fields_json(estimate, "label_sd", "agreement", digits=None)
-    return {**cells, "target_width": target, "more_labels_needed": more}
+    record = fields_json(estimate, "label_sd", "agreement", digits=None)
+    return {**record, "target_width": target, "more_labels_needed": more}
 
 
 def lines(result: EstimateResult) -> list[str]:
@@ -285,7 +286,7 @@ def lines(result: EstimateResult) -> list[str]:
     if target:
         text = "Labels on all outputs would not halve the interval."
         if n_more is not None:
-            text = f"An interval half as wide takes {counted(n_more, 'n_more label')}."
+            text = f"An interval half as wide takes {counted(n_more, 'more label')}."
         text_lines.append(f"  {text}")
     given_estimate = IntervalEstimate(overall.value, overall.given_interval)
     text_lines.append(f"  of these {n_given:,} outputs themselves {figure_text(given_estimate)}")

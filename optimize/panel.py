@@ -21,7 +21,7 @@ from judges.labels.types import LabelledPairs
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, Cell, to_json
+from optimize.figures.as_json import DIGITS, FLAT, JsonObject, to_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -58,8 +58,8 @@ example:
   dspy-judges panel --data labels.jsonl relevance@embedded \\
       relevance@openai/gpt-4.1-mini --scores other.jsonl --max-cost 2
 
-It ends with 0; 1 where it failed; 2 for wrong usage; 130 where it was
-interrupted (the same command again goes on, and pays nothing twice)."""
+exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (the same command
+again goes on, and pays nothing twice)"""
 
 KINDS: Mapping[Kind, str] = {
     "own": "no panel, but the best single judge",
@@ -115,10 +115,10 @@ class PanelRun:
         """The weights of the members that ship."""
         return {part.name: part.weight for part in self.figures.fit.parts}
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
         per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
-        cells = {
+        record = {
             **to_json(self.figures),
             "members": [self._member_json(entry) for entry in self.members],
             "cost_per_1000_rows": total_dollars(per_1000_rows),
@@ -126,9 +126,9 @@ class PanelRun:
             "seconds": self.seconds,
             "folder": str(self.folder),
         }
-        return cells | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
+        return record | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
 
-    def _member_json(self, entry: Entry) -> Cell:
+    def _member_json(self, entry: Entry) -> JsonObject:
         """A member's weight in what ships, and how much rho it adds to a panel."""
         fit = self.figures.fit
         return {
@@ -253,10 +253,10 @@ def learn_and_measure(
     def rows_of(part: frozenset[str]) -> list[int]:
         return [row for row, name in enumerate(ids) if name in part]
 
-    learning = {name: each.of_rows(rows_of(labels.learning)) for name, each in scored.items()}
+    learning = {name: member.of_rows(rows_of(labels.learning)) for name, member in scored.items()}
     labels_to_learn = next(iter(learning.values()))
     fit = learn_panel(
-        {name: each.scores for name, each in learning.items()},
+        {name: member.scores for name, member in learning.items()},
         labels_to_learn.human,
         labels_to_learn.documents,
         labels_to_learn.systems,
@@ -264,7 +264,7 @@ def learn_and_measure(
         pairs=first.is_pairs,
         rng=stream(seed, "panel"),
     )
-    panel_scores = fit.scores({name: each.scores for name, each in scored.items()})
+    panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
     joined = from_numbers(zip(ids, panel_scores.tolist(), strict=True), pairwise=first.is_pairs)
     panel = task.scored("panel", joined, None)
     splits = {
@@ -289,8 +289,8 @@ def _held_out_figures(panel: Scored, own: Scored) -> PanelSplit:
     panel, own = with_both_scores(panel, own)
     figures = [order_figures(scored) if scored.is_pairs else rho(scored) for scored in (own, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
-    gap = contrast_of(panel, own)
-    difference = Rate(gap.value, gap.interval, gap.terms.size)
+    contrast = contrast_of(panel, own)
+    difference = Rate(contrast.value, contrast.interval, contrast.terms.size)
     return PanelSplit(own=rates[0], panel=rates[1], difference=difference)
 
 

@@ -20,7 +20,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
 from optimize.estimate import SCALE_HELP, Sample, label_bounds
-from optimize.figures.as_json import FLAT, Cell, figure_json
+from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
     MAP_HELP,
@@ -73,8 +73,8 @@ def parser() -> argparse.ArgumentParser:
         help="wanted width of intervals (0.1)",
     )
     for name in ("tpr", "tnr"):
-        about = f"plan a decision about this floor of {name.upper()}, not a width"
-        add(f"--min-{name}", type=float, metavar="X", help=about)
+        help_text = f"plan a decision about this floor of {name.upper()}, not a width"
+        add(f"--min-{name}", type=float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
     add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
     add("--values", metavar="WORD=N,...", help=VALUES_HELP, **repeatable)
@@ -103,9 +103,9 @@ class PlannedFigure:
     def width(self) -> float | None:
         return 2 * self.figure.interval.reach if self.figure.interval else None
 
-    def to_json(self) -> Cell:
-        cells = figure_json(self.figure, None)
-        return {**cells, "width": self.width, "more_documents": self.more_documents}
+    def to_json(self) -> JsonObject:
+        record = figure_json(self.figure, None)
+        return {**record, "width": self.width, "more_documents": self.more_documents}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +186,8 @@ def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
     """The share of fails, without ties; raises SettingsError if labels are not pass and fail."""
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    known = sample.has_label & (sample.label != 0.5)
-    return float(np.average(1 - sample.label[known], weights=sample.weight[known]))
+    is_decided = sample.has_label & (sample.label != 0.5)
+    return float(np.average(1 - sample.label[is_decided], weights=sample.weight[is_decided]))
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -289,7 +289,7 @@ def _write(
     With `n_from`, rows get the weight of a document that was drawn at random from so many.
     """
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    rows_by_document: dict[str, list[Cell]] = {document: [] for document in drawn}
+    rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn}
     sampling = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
     for output in labelled.outputs:
         if output.document_id in rows_by_document:
@@ -317,7 +317,7 @@ def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path)
 
 def lines(result: PlanResult) -> list[str]:
     """Lines on what is labelled, each figure, the file that was written, and the next command."""
-    left = result.n_documents - result.n_labelled
+    n_left = result.n_documents - result.n_labelled
     labelled = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
     fewest = f"{FEWEST} with scores" if result.n_labelled >= FEWEST else FEWEST
     texts = [f"{labelled}; a plan needs {fewest}, so a random round comes first."]
@@ -326,18 +326,18 @@ def lines(result: PlanResult) -> list[str]:
         texts += [f"{each}." for each in decisions]
     if result.figures:
         texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
-    texts += [_figure_line(name, each, left) for name, each in result.figures.items()]
+    texts += [_figure_line(name, each, n_left) for name, each in result.figures.items()]
     if (file := result.file) is None:
-        return wrapped(*texts, f"Nothing {'more' if left else 'is left'} to label.")
+        return wrapped(*texts, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
     return [*wrapped(*texts, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
 
 
-def _figure_line(name: str, planned: PlannedFigure, left: int) -> str:
+def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:
     width, n_more = planned.width, planned.more_documents
     current = TOO_FEW if width is None else f"width {width:.3f}"
     if n_more is None:
-        outlook = f"not by all {left:,} left" if left else "not reached"
+        outlook = f"not by all {n_left:,} left" if n_left else "not reached"
     elif n_more == 0:
         outlook = "reached"
     else:

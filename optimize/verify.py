@@ -25,7 +25,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import Cell, judgement_rows, to_json
+from optimize.figures.as_json import JsonObject, judgement_rows, to_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
 from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject, load_labels
 from optimize.items import is_two_valued
@@ -68,9 +68,9 @@ examples:
   dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
   dspy-judges verify safe.json@openai/NEW --against safe.json --data new.csv
-It ends with 0; with 1 where it failed, fell short or more than a tenth of the
-judgements failed; with 2 for wrong usage; with 3 where a floor, or the margin,
-lies within the interval, so that these labels cannot tell."""
+exit codes: 0 done; 1 failed, fell short, or more than a tenth of the judgements
+failed; 2 wrong usage; 3 a floor or the margin lies within the interval, so that
+these labels cannot tell"""
 # The exit code if these labels cannot tell whether the floors or the margin hold.
 UNDECIDED = 3
 MOST_LOOKS = 100
@@ -120,9 +120,9 @@ class Measurement:
         """Every figure, as a dataclass."""
         return Verification.of(self.scored, self.held_out, self.labelled)
 
-    def summary(self) -> Cell:
+    def summary(self) -> JsonObject:
         """What `dspy-judges verify --json` prints for this judge."""
-        summary: Cell = to_json(self.result)
+        summary: JsonObject = to_json(self.result)
         return summary
 
     def __str__(self) -> str:

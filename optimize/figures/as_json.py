@@ -12,7 +12,7 @@ from optimize.figures.as_text import DIGITS as DIGITS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
 
-Cell = dict[str, Any]
+JsonObject = dict[str, Any]
 # The metadata of a field that is not nested in JSON: its own fields are put next to the others.
 FLAT = {"json": "flat"}
 
@@ -41,14 +41,14 @@ def to_json(result: Any, digits: int | None = DIGITS) -> Any:
     return [to_json(v, digits) for v in result] if isinstance(result, list | tuple) else result
 
 
-def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> Cell:
+def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> JsonObject:
     """A dataclass' fields as values for JSON, without those named in `without`.
 
     An interval becomes two fields for its ends, null if there is no interval. The fields of a FLAT
     field are put next to the others. A field whose default is None or False is left out if it has
     that value.
     """
-    cells: Cell = {}
+    record: JsonObject = {}
     for dataclass_field in fields(result):
         name, value = dataclass_field.name, getattr(result, dataclass_field.name)
         if name in without or (
@@ -58,23 +58,23 @@ def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> Cell
         if name.endswith("interval"):
             for end in ("low", "high"):
                 number = getattr(value, end, math.nan)
-                cells[name.removesuffix("interval") + end] = json_number(number, digits)
+                record[name.removesuffix("interval") + end] = json_number(number, digits)
         elif dataclass_field.metadata == FLAT:
-            cells |= to_json(value, digits)
+            record |= to_json(value, digits)
         else:
             is_number = isinstance(value, float)
-            cells[name] = json_number(value, digits) if is_number else to_json(value, digits)
-    return cells
+            record[name] = json_number(value, digits) if is_number else to_json(value, digits)
+    return record
 
 
-def figure_json(figure: Figure, digits: int | None = DIGITS) -> Cell:
+def figure_json(figure: Figure, digits: int | None = DIGITS) -> JsonObject:
     """A figure's value and the ends of its interval."""
     return fields_json(IntervalEstimate(figure.value, figure.interval), digits=digits)
 
 
 def judgement_rows(
     items: Sequence[Item], by_judge: Mapping[str, Sequence[AnyJudgement]], split: str = ""
-) -> list[Cell]:
+) -> list[JsonObject]:
     """A flat row for each item, with people's mean rating (or margin for A) and each judge's score.
 
     A judge's columns are SCORE, SCORE_rating (if one reply gave the score), SCORE_comment and
@@ -84,7 +84,7 @@ def judgement_rows(
     texts = dict.fromkeys(name for item in items for name in item.texts)
     rows = []
     for number, item in enumerate(items):
-        row: Cell = {"id": item.id, **({"split": split} if split else {})}
+        row: JsonObject = {"id": item.id, **({"split": split} if split else {})}
         row |= {"document_id": item.document_id, "system": item.system, "human": item.human}
         for name, judgements in by_judge.items():
             judgement = judgements[number]

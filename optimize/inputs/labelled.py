@@ -353,7 +353,9 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
         others = {key: pair for key, pair in labelled.words.items() if key != name}
         return replace(labelled, words=others)
     if words == judge.words[::-1]:
-        raise LabelError(f"{labelled.name}: {words[0]!r} counts 1, and 0 for the judge of {name}")
+        raise LabelError(
+            f"{labelled.name}: {words[0]!r} counts 1, and for the judge of {name} it counts 0"
+        )
     if other_values := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(
             f"{labelled.name}: {name} is {' or '.join(judge.words)}, and a label counts "

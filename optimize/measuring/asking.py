@@ -28,7 +28,7 @@ from judges.labels.values import Values
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.terminal import Progress, print_note
-from optimize.figures.as_json import DIGITS, Cell, json_number
+from optimize.figures.as_json import DIGITS, JsonObject, json_number
 from optimize.inputs.flags import bounds_of, rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
 from optimize.items import Items, choose_level, items_of, n_tied_of
@@ -218,11 +218,11 @@ class Entry:
         paid = tuple(estimate for estimate in expected if not is_embedded(estimate.lm))
         return replace(self, items=items, expected=paid)
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         """The judge's name and source, what it took to ask it, and why it has no scores."""
         lm = self.judge.lm if self.judge else None
-        cells = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
-        return cells | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
+        record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
+        return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:

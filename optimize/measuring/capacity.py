@@ -19,6 +19,7 @@ from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, rounded_
 from optimize.statistics.intervals import FEW_DOCUMENTS
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
+# People's words for a pass and for a fail; None for labels that are ratings.
 Words = tuple[str, str] | None
 # The floors for which `check` prints the number of labels.
 USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
@@ -76,27 +77,27 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
     if not people and isinstance(labelled, LabelledSet):
         annotators = {*chain(*(output.annotators.get(name, ()) for output in labelled.outputs))}
-        several = len(annotators) > 1
-        second = "let two annotators label the same" if several else "a second annotator on"
+        has_several = len(annotators) > 1
+        second = "let two annotators label the same" if has_several else "a second annotator on"
         advice.append(f"{second} 30 outputs")
     if not np.ptp(items.human):
         missing = words[int(items.human[0])] if words else "other rating"
         number = f"{items.human.size:,}"
         advice = [f"no {missing} among {number} labels, so nothing to learn or to measure"]
     mean, fails = items.human.mean(), 1 - float(items.human.mean())
-    spread, floors = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
+    distribution, floors = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
     if words:
-        spread = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
+        distribution = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
     if words and 0 < fails < 1:
         floors = str(Decision.of(USUAL_FLOORS, fails))
     text_by_heading = {
-        "labels": f"{name}: {spread}",
+        "labels": f"{name}: {distribution}",
         "people": people or "how far they agree is not known",
         "contrast": _contrast(items),
         "intervals": intervals,
         "floors": floors,
         "gain": gain,
-        "collect": "; ".join(advice) or "nothing more: these labels bear a run",
+        "collect": "; ".join(advice) or "nothing more: these labels suffice for a tuning run",
     }
     return {heading: text for heading, text in text_by_heading.items() if text}
 
@@ -112,16 +113,16 @@ def _tuning_capacity(
         # The splits that a tuning run makes with its default seed.
         splits = split(any_labelled, seed=0)
     except LabelError:
-        few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
-        return intervals, gain, [few]
+        too_few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
+        return intervals, gain, [too_few]
     train, dev, test = (items_of(s, name) for s in (splits.train, splits.dev, splits.test))
     intervals += f"; tune on test, {_figures_with_interval(test, words, level)}"
     advice = _advice_for_intervals(items, test, words, level)
     learned = Items((*train.items, *dev.items))
     if np.ptp(learned.human):
         gain, needed = chance_of_gain(items, learned, goal="balanced" if words else level)
-        if (more := needed - len(items.documents)) > 0:
-            advice.append(f"{more:,} more documents to show a gain of {GAIN:g}")
+        if (n_more := needed - len(items.documents)) > 0:
+            advice.append(f"{n_more:,} more documents to show a gain of {GAIN:g}")
     return intervals, gain, advice
 
 
@@ -166,8 +167,8 @@ def _advice_for_intervals(all_items: Items, test: Items, words: Words, level: Le
     from scipy.special import nbdtrik
 
     n_documents, advice = len(all_items.documents), []
-    several = " (not more outputs of the same)" if len(all_items) > n_documents else ""
-    kinds = [f"{word} outputs" for word in words] if words else [f"documents{several}"]
+    clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
+    kinds = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
     n_missing = missing_for_intervals(test, words, level).items()
     for kind, value, (figure, n) in zip(kinds, (1, 0), n_missing, strict=False):
         # Some of the documents in test may have no contrast.
@@ -176,6 +177,6 @@ def _advice_for_intervals(all_items: Items, test: Items, words: Words, level: Le
             needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(all_items)))
             needed -= int((all_items.human == value).sum())
         if n:
-            more = f"{max(n, math.ceil(needed)):,} more {kind}"
-            advice.append(f"{more} for an interval of {figure} on test")
+            amount = f"{max(n, math.ceil(needed)):,} more {kind}"
+            advice.append(f"{amount} for an interval of {figure} on test")
     return advice

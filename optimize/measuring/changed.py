@@ -176,8 +176,8 @@ def _certified(
     result: ChangedSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
 ) -> ChangedSwap:
     """The certificate from each output's gain, NaN without a label (see `terms_of`)."""
-    terms, least_term = terms_of(gain, is_changed, documents)
-    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_term, result.looks)
+    terms, least_size = terms_of(gain, is_changed, documents)
+    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
     outcome, clear_loss = outcome_of(interval, result.margin), None
     if outcome in ("better", "not worse") and (clear_loss := _clear_loss(gain, human)):
         outcome = "undecided"

@@ -178,7 +178,7 @@ def _score_on(
     """
     of_metric = [entry for name, entry in entries if name == metric] or [{}]
     if len(of_metric) > 1:
-        raise ValueError("has two scores; name them apart")
+        raise ValueError("has two scores; give them different names")
     entry = of_metric[0]
     value, error = first_value(entry, VALUE_KEYS), first_value(row, ("error.message", "error"))
     # promptfoo also reports a failed assertion as an error. Then the row has an output.

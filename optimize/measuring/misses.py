@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from judges.judgement import choice_of
-from optimize.figures.as_json import Cell, json_number
+from optimize.figures.as_json import JsonObject, json_number
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
 from optimize.search.evaluator import reason_of
@@ -66,13 +66,13 @@ def place_gaps(scored: Scored) -> Vector:
     return gaps
 
 
-def miss_rows(scored: Scored, most: int | None = None) -> list[Cell]:
-    """A flat row for each miss; with `most`, only so many of each kind."""
+def miss_rows(scored: Scored, limit: int | None = None) -> list[JsonObject]:
+    """A flat row for each miss; with `limit`, at most so many of each kind."""
     kinds = misses(scored).items()
-    return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:most]]
+    return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:limit]]
 
 
-def miss_row(scored: Scored, kind: Kind, row: int) -> Cell:
+def miss_row(scored: Scored, kind: Kind, row: int) -> JsonObject:
     """One miss: the output's id, what people and the judge answered and wrote, then the texts."""
     item, score = scored.items.items[row], scored.scores[row]
     return {
@@ -93,7 +93,7 @@ def _word(scored: Scored, value: float) -> str:
     return scored.word(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
 
 
-def comments_and_texts(scored: Scored, row: int) -> Cell:
+def comments_and_texts(scored: Scored, row: int) -> JsonObject:
     """What people and the judge wrote about an output, then the texts."""
     texts = dict(scored.texts(row))
     return {

@@ -114,7 +114,7 @@ def learn_panel(
     names = sorted(scores.keys() - passed_over.keys())
     if not names:
         name, reason = next(iter(passed_over.items()))
-        raise SettingsError(f"no member can have a part: {name} {reason}; give other judges")
+        raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
     lines = np.array([_line(scores[name], group) for name in names])
     on_lines = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
     is_complete = ~np.isnan(on_lines).any(axis=1)
@@ -126,8 +126,8 @@ def learn_panel(
     gain, *adds = labelled.gains([all_members, *(all_but_one if len(names) > 1 else [])], rng)
     if not np.isfinite(gain.error):
         raise SettingsError(
-            "in fewer than two documents people tell outputs apart: there is nothing to learn "
-            "weights from; label more documents"
+            "people rate outputs differently in fewer than two documents, so there is nothing to "
+            "learn weights from: label more documents"
         )
     training = labelled.training(np.ones(labelled.human.size, bool))
     own, weights = training.own(all_members), training.weights(all_members)
@@ -170,10 +170,10 @@ def _reason_to_pass_over(scores: Vector, group: Codes) -> str:
 def _line(scores: Vector, group: Codes) -> tuple[float, float]:
     """The slope and intercept that standardise scores; 0 if they are constant in each group."""
     has_score = ~np.isnan(scores)
-    spread = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
-    if spread <= LEAST_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
+    deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
+    if deviation <= LEAST_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
         return 0.0, 0.0
-    return 1 / spread, -float(scores[has_score].mean()) / spread
+    return 1 / deviation, -float(scores[has_score].mean()) / deviation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +277,6 @@ class _Labelled:
 def _ranks(values: Matrix, group: Codes) -> Matrix:
     """Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values."""
     ranks = centred(pd.DataFrame(values).groupby(group).rank().to_numpy(), group)
-    spread = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
-    standard: Matrix = np.divide(ranks, spread, out=np.zeros_like(ranks), where=spread > 0)
+    deviation = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
+    standard: Matrix = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
     return standard

@@ -109,9 +109,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
                 raise ValueError
         except KeyError as error:
-            reason = (
-                f"{error} is not among {joined_names(list(row))}; give labels and scores one name"
-            )
+            reason = f"{error} is not among {joined_names(list(row))}; use the same name in labels and scores"
             raise RecordingError(f"{place}: {reason}") from error
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
@@ -123,7 +121,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
         scores[item_id] = value
     if not scores:
         advice = (
-            f"; it has {joined_names(list(other_dimensions))}: name both alike"
+            f"; it has {joined_names(list(other_dimensions))}: give both the same name"
             if other_dimensions
             else ""
         )

@@ -159,11 +159,13 @@ def _recordings(
         name = given_name or path.stem
         scored = task.scored(name, by_id, None, scale)
         if np.array_equal(scored.scores, scored.human):
-            print_error(f"warning: {name}: every score is people's own label; is it theirs?")
+            print_error(
+                f"warning: {name}: every score equals people's label; is it really a judge's?"
+            )
         if scored.n_unjudged:
             print_error(
                 f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "
-                f"{scored.n_unknown} records no labelled output: both are left out"
+                f"{scored.n_unknown} records have no labelled output: both are left out"
             )
         yield Entry(name=name, scored=scored)
 

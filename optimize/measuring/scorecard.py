@@ -7,7 +7,7 @@ import numpy as np
 
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from optimize.figures.as_json import FLAT, Cell, fields_json, to_json
+from optimize.figures.as_json import FLAT, JsonObject, fields_json, to_json
 from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
@@ -65,13 +65,13 @@ class PairFigures:
         choices = np.sign(np.array([(each.margin_ab, each.margin_ba) for each in preferences]))
         answered = ~np.isnan(choices).any(axis=1)
         decided = answered & (scored.human != 0)
-        right = (1 + choices[decided] * np.sign(scored.human[decided, None])) / 2
+        is_right = (1 + choices[decided] * np.sign(scored.human[decided, None])) / 2
         return cls(
             accuracy=order.value,
             accuracy_interval=order.interval,
-            accuracy_mean_of_orders=_mean(right),
-            accuracy_order_ab=_mean(right[:, 0]),
-            accuracy_order_ba=_mean(right[:, 1]),
+            accuracy_mean_of_orders=_mean(is_right),
+            accuracy_order_ab=_mean(is_right[:, 0]),
+            accuracy_order_ba=_mean(is_right[:, 1]),
             order_agreement=_mean((choices[:, 0] == choices[:, 1])[answered]),
             n_pairs=len(preferences),
             n_decided=order.n_pairs,
@@ -106,7 +106,7 @@ class TwoValueFigures:
         """TPR, TNR and kappa, in the order of the tables' columns."""
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         rates = fields_json(self.judge, "n_more", "n_documents")
         constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
         constant = {"word": self.constant_word, **constant_rates}
@@ -174,7 +174,7 @@ class PeopleFigures:
         first = "judge" if row.first is None else self.names[row.first]
         return [first, self.names[row.second]]
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         without = "first", "second"
         judge, people = self.with_judge, self.among_annotators
         agreement = {
@@ -261,7 +261,7 @@ class Scorecard:
         """The share of pairs with a tie by the judge, among those that people order."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         first = dict.fromkeys(("correlations", "order", "scales"))
         return {**first, "ties": self.ties, **fields_json(self)}
 
@@ -313,10 +313,10 @@ def order_figures(scored: Scored) -> OrderAgreement:
 
     The two outputs are of one document, at dataset level any two.
     """
-    sides = scored.scores, scored.human, scored.documents
+    vectors = scored.scores, scored.human, scored.documents
     if scored.is_pairs:
-        return pair_accuracy(*sides)
-    return order_agreement(*sides, level=scored.level, weight=scored.items.weights)
+        return pair_accuracy(*vectors)
+    return order_agreement(*vectors, level=scored.level, weight=scored.items.weights)
 
 
 def scale_figures(scored: Scored) -> ScaleComparison | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT, Cell, fields_json, json_number
+from optimize.figures.as_json import FLAT, JsonObject, fields_json, json_number
 from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
@@ -134,7 +134,7 @@ class SwapResult(Certificate):
         """What the interval treats as drawn at random: documents, or systems."""
         return "system" if self.comparison.level == "system" else "document"
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         """All fields, and the verdict under `short` or `undecided`, as gates have it."""
         short = [self.verdict] if self.swap == "worse" else []
         undecided = [self.verdict] if self.swap == "undecided" else []
@@ -146,13 +146,13 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
     new_scored, old_scored = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda compared: compared.name != new.name)
-    contrast, interval, least = difference_of(new_scored, old_scored, looks)
+    contrast, interval, least_size = difference_of(new_scored, old_scored, looks)
     outcome, n_documents_needed = outcome_of(interval, margin), None
     changed = changed_rows(new_scored, old_scored)
     if new_scored.tuned_rows or old_scored.tuned_rows:
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
-        n_documents_needed = documents_to_decide(contrast.terms, least, margin, looks)
+        n_documents_needed = documents_to_decide(contrast.terms, least_size, margin, looks)
     n = contrast.terms.size
     return SwapResult(
         comparison=replace(comparison, judges=judges),
@@ -192,25 +192,25 @@ def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
 def difference_of(
     new: Scored, old: Scored, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
-    """The new judge's figure less the old one's, its 90 % interval, and that interval's `least`.
+    """The new judge's figure less the old one's, its 90 % interval, and the `least_size` of terms.
 
-    `least` is how much a document may add to the difference (see `cautious_interval`).
+    `least_size` is how much a document may add to the difference (see `cautious_interval`).
     """
     is_binary = new.is_binary and old.is_binary
     contrast = contrast_of(new, old, is_binary=is_binary)
-    n, least = contrast.terms.size, 0.0
+    n, least_size = contrast.terms.size, 0.0
     if is_binary:
         labels, counts = np.unique(new.human, return_counts=True)
         if counts.min() < FEWEST_FOR_INTERVAL:
-            return contrast, None, least
-        least = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
+            return contrast, None, least_size
+        least_size = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
-        return contrast, None, least
+        return contrast, None, least_size
     elif new.is_pairs:
-        least = n * _share_of_document(new.documents, new.human != 0)
+        least_size = n * _share_of_document(new.documents, new.human != 0)
     elif new.level != "system" and n:
-        least = _loss_of_document(old)
-    return contrast, cautious_interval(contrast.terms, least, looks), least
+        least_size = _loss_of_document(old)
+    return contrast, cautious_interval(contrast.terms, least_size, looks), least_size
 
 
 def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
@@ -236,10 +236,10 @@ def _loss_of_document(old: Scored) -> float:
     return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / chance_to_show
 
 
-def documents_to_decide(terms: Vector, least: float, margin: float, looks: int) -> int | None:
+def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
     """How many documents in all decide, if further ones are like these; None if too many."""
     for times in range(2, MOST_FURTHER // terms.size + 1):
-        interval = cautious_interval(np.tile(terms, times), least, looks)
+        interval = cautious_interval(np.tile(terms, times), least_size, looks)
         if outcome_of(interval, margin) != "undecided":
             return times * int(terms.size)
     return None
@@ -254,7 +254,7 @@ def outcome_of(interval: Interval | None, margin: float) -> Outcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new: Scored, old: Scored) -> list[Cell]:
+def changed_rows(new: Scored, old: Scored) -> list[JsonObject]:
     """The rows on which the judges differ: in the verdict, the side of a pair, or else the rank.
 
     Rows that moved most come first, among equal ones those on which people side with the old judge.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from judges.questions import AnswerShare
-from optimize.figures.as_json import FLAT, Cell, fields_json, figure_json, to_json
+from optimize.figures.as_json import FLAT, JsonObject, fields_json, figure_json, to_json
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
 from optimize.search.optimizer import JudgeName, LastRound
@@ -122,11 +122,11 @@ class TuningResult:
         """The noun for what was judged, in the plural."""
         return "pairs" if self.is_pairs else "outputs"
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         """The content of summary.json."""
-        cells = fields_json(self, "test", "unseen")
-        first = {name: cells[name] for name in FIRST_FIELDS}
-        last = {name: cells.pop(name) for name in LAST_FIELDS if name in cells}
+        record = fields_json(self, "test", "unseen")
+        first = {name: record[name] for name in FIRST_FIELDS}
+        last = {name: record.pop(name) for name in LAST_FIELDS if name in record}
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
         rhos = {
             f"{judge}_judge": {
@@ -137,9 +137,9 @@ class TuningResult:
         gains = {"test": None} | {
             name: figure_json(split.gain) for name, split in self.splits.items()
         }
-        return {**first, **rhos, "gain": gains, **cells, **self._on_test(), **last}
+        return {**first, **rhos, "gain": gains, **record, **self._on_test(), **last}
 
-    def _on_test(self) -> Cell:
+    def _on_test(self) -> JsonObject:
         """The figures other than rho: order, scales, annotators, pass and fail, accuracy."""
         if not (card := self.card):
             return {}
@@ -158,7 +158,7 @@ class TuningResult:
             **({"accuracy": accuracy} if card.is_pairs else {}),
         }
 
-    def _of_both(self, name: str) -> Cell:
+    def _of_both(self, name: str) -> JsonObject:
         """One field of both judges' scorecards, by split."""
         return {
             split: {

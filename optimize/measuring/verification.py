@@ -87,7 +87,7 @@ def _length_association(scored: Scored) -> LengthAssociation | None:
     scores = scored.passes if scored.is_binary else scored.scores
     human: Vector = np.where(np.isnan(scores), np.nan, scored.human)
     contrast = contrast_judges(scores, human, lengths, scored.documents, level=level)
-    rhos = [correlation(level, side, lengths, scored.documents) for side in (scores, human)]
+    rhos = [correlation(level, values, lengths, scored.documents) for values in (scores, human)]
     return LengthAssociation(judge=rhos[0].value, people=rhos[1].value, interval=contrast.interval)
 
 

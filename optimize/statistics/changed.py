@@ -22,7 +22,7 @@ FEWEST_TO_DRAW = 30
 
 
 def terms_of(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
-    """Each document's linearised term of the difference, and `least` for `cautious_interval`.
+    """Each document's linearised term of the difference, and `least_size` for `cautious_interval`.
 
     `changed` marks the rows on which the judges differ. There `gain` is -1, 0 or 1, or NaN without
     a label; in other rows it does not count. All terms are NaN if no changed row has a label.
@@ -63,11 +63,11 @@ def interval_here(gain: ArrayLike, changed: Mask) -> Interval | None:
         return Interval(value, value)
     if not n_labelled:
         return None
-    spread = float(np.append(known_gains, [1, -1]).std(ddof=1))
+    deviation = float(np.append(known_gains, [1, -1]).std(ddof=1))
     correction = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
-    reach = float(stdtrit(n_labelled, 0.95)) * share * spread * correction
+    half_width = float(stdtrit(n_labelled, 0.95)) * share * deviation * correction
     value = share * float(known_gains.mean())
-    return Interval(value - reach, value + reach)
+    return Interval(value - half_width, value + half_width)
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:

@@ -148,9 +148,11 @@ def mean_score(
     def interval(value: float, centre: float, error: float, degrees: float) -> Interval | None:
         if degrees < 1:
             return None
-        reach = student_quantile(degrees, n_comparisons) * error
+        half_width = student_quantile(degrees, n_comparisons) * error
         # The interval always contains the value.
-        ends = np.clip([min(centre - reach, value), max(centre + reach, value)], low, high)
+        ends = np.clip(
+            [min(centre - half_width, value), max(centre + half_width, value)], low, high
+        )
         return Interval(float(ends[0]), float(ends[1]))
 
     return Estimate(
@@ -216,10 +218,10 @@ def system_differences(
     weights, differences = weight[first_rows], []
     for a, b in combinations(range(len(names)), 2):
         human, judge = by_system[:, a] - by_system[:, b]
-        both = ~np.isnan(judge)
-        if np.isfinite(human[both]).sum() < FEW_DOCUMENTS:
+        has_scores = ~np.isnan(judge)
+        if np.isfinite(human[has_scores]).sum() < FEW_DOCUMENTS:
             continue
-        mean = partial(mean_score, human[both], judge[both], weight=weights[both])
+        mean = partial(mean_score, human[has_scores], judge[has_scores], weight=weights[has_scores])
         single, joint = (
             mean(bounds=(-range_of_scale, range_of_scale), n_comparisons=n) for n in (1, n_pairs)
         )

@@ -422,17 +422,17 @@ COEFFICIENTS = {
 
 def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> float:
     """The coefficient over all rows; 0 for a constant judge under the convention "judge_zero"."""
-    sides, weight = (rows.judge, rows.human), rows.weight
+    vectors, weight = (rows.judge, rows.human), rows.weight
     if not weight.size:
         return np.nan
     if undefined == "judge_zero" and np.ptp(rows.judge) == 0 and np.ptp(rows.human) > 0:
         return 0.0
-    if np.ptp(weight) == 0 or min(map(np.ptp, sides)) == 0:
+    if np.ptp(weight) == 0 or min(map(np.ptp, vectors)) == 0:
         return float(correlate(rows.judge[None], rows.human[None], coefficient)[0])
     of_weighted = COEFFICIENTS[coefficient].of_weighted
     if of_weighted is None:
         raise ValueError(f"{coefficient} over all outputs has no weighted form")
-    return of_weighted(*sides, weight)
+    return of_weighted(*vectors, weight)
 
 
 def _system_means(rows: Rows) -> tuple[Vector, Vector]:

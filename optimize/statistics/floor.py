@@ -45,8 +45,8 @@ def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> floa
     noise = 1 + WIDTH_NOISE * (1 + n_outputs / n) / n
     a, b = DEVIATES[n_floors] ** 2 * noise / n, 2 * share - 1
     # Solves (share - new)^2 = 2 a m (1 - m), where m is the mean of the two shares.
-    gap = (a * b + math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))) / (2 + a)
-    return wilson(max(0.0, share - gap), n).low
+    root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
+    return wilson(max(0.0, share - (a * b + root) / (2 + a)), n).low
 
 
 def deciding_interval(figure: Correlation | Rate, looks: int) -> Interval | None:
@@ -94,8 +94,8 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
 
 def rounded_up(number: float) -> int:
     """The number rounded up to two digits, since estimates of labels are not more exact."""
-    unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
-    return math.ceil(number / unit) * unit
+    step: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / step) * step
 
 
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:

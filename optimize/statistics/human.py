@@ -129,8 +129,8 @@ def annotator_agreement(
 def _agreement(
     first: int | None, second: int, a: Vector, b: Vector, rho: float
 ) -> AnnotatorAgreement:
-    both = ~np.isnan(a + b)
-    a, b = a[both], b[both]
+    both_rated = ~np.isnan(a + b)
+    a, b = a[both_rated], b[both_rated]
     return AnnotatorAgreement(
         first=first,
         second=second,
@@ -193,9 +193,9 @@ def one_annotator(
     documents = np.unique(table.document, return_inverse=True)[1]
     values, terms = [], []
     for column, ratings_of_one in enumerate(table.values.T):
-        rest = np.delete(table.values, column, axis=1)
+        other_ratings = np.delete(table.values, column, axis=1)
         # Rounded, because the order of summation must not break a tie.
-        mean_of_rest: Vector = np.nanmean(rest, axis=1).round(10)
+        mean_of_rest: Vector = np.nanmean(other_ratings, axis=1).round(10)
         sides = [
             np.where(np.isnan(ratings_of_one + mean_of_rest), np.nan, side)
             for side in (scores, ratings_of_one)
@@ -227,10 +227,10 @@ def one_annotator(
 def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vector:
     """Each document's term of rho (see `document_terms`); all NaN if rho has no interval."""
     terms = np.full(int(documents.max()) + 1, np.nan)
-    both = ~np.isnan(judge + human)
-    rows = read_rows(judge[both], human[both], documents[both])
+    both_rated = ~np.isnan(judge + human)
+    rows = read_rows(judge[both_rated], human[both_rated], documents[both_rated])
     if level == "summary" or (level == "dataset" and rows.n_untied >= FEW_DOCUMENTS):
-        terms[np.unique(documents[both])] = document_terms(rows, level)
+        terms[np.unique(documents[both_rated])] = document_terms(rows, level)
     return terms
 
 

@@ -96,24 +96,24 @@ def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None
     terms = terms[~np.isnan(terms)]
     if terms.size < FEW_DOCUMENTS or np.ptp(terms) == 0:
         return None
-    reach = student_quantile(terms.size - 1) * float(terms.std(ddof=1)) / np.sqrt(terms.size)
+    half_width = student_quantile(terms.size - 1) * float(terms.std(ddof=1)) / np.sqrt(terms.size)
     mean = float(terms.mean())
-    low, high = np.clip([mean - reach, mean + reach], -bound, bound)
+    low, high = np.clip([mean - half_width, mean + half_width], -bound, bound)
     return Interval(float(low), float(high))
 
 
-def cautious_interval(terms: Vector, least: float, looks: int = 1) -> Interval | None:
+def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Interval | None:
     """The 90 % interval for the mean of the terms, with an error of at most 5 % in each tail.
 
     If few documents have a difference, the sample may lack differences that occur elsewhere. So two
     terms are added, one on each side, of the size of the largest difference in the sample, but at
-    least `least` (2, the range of rho, if both are 0). The degrees of freedom depend on the
+    least `least_size` (2, the range of rho, if both are 0). The degrees of freedom depend on the
     kurtosis (O'Neill 2014), the centre on the skewness (Johnson 1978). None for fewer than 15
     documents.
     """
     if terms.size < FEW_DOCUMENTS:
         return None
-    largest = max(float(np.abs(terms).max()), least) or 2.0
+    largest = max(float(np.abs(terms).max()), least_size) or 2.0
     terms = np.concatenate([terms, [largest, -largest]])
     n, mean = terms.size, float(terms.mean())
     deviations = terms - mean
@@ -122,8 +122,8 @@ def cautious_interval(terms: Vector, least: float, looks: int = 1) -> Interval |
     freedom = min(n - 1.0, 2 * n / (kurtosis - (n - 3) / (n - 1)))
     t = student_quantile(freedom, looks, 0.95)
     centre = mean + (1 + 2 * t**2) / 6 * float((deviations**3).mean()) / (variance * n)
-    reach = t * float(np.sqrt(variance / n))
-    return Interval(centre - reach, centre + reach)
+    half_width = t * float(np.sqrt(variance / n))
+    return Interval(centre - half_width, centre + half_width)
 
 
 def correlation_interval(value: float, terms: Vector) -> Interval | None:
@@ -146,9 +146,9 @@ def system_interval(value: float, n_systems: int) -> Interval | None:
     return _fisher_interval(value, student_quantile(np.inf) * error)
 
 
-def _fisher_interval(value: float, reach: float) -> Interval:
+def _fisher_interval(value: float, half_width: float) -> Interval:
     z = np.arctanh(value)
-    return Interval(float(np.tanh(z - reach)), float(np.tanh(z + reach)))
+    return Interval(float(np.tanh(z - half_width)), float(np.tanh(z + half_width)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,12 +95,12 @@ def order_agreement(
     """
     rows = read_rows(judge, human, document, weight=weight)
     # Rounded, because the order of summation must not break a tie.
-    sides: Matrix = np.stack([rows.judge, rows.human]).round(12)
+    values: Matrix = np.stack([rows.judge, rows.human]).round(12)
     is_across = level == "dataset" or rows.n_documents == rows.judge.size
     if is_across:
-        weights_of_pairs = _pair_weights(sides, rows.weight)
+        weights_of_pairs = _pair_weights(values, rows.weight)
     else:
-        documents = np.split(sides, rows.first_rows[1:], axis=1)
+        documents = np.split(values, rows.first_rows[1:], axis=1)
         weights_of_pairs = np.hstack(
             [_pair_weights(each, np.ones(each.shape[1])) for each in documents]
         )
@@ -124,18 +124,18 @@ def order_agreement(
     )
 
 
-def _pair_weights(sides: Matrix, weight: Vector) -> Matrix:
+def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
     """(3, outputs): the summed weights of an output's pairs with all other outputs.
 
     The first row is for pairs that the judge orders as people do, the second for all pairs that
     people order, the third for those of the second on which the judge is tied.
     """
-    n = sides.shape[1]
+    n = values.shape[1]
     counts = np.empty((3, n))
     step = max(1, BLOCK // max(n, 1))
     for start in range(0, n, step):
         block = slice(start, start + step)
-        judge, human = np.sign(sides[:, block, None] - sides[:, None, :])
+        judge, human = np.sign(values[:, block, None] - values[:, None, :])
         ordered = (human != 0) @ weight
         counts[0, block] = (ordered + (judge * human) @ weight) / 2
         counts[1, block] = ordered

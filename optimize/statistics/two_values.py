@@ -45,7 +45,7 @@ class Rate:
 
     @property
     def complement(self) -> "Rate":
-        """One minus the share, with its interval: the share of outputs that are not counted here."""
+        """One minus the share, with its interval: the share of all other outputs."""
         interval = self.interval
         if interval:
             interval = Interval(1 - interval.high, 1 - interval.low)
@@ -157,9 +157,11 @@ def wilson(share: float, n: float, looks: int = 1) -> Interval:
     square = student_quantile(np.inf, looks) ** 2
     middle = (share + square / (2 * n)) / (1 + square / n)
     variance = share * (1 - share) / n + square / (4 * n**2)
-    reach = float(np.sqrt(square * variance)) / (1 + square / n)
+    half_width = float(np.sqrt(square * variance)) / (1 + square / n)
     # Rounding must not put the share outside its interval.
-    return Interval(max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)))
+    return Interval(
+        max(0.0, min(share, middle - half_width)), min(1.0, max(share, middle + half_width))
+    )
 
 
 def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, passes: Mask, rows: Rows) -> Rate:
