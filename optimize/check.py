@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add("--map", metavar="NAME=COLUMN,...", help=help_text, **repeatable)
-    help_text = "for conversations: turn or conversation, what is judged (turn)"
+    help_text = "for conversations: judge turn or conversation (turn)"
     add("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text, **repeatable)
     help_text = "what words count, as in up=1,down=0, n/a= (nothing) or, for pairs, left=A,right=B"
     add("--values", metavar="WORD=NUMBER,...", help=help_text, **repeatable)

@@ -37,8 +37,8 @@ INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 DATA_HELP = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
-read NAME (a dimension, a text, id, group, system) from this column; repeatable; or a FILE.yaml that
-check wrote"""
+read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
+check's FILE.yaml"""
 VALUES_HELP = "what words in labels and replies count: up=1,down=0 (for pairs left=A,C=tie)"
 
 
@@ -121,7 +121,7 @@ def add_label_flags(group: Flags, required: str | None = None) -> None:
     add("--data", metavar="FILE", required=required is not None, help=required or DATA_HELP)
     add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
     add("--values", metavar="WORD=N,...", help=VALUES_HELP, **repeatable)
-    help_text = "for conversations: turn or conversation, what is judged (turn)"
+    help_text = "for conversations: judge turn or conversation (turn)"
     add("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text, **repeatable)
 
 

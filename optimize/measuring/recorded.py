@@ -109,8 +109,10 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
                 raise ValueError
         except KeyError as error:
-            reason = f"{error} is not among {joined_names(list(row))}; use the same name in labels and scores"
-            raise RecordingError(f"{place}: {reason}") from error
+            raise RecordingError(
+                f"{place}: {error} is not among {joined_names(list(row))}; use the same name in "
+                "labels and scores"
+            ) from error
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
                 f'{place}: expected {{"id", "dimension", "score"}}, with a number as '
