@@ -204,7 +204,7 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
     lines += _entry("read", "; ".join(readings))
     if reading.comments:
         names = ", ".join(reading.comments)
-        lines += _entry("comments", f"{names}: what people said of their labels, which teaches")
+        lines += _entry("comments", f"{names}: what people wrote on their labels; tuning uses it")
     if reading.unread:
         advice = f"to use one, name it, as in {map_flag('system', reading.unread[:1])}"
         lines += _entry("not read", f"{', '.join(reading.unread)} ({advice})")

@@ -342,8 +342,8 @@ def _sentences(run: PanelRun) -> list[str]:
     symbol = "accuracy" if figures.kind == "pairwise" else f"{figures.level}-level rho"
     return [
         f"{figures.dimension}: {KINDS[fit.kind]} ({fit.own} is the best alone).",
-        f"On {counted(fit.gain.n, 'document')}, each scored by what the others taught, a panel "
-        f"{better} than the single judge that they show as best: "
+        f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the "
+        f"others, a panel {better} than the single judge that is best on the others: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} (standard "
         "error).",
         *(

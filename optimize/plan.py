@@ -45,7 +45,7 @@ from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
-# With fewer labelled documents, a plan would be too uncertain. Then so many are labelled first.
+# With fewer labelled documents, a plan would be too uncertain; a first round draws more than that.
 FEWEST, FIRST_ROUND = 20, 30
 # The shares of fails to plan for if no labels tell the share.
 FAILS = (0.05, 0.2, 0.5)
@@ -286,7 +286,7 @@ def _write(
 ) -> NextFile:
     """Write all outputs of the drawn documents, in the order drawn.
 
-    With `n_from`, rows get the weight of a document that was drawn at random from so many.
+    With `n_from`, rows get the weight of a document that was drawn from this many documents.
     """
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn}

@@ -38,7 +38,7 @@ from optimize.report.page import Page, Section, source_section, write
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
-# At most so many changed rows are printed.
+# The most changed rows that are printed.
 MOST_SHOWN = 3
 FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 

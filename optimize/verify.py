@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 NAME = "dspy-judges verify"
 ABOUT = """\
 How far a judge, or any judge's recorded replies or scores, agrees with people:
-Spearman's rho, the accuracy on pairs, or for pass and fail what it lets through
-and its false alarms, with intervals over documents.
+Spearman's rho, the accuracy on pairs, or for pass and fail the rates of false
+passes and false alarms, with intervals over documents.
 If annotators are known, the judge is compared with each of them, and they with
 each other. Rows that the judge was tuned on are left out.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.intervals import Figure, Interval
 
 WIDTH = 80
-# To so many decimals figures in JSON are rounded.
+# The number of decimals of figures in JSON.
 DIGITS = 6
 TOO_FEW = "too few for an interval"
 SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}

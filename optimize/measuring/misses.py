@@ -67,7 +67,7 @@ def place_gaps(scored: Scored) -> Vector:
 
 
 def miss_rows(scored: Scored, limit: int | None = None) -> list[JsonObject]:
-    """A flat row for each miss; with `limit`, at most so many of each kind."""
+    """A flat row for each miss; `limit` is the most rows for each kind."""
     kinds = misses(scored).items()
     return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:limit]]
 

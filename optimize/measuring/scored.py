@@ -15,7 +15,7 @@ from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, s
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
-# Rows that a judge was tuned on are left out if at least so many others remain.
+# Rows that a judge was tuned on are left out if at least this many rows and documents remain.
 LEAST_ROWS = 10
 LEAST_DOCUMENTS = 2
 

@@ -33,7 +33,7 @@ from optimize.statistics.floor import MOST_FURTHER
 from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_interval
 
 Outcome = Literal["better", "not worse", "worse", "undecided"]
-# At most so many changed rows are listed in JSON.
+# The most changed rows that JSON lists.
 MOST_CHANGED = 100
 
 

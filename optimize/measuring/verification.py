@@ -24,14 +24,15 @@ from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
 
 # The screen names an association of at least this size whose interval excludes 0.
 LEAST_ASSOCIATION = 0.1
-# At most so many false passes, and false alarms, are part of the result; a report has all.
+# The most false passes, and the most false alarms, in the result; a report has all.
 MOST_MISSES = 3
 
 
 def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
     """Whether a judge's association is clearly larger than people's.
 
-    `value` is the judge's, `people` theirs, and `interval` that of the difference.
+    `value` is the judge's association, `people` that of people's labels, and `interval` is for the
+    difference.
     """
     large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
     return large and interval is not None and (interval.low > 0 or interval.high < 0)

@@ -5,7 +5,7 @@ import numpy as np
 from optimize.statistics.correlations import Codes
 from optimize.statistics.intervals import Matrix, Vector
 
-# The prior counts as much as so many outputs. Chosen on benchmarks/panels.py: 100 and 300 differ
+# The number of outputs that the prior counts as. Chosen on benchmarks/panels.py: 100 and 300 differ
 # little, and a tenth of all outputs is worse if there are few outputs.
 SHRINKAGE = 100.0
 
