@@ -202,10 +202,8 @@ def _read_sample(labelled: LabelledSet, path: Path, dimension: str, metric: str)
     outputs = [output for output in labelled.outputs if output.id in scores_by_id]
     if not outputs:
         raise LabelError(f"{path.name}: no id is that of an output in {labelled.name}")
-    n_without_score, n_unknown = (
-        len(labelled.outputs) - len(outputs),
-        len(scores_by_id) - len(outputs),
-    )
+    n_without_score = len(labelled.outputs) - len(outputs)
+    n_unknown = len(scores_by_id) - len(outputs)
     if n_unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
             f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "

@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="W",
         type=float,
         default=0.1,
-        help="wanted width of intervals (0.1)",
+        help="wanted interval width (0.1)",
     )
     for name in ("tpr", "tnr"):
         help_text = f"plan a decision about this floor of {name.upper()}, not a width"
@@ -144,10 +144,8 @@ def plan(flags: argparse.Namespace) -> Outcome:
     floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
     score = _scores(flags.scores, labelled, dimension)
     sample = Sample.of(labelled, labelled.outputs, dimension, score)
-    documents, labelled_documents = (
-        np.unique(sample.document),
-        np.unique(sample.document[sample.has_label]),
-    )
+    documents = np.unique(sample.document)
+    labelled_documents = np.unique(sample.document[sample.has_label])
     unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []

@@ -128,13 +128,11 @@ def _tuning_capacity(
 
 def _contrast(items: Items) -> str:
     """For how many documents with several outputs people do not rate all of them alike."""
-    ratings_by_document = [
-        items.human[rows] for rows in items.document_rows.values() if len(rows) > 1
-    ]
-    n, n_several = len(items.documents), len(ratings_by_document)
+    document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
+    n, n_several = len(items.documents), len(document_ratings)
     if not n_several:
         return "none within documents, which have one output each"
-    n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in ratings_by_document)
+    n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
     text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
     if n_several < n:
         text += f" with several outputs; {n - n_several:,} of {n:,} have one each"

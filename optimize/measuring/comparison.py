@@ -101,30 +101,23 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     on_shared_rows = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
     if not on_shared_rows:
         raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    scored = held_out_from_all(on_shared_rows)
+    held_out = held_out_from_all(on_shared_rows)
     # If one judge says pass or fail and another one rates, both are ranked by rho.
-    is_binary = all(judge_scored.is_binary for judge_scored in scored.values())
-    cards = {
-        name: Scorecard.of(judge_scored, is_binary=is_binary)
-        for name, judge_scored in scored.items()
-    }
-    headlines = {name: float(card.headline.value) for name, card in cards.items()}
+    is_binary = all(scored.is_binary for scored in held_out.values())
+    cards = {name: Scorecard.of(scored, is_binary=is_binary) for name, scored in held_out.items()}
+    values = {name: float(card.headline.value) for name, card in cards.items()}
     # Judges with equal figures stay in the order in which they were named.
-    names = sorted(
-        headlines, key=lambda name: np.nan_to_num(headlines[name], nan=-np.inf), reverse=True
-    )
-    by_name, best, judges = {entry.name: entry for entry in entries}, scored[names[0]], []
+    names = sorted(values, key=lambda name: np.nan_to_num(values[name], nan=-np.inf), reverse=True)
+    by_name, best, judges = {entry.name: entry for entry in entries}, held_out[names[0]], []
     for name in names:
-        judge_scored = scored[name]
-        difference, standing = _difference_from_best(
-            judge_scored, best, len(names), is_binary=is_binary
-        )
+        scored = held_out[name]
+        difference, standing = _difference_from_best(scored, best, len(names), is_binary=is_binary)
         judges.append(
             ComparedJudge(
                 entry=by_name[name],
                 n_met=len(on_shared_rows[name].tuned_rows),
-                n_given=len(judge_scored.tuned_documents - judge_scored.tuned_rows),
-                tuned_on_these_labels=bool(judge_scored.tuned_rows),
+                n_given=len(scored.tuned_documents - scored.tuned_rows),
+                tuned_on_these_labels=bool(scored.tuned_rows),
                 card=cards[name],
                 difference=difference,
                 standing=standing,

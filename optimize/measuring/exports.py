@@ -145,11 +145,9 @@ def read_export(
     if n_other_outputs:
         left_out = count(n_other_outputs, "row")
         warn(f"warning: {file}: {left_out} of another output than people's left out")
-    most_scores = max(map(len, scores.values()), default=0)
-    if most_scores > 1:
-        warn(
-            f"note: {file}: up to {most_scores} scores of one output (epochs, repeats) are averaged"
-        )
+    n_scores = max(map(len, scores.values()), default=0)
+    if n_scores > 1:
+        warn(f"note: {file}: up to {n_scores} scores of one output (epochs, repeats) are averaged")
     return {name: _mean(repeated) for name, repeated in scores.items()}
 
 
@@ -212,10 +210,8 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     for tool in TOOLS:
         rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
         columns = {*chain.from_iterable(rows)}
-        has_columns = all(
-            any(map(re.compile(pattern).fullmatch, columns)) for pattern in tool.columns
-        )
-        if has_columns and not any(map(_OWN_COLUMNS.fullmatch, columns)):
+        matches = all(any(map(re.compile(pattern).fullmatch, columns)) for pattern in tool.columns)
+        if matches and not any(map(_OWN_COLUMNS.fullmatch, columns)):
             if not tool.scores:
                 export_command = "`promptfoo eval -o results.json`"
                 raise RecordingError(f"{path.name} rounds scores; export by {export_command}")
@@ -235,10 +231,8 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
         shared_texts = (_texts(row, places) & texts for places in (INPUT_COLUMNS, OUTPUT_COLUMNS))
         keys = (*_ids(row, labelled), *product(*shared_texts))
         # Among labels with the same context and output, the same question decides.
-        n_shared_keys = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
-        best_ids = [
-            item_id for item_id, n in n_shared_keys.items() if n == max(n_shared_keys.values())
-        ]
+        n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
+        best_ids = [item_id for item_id, n in n_shared.items() if n == max(n_shared.values())]
         labelled_ids.append(best_ids[0] if len(best_ids) == 1 else None)
     return labelled_ids
 

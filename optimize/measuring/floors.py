@@ -54,10 +54,8 @@ def hold(result: Verification, floors: Mapping[str, float], looks: int = 1) -> G
     reasons["falls short"] += _unmeasured(result, has_floors=bool(floors))
     for name, lowest in floors.items():
         figure_name, label, _ = FLOORS[name]
-        binary_figures = result.card.two_values
-        figure = (
-            getattr(binary_figures.judge, name) if label and binary_figures else result.card.rho
-        )
+        two_values = result.card.two_values
+        figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
         figure = replace(figure, interval=floor.deciding_interval(figure, looks))
         value = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
         if math.isnan(figure.value):
@@ -83,13 +81,11 @@ def hold(result: Verification, floors: Mapping[str, float], looks: int = 1) -> G
 
 def _would_decide(result: Verification, figure: Figure, label: str, lowest: float) -> str:
     """How many more labels would decide about the floor, if the figure stays the same."""
-    binary_figures = result.card.two_values
-    if binary_figures and label and (n_more := binary_figures.judge.n_more[label]):
+    two_values = result.card.two_values
+    if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
-    if isinstance(figure, Rate) and (interval := figure.interval):
-        n_further = floor.further_outputs(
-            figure.value, interval.low, interval.high, lowest, figure.n
-        )
+    if isinstance(figure, Rate) and (bounds := figure.interval):
+        n_further = floor.further_outputs(figure.value, bounds.low, bounds.high, lowest, figure.n)
         if n_further:
             more = counted(n_further, f"more {label}")
             if figure.value < lowest:

@@ -91,12 +91,10 @@ def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed
     `scores` are the judge's scores for `items`, margins for pairs; NaN for a failed judgement. If
     there is nothing to attack, the result holds a reason. Raises BudgetSpentError.
     """
-    rows_to_probe = _choose(
-        items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes")
-    )
-    if not rows_to_probe:
+    probe_rows = _choose(items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes"))
+    if not probe_rows:
         return Probes(reason="no output has both a text and a score, so there is nothing to attack")
-    sides = [_attacked_side(judge, float(scores[row])) for row in rows_to_probe]
+    sides = [_attacked_side(judge, float(scores[row])) for row in probe_rows]
     signs = np.array([sign for _, sign in sides])
     best_answer, answer_name = "5", "rating"
     if isinstance(judge.subject, Dimension):
@@ -109,11 +107,11 @@ def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed
         {**texts, text_name: f"{texts[text_name]}\n\n{attack.text.format_map(placeholders)}"}
         for attack in ATTACKS
         for texts, (text_name, _) in zip(
-            (items.items[row].texts for row in rows_to_probe), sides, strict=True
+            (items.items[row].texts for row in probe_rows), sides, strict=True
         )
     )
     attacked = scores_of(judge.judge_rows(rows, client, seed=seed)).reshape(len(ATTACKS), -1)
-    shifts = [score_shift(signs * scores[rows_to_probe], signs * row) for row in attacked]
+    shifts = [score_shift(signs * scores[probe_rows], signs * row) for row in attacked]
     return Probes(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 
 

@@ -108,9 +108,7 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    passed_over = {
-        name: reason for name in scores if (reason := _reason_to_pass_over(scores[name], group))
-    }
+    passed_over = {name: reason for name in scores if (reason := _objection(scores[name], group))}
     names = sorted(scores.keys() - passed_over.keys())
     if not names:
         name, reason = next(iter(passed_over.items()))
@@ -159,7 +157,7 @@ def _parts(
     return tuple(Part(names[member], *rows[member]) for member in order)
 
 
-def _reason_to_pass_over(scores: Vector, group: Codes) -> str:
+def _objection(scores: Vector, group: Codes) -> str:
     """Why a judge with these scores cannot be a member; empty if it can."""
     failed = float(np.isnan(scores).mean())
     if failed > MOST_FAILED:

@@ -159,9 +159,7 @@ def _recordings(
         name = given_name or path.stem
         scored = task.scored(name, by_id, None, scale)
         if np.array_equal(scored.scores, scored.human):
-            print_error(
-                f"warning: {name}: every score equals people's label; is it really a judge's?"
-            )
+            print_error(f"warning: {name}: every score equals people's label; is it a judge's?")
         if scored.n_unjudged:
             print_error(
                 f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "

@@ -214,7 +214,7 @@ def system_differences(
             counts = np.bincount(codes[rows], minlength=first_rows.size)
             sums = np.bincount(codes[rows], values[rows], first_rows.size)
             np.divide(sums, counts, out=means[number], where=counts > 0)
-    range_of_scale, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
+    width, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
     weights, differences = weight[first_rows], []
     for a, b in combinations(range(len(names)), 2):
         human, judge = by_system[:, a] - by_system[:, b]
@@ -222,9 +222,7 @@ def system_differences(
         if np.isfinite(human[has_scores]).sum() < FEW_DOCUMENTS:
             continue
         mean = partial(mean_score, human[has_scores], judge[has_scores], weight=weights[has_scores])
-        single, joint = (
-            mean(bounds=(-range_of_scale, range_of_scale), n_comparisons=n) for n in (1, n_pairs)
-        )
+        single, joint = (mean(bounds=(-width, width), n_comparisons=n) for n in (1, n_pairs))
         differences.append(SystemDifference(names[a], names[b], single, joint.interval))
     return differences
 

@@ -96,8 +96,8 @@ def order_agreement(
     rows = read_rows(judge, human, document, weight=weight)
     # Rounded, because the order of summation must not break a tie.
     values: Matrix = np.stack([rows.judge, rows.human]).round(12)
-    is_across = level == "dataset" or rows.n_documents == rows.judge.size
-    if is_across:
+    across = level == "dataset" or rows.n_documents == rows.judge.size
+    if across:
         weights_of_pairs = _pair_weights(values, rows.weight)
     else:
         documents = np.split(values, rows.first_rows[1:], axis=1)
@@ -110,11 +110,9 @@ def order_agreement(
     )
     has_pair = ordered > 0
     interval = None
-    if not is_across or rows.n_untied >= FEW_DOCUMENTS:
+    if not across or rows.n_untied >= FEW_DOCUMENTS:
         # A pair across documents is in the sums of both documents.
-        interval = _interval_of_share(
-            same_order[has_pair], ordered[has_pair], 2 if is_across else 1
-        )
+        interval = _interval_of_share(same_order[has_pair], ordered[has_pair], 2 if across else 1)
     return OrderAgreement(
         value=float(same_order.sum() / ordered.sum()) if has_pair.any() else np.nan,
         interval=interval,
