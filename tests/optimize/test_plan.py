@@ -202,7 +202,7 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(
             1,
             "no score on 'ok'; it has label",
         ),
-        (["--labels", "done.jsonl", "--scores", "l.csv"], 1, "'ok' is not among id, label; give"),
+        (["--labels", "done.jsonl", "--scores", "l.csv"], 1, "'ok' is not among id, label; use"),
         (["--labels", "two.jsonl"], 2, "holds labels on kind, ok: name one by --dimension"),
         (["--labels", "done.jsonl", "--scores", "else.jsonl"], 1, "no output of outputs has a"),
     ],
