@@ -37,7 +37,7 @@ from optimize.measuring.asking import (
     recorded_scale,
 )
 from optimize.measuring.changed import ChangedSwap
-from optimize.measuring.floors import add_floor_flags, hold, read_floors
+from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
 from optimize.measuring.request import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.scorecard import correlation_of, rho
 from optimize.measuring.scored import Scored
@@ -274,7 +274,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, gate=hold(result, floors, flags.looks))
+    result = replace(result, gate=check_floors(result, floors, flags.looks))
     if flags.report:
         write_verification(Path(flags.report), result, measured.held_out)
     return result

@@ -59,11 +59,11 @@ def judge_name(text: str) -> str:
 
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison with this name; None if there is none, as for some recordings."""
-    subject = _find(name)
+    subject = _find_or_error(name)
     return None if isinstance(subject, UnknownDimensionError) else subject
 
 
-def _find(name: str) -> Subject | UnknownDimensionError:
+def _find_or_error(name: str) -> Subject | UnknownDimensionError:
     """The subject in the catalogue or in a file, or the error that says why there is none."""
     try:
         return loading.read_subject(name)
@@ -105,7 +105,9 @@ def subject_of(
             "and name them by --data"
         )
     if source is None:
-        raise UnknownDimensionError(f"no --data FILE names labels, and {_find(written_name)}")
+        raise UnknownDimensionError(
+            f"no --data FILE names labels, and {_find_or_error(written_name)}"
+        )
     name = judge_name(written_name)
     if not NAME.match(name):
         return None
@@ -115,7 +117,7 @@ def subject_of(
     try:
         labelled = _read(source, name, columns, words, pairwise=pairwise, annotations=annotations)
     except LabelError as error:
-        unknown = _find(written_name)
+        unknown = _find_or_error(written_name)
         is_absent = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
         if is_absent and not equals and isinstance(unknown, UnknownDimensionError):
             raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error

@@ -55,7 +55,8 @@ class Task:
         """
         items, pairs = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
         check_level(level, items, pairs=pairs)
-        # All labels choose the level, not only those with a judgement: else a judge could choose.
+        # All labels decide the level, not only those with a judgement, so that no judge can choose
+        # it.
         if level == "auto":
             level = "dataset" if pairs else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)

@@ -171,7 +171,7 @@ def _advice_for_intervals(all_items: Items, test: Items, words: Words, level: Le
     for kind, value, (figure, n) in zip(kinds, (1, 0), n_missing, strict=False):
         # Some of the documents in test may have no contrast.
         needed = n * n_documents / max(1, FEW_DOCUMENTS - n)
-        if words:  # as many as put enough of them into test in nine of ten random splits
+        if words:  # so that test has enough of them in nine of ten random splits
             needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(all_items)))
             needed -= int((all_items.human == value).sum())
         if n:

@@ -45,13 +45,13 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     return floors
 
 
-def hold(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
+def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
     """Whether every floor holds, with a reason for each that does not.
 
     Intervals are wide enough for `looks` looks at labels that grow.
     """
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
-    reasons["falls short"] += _unmeasured(result, has_floors=bool(floors))
+    reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
     for name, lowest in floors.items():
         figure_name, label, _ = FLOORS[name]
         two_values = result.card.two_values
@@ -94,7 +94,7 @@ def _would_decide(result: Verification, figure: Figure, label: str, lowest: floa
     return f"label more {PLURALS.get(label, 'documents')}"
 
 
-def _unmeasured(result: Verification, *, has_floors: bool) -> Iterator[str]:
+def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
     """Yield each reason why the figures do not count for a floor."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
     if n_failed > MOST_FAILED * n_outputs:

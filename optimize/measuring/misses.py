@@ -29,7 +29,7 @@ def misses(scored: Scored) -> dict[Kind, list[int]]:
 
     A verdict is a miss if it differs from people's, and worst where the judge was surest. A rating
     is a miss if the judge ranks the output too high or too low by a quarter of the places, and a
-    pair if the judge does not prefer the side that people prefer; worst is what is farthest off.
+    pair if the judge does not prefer the side that people prefer; the worst is farthest off.
     """
     kinds: dict[Kind, Mask]
     if scored.is_binary:

@@ -258,7 +258,7 @@ class Scorecard:
 
     @property
     def ties(self) -> float | None:
-        """The share of pairs with a tie by the judge, among those that people order."""
+        """The judge's share of ties among the pairs that people order; None without such a pair."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
     def to_json(self) -> JsonObject:

@@ -34,7 +34,7 @@ class _Ratings:
         return _Ratings(self.values[rows], self.document[rows], self.system[rows])
 
     @property
-    def has_two(self) -> Mask:
+    def has_two_ratings(self) -> Mask:
         """Which outputs have ratings by two annotators or more."""
         mask: Mask = (~np.isnan(self.values)).sum(axis=1) > 1
         return mask
@@ -186,7 +186,7 @@ def one_annotator(
         ValueError: The shapes do not fit.
     """
     table, scores = _read(ratings, document, system), np.asarray(judge, dtype=float)
-    compared = table.has_two & ~np.isnan(scores)
+    compared = table.has_two_ratings & ~np.isnan(scores)
     if not compared.any():
         return None
     table, scores = table.of(compared), scores[compared]
@@ -272,7 +272,7 @@ def reliability(
         ValueError: The shapes do not fit.
     """
     table = _read(ratings, document, system)
-    table = table.of(table.has_two)
+    table = table.of(table.has_two_ratings)
     counts = (~np.isnan(table.values)).sum(axis=1)
     if not counts.size:
         return np.nan
@@ -306,7 +306,7 @@ def krippendorff_alpha(annotations: ArrayLike) -> float:
     import krippendorff
 
     table = _read(annotations, None, None)
-    ratings = table.values[table.has_two]
+    ratings = table.values[table.has_two_ratings]
     if ratings.size == 0 or np.nanmax(ratings) == np.nanmin(ratings):
         return np.nan
     return float(krippendorff.alpha(ratings.T, level_of_measurement="interval"))
