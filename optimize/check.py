@@ -193,6 +193,12 @@ def _page(
         ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
         votes = f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
         lines += _entry("votes", votes)
+    lines += _reading_lines(labelled, mapping)
+    return lines + [line for note in notes for line in _entry("note", note)]
+
+
+def _reading_lines(labelled: Labelled, mapping: Collection[str]) -> list[str]:
+    """The lines on the columns that were read, and on those that were not."""
     reading = labelled.reading
     # A judge without a definition only reads texts with a usual name, and those in the mapping.
     is_read = (name for name in reading.texts if is_usual_text(name) or name in mapping)
@@ -207,7 +213,7 @@ def _page(
         name if columns == (name.split()[-1],) else f"{name} from {' and '.join(columns)}"
         for name, columns in columns_by_name.items()
     )
-    lines += _entry("read", "; ".join(readings))
+    lines = _entry("read", "; ".join(readings))
     if reading.comments:
         names = ", ".join(reading.comments)
         lines += _entry("comments", f"{names}: what people wrote on their labels; tuning uses it")
@@ -215,7 +221,7 @@ def _page(
     if unread := [*unused, *reading.unread]:
         advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
         lines += _entry("not read", f"{', '.join(unread)} ({advice})")
-    return lines + [line for note in notes for line in _entry("note", note)]
+    return lines
 
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
