@@ -110,7 +110,8 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
 
 def signature(rho: "Correlation", unit: str, n_systems: int) -> str:
     """A correlation in one line, with level, coefficient, interval and counts."""
-    symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[rho.coefficient]
+    symbols = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}
+    symbol = symbols.get(rho.coefficient, rho.coefficient)
     zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
     counts = [
         counted(n_systems, "system") if rho.level == "system" else "",

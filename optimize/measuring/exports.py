@@ -24,6 +24,22 @@ from optimize.inputs.labelled import Labelled
 from optimize.measuring.recorded import RecordingError, read_rows
 from optimize.measuring.recorded import read_scores as read_own_scores
 
+# The columns in which the tools put a row's id and texts, and a score's metric, value and reason. A
+# dot leads into an object. The first column that is there counts.
+PLACES: dict[str, tuple[str, ...]] = {
+    "id": (
+        *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
+        *("example.inputs.id", "example.id"),
+    ),
+    "input": ("input", "inputs", "vars", "request", "user_input", "example.inputs"),
+    "output": ("output", "outputs", "response", "actualOutput", "run.outputs"),
+    "metric": ("assertion.metric", "assertion.type", "assessment_name", "key", "name"),
+    "value": ("score", "value", "feedback.value"),
+    "verdict": ("success", "pass"),
+    "reason": ("reason", "explanation", "rationale"),
+    "failure": ("error", "feedback.error.error_message", "metadata.graderError"),
+}
+
 
 class Tool(NamedTuple):
     """A declaration of another tool's results: how a file is recognised, where its scores are.
@@ -39,6 +55,9 @@ class Tool(NamedTuple):
             is the list of rows itself.
         words: Words that count as a score, in addition to yes and no, true and false, pass and
             fail.
+        places: The tool's own columns by what they hold, tried before those of `PLACES`: `id`,
+            `input` and `output` of a row; `metric`, `value`, `verdict`, `reason` and `failure` of a
+            score.
     """
 
     name: str
@@ -46,6 +65,11 @@ class Tool(NamedTuple):
     scores: str
     rows: str = ""
     words: Mapping[str, float] = {}
+    places: Mapping[str, tuple[str, ...]] = {}
+
+    def columns_of(self, what: str) -> tuple[str, ...]:
+        """The columns that may hold it, the tool's own first."""
+        return (*self.places.get(what, ()), *PLACES[what])
 
 
 # The tools whose results are read, in the order in which they are tried. A further tool is a
@@ -69,18 +93,6 @@ TOOLS = [
     # number, too.
     Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
 ]
-# The columns in which the tools put a row's id and texts, and a score's metric, value and reason. A
-# dot leads into an object. The first column that is there counts.
-ID_COLUMNS = (
-    *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
-    *("example.inputs.id", "example.id"),
-)
-INPUT_COLUMNS = ("input", "inputs", "vars", "request", "user_input", "example.inputs")
-OUTPUT_COLUMNS = ("output", "outputs", "response", "actualOutput", "run.outputs")
-METRIC_KEYS = ("assertion.metric", "assertion.type", "assessment_name", "key", "name")
-VALUE_KEYS, VERDICT_KEYS = ("score", "value", "feedback.value"), ("success", "pass")
-REASON_KEYS = ("reason", "explanation", "rationale")
-FAILURE_KEYS = ("error", "feedback.error.error_message", "metadata.graderError")
 SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
 # These columns mark rows that `dspy-judges score` wrote, which may have a tool's columns as well.
 _OWN_COLUMNS = re.compile("judgements|dimension|.+_failure")
@@ -120,7 +132,7 @@ def read_export(
         return None
     tool, rows = export
     file = f"{path.name} ({tool.name})"
-    ids = _labelled_ids(rows, labelled)
+    ids = _labelled_ids(tool, rows, labelled)
     if not any(ids):
         raise RecordingError(
             f"{file}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
@@ -137,11 +149,11 @@ def read_export(
             score = _score_on(metric, tool, row, entries, is_verdict=is_verdict)
         except ValueError as error:
             raise RecordingError(f"{place}: {metric!r} {error}") from None
-        if row_id and not math.isnan(score) and _has_other_output(row, items[row_id]):
+        if row_id and not math.isnan(score) and _has_other_output(tool, row, items[row_id]):
             n_other_outputs += 1
         else:
             scores[row_id or place].append(score)
-    warn(f"note: {file}: {metric!r}; {_matches_text(rows, ids, labelled)}")
+    warn(f"note: {file}: {metric!r}; {_matches_text(tool, rows, ids, labelled)}")
     if n_other_outputs:
         left_out = count(n_other_outputs, "row")
         warn(f"warning: {file}: {left_out} of another output than people's left out")
@@ -151,10 +163,12 @@ def read_export(
     return {name: _mean(repeated) for name, repeated in scores.items()}
 
 
-def _matches_text(rows: Sequence[Row], ids: Sequence[str | None], labelled: Labelled) -> str:
+def _matches_text(
+    tool: Tool, rows: Sequence[Row], ids: Sequence[str | None], labelled: Labelled
+) -> str:
     """How many labelled rows have a row of the tool, and how these were matched."""
     row_by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
-    n_by_id = sum(row_id in _ids(row, labelled) for row_id, row in row_by_id.items())
+    n_by_id = sum(row_id in _ids(tool, row, labelled) for row_id, row in row_by_id.items())
     n_matched = f"{len(row_by_id):,} of {len(labelled.items):,} labelled rows"
     return f"matched {n_matched}, {n_by_id:,} by id and {len(row_by_id) - n_by_id:,} by their texts"
 
@@ -178,22 +192,25 @@ def _score_on(
     if len(of_metric) > 1:
         raise ValueError("has two scores; give them different names")
     entry = of_metric[0]
-    value, error = first_value(entry, VALUE_KEYS), first_value(row, ("error.message", "error"))
+    value = first_value(entry, tool.columns_of("value"))
+    error = first_value(row, ("error.message", "error"))
     # promptfoo also reports a failed assertion as an error. Then the row has an output.
-    failure = first_value(entry, FAILURE_KEYS) or (None if _texts(row, OUTPUT_COLUMNS) else error)
+    has_output = bool(_texts(row, tool.columns_of("output")))
+    failure = first_value(entry, tool.columns_of("failure")) or (None if has_output else error)
     if is_verdict and value is not None:
-        value = first_value(entry, VERDICT_KEYS + VALUE_KEYS)
+        value = first_value(entry, tool.columns_of("verdict") + tool.columns_of("value"))
     score = Score(math.nan if failure else _number(value, tool))
     if math.isinf(score):
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
-    comments = (failure, first_value(entry, REASON_KEYS), error)
+    comments = (failure, first_value(entry, tool.columns_of("reason")), error)
     score.reason = next((text for text in comments if isinstance(text, str)), "")
     return score
 
 
-def _has_other_output(row: Row, item: Item) -> bool:
+def _has_other_output(tool: Tool, row: Row, item: Item) -> bool:
     """Whether a row is about another output than the labelled one."""
-    texts, output = {*_texts_inside([*item.texts.values()])}, _texts(row, OUTPUT_COLUMNS)
+    texts = {*_texts_inside([*item.texts.values()])}
+    output = _texts(row, tool.columns_of("output"))
     return bool(texts and output and output.isdisjoint(texts))
 
 
@@ -219,7 +236,7 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     return None
 
 
-def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
+def _labelled_ids(tool: Tool, rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     """The id of the labelled row that matches each row; None if none does, or several do."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
@@ -228,8 +245,8 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     labelled_ids: list[str | None] = []
     for row in rows:
-        shared_texts = (_texts(row, places) & texts for places in (INPUT_COLUMNS, OUTPUT_COLUMNS))
-        keys = (*_ids(row, labelled), *product(*shared_texts))
+        shared_texts = (_texts(row, tool.columns_of(what)) & texts for what in ("input", "output"))
+        keys = (*_ids(tool, row, labelled), *product(*shared_texts))
         # Among labels with the same context and output, the same question decides.
         n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
         best_ids = [item_id for item_id, n in n_shared.items() if n == max(n_shared.values())]
@@ -249,9 +266,9 @@ def _keys(item: Item) -> Iterator[object]:
     )
 
 
-def _ids(row: Row, labelled: Labelled) -> set[str]:
+def _ids(tool: Tool, row: Row, labelled: Labelled) -> set[str]:
     # Labels without an id column are numbered, and another file does not know these numbers.
-    columns = () if labelled.reading.rows.get("id") == (ROW,) else ID_COLUMNS
+    columns = () if labelled.reading.rows.get("id") == (ROW,) else tool.columns_of("id")
     return {str(value_at(row, column)).strip() for column in columns}
 
 
@@ -282,7 +299,7 @@ def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
         # MLflow lists people's labels as well, and their name may be that of a judge.
         elif value_at(entry, "source.source_type") != "HUMAN":
-            yield str(first_value(entry, METRIC_KEYS)), entry
+            yield str(first_value(entry, tool.columns_of("metric"))), entry
     pattern = re.compile(tool.scores)
     for column_match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
         yield column_match[1], {"value": row[column_match[0]]}
@@ -303,7 +320,7 @@ def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple
     metrics = {
         metric
         for metric, entry in entries
-        if math.isfinite(_number(first_value(entry, VALUE_KEYS), tool))
+        if math.isfinite(_number(first_value(entry, tool.columns_of("value")), tool))
     }
     if len(metrics) != 1:
         raise RecordingError(
