@@ -302,7 +302,7 @@ def test_clients_that_fail_together_come_back_at_different_times(
 def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.client.client.NOTABLE_WAIT", 0.2)
+    monkeypatch.setattr("judges.client.client.LOGGED_WAIT", 0.2)
     start = time.monotonic()
     throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
     assert parsed(run(Model(throttled), 3)) == [0, 1, 2]

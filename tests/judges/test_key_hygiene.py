@@ -170,7 +170,8 @@ def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it() ->
     assert cleaned.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
     assert cleaned.model == "m [key]"
     offered = (Token("4", {"4": -0.1, KEY: -3.0}),)
-    assert not Redactor([KEY]).redact_completion(completion(Reply(text="4", tokens=offered))).replies[0].tokens
+    cleaned = Redactor([KEY]).redact_completion(completion(Reply(text="4", tokens=offered)))
+    assert not cleaned.replies[0].tokens
 
 
 @pytest.mark.parametrize("value", ["relevance", "not-needed", "EMPTY", "1"])
