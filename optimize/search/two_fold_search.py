@@ -1,4 +1,4 @@
-"""The search on each half of the labels, with tests of what it finds on the other half."""
+"""Run the search on each half of the labels, and test its finalists on the other half."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,8 +27,12 @@ GO_ON = "The same command again with a larger limit goes on from there."
 class SearchResult:
     """The result of a search: the tuned judge, whether it ships, and why.
 
-    `tuned` is the untuned judge if no candidate was better. `untuned` has its threshold.
-    `last_round` has the means of both halves' last rounds, and what these cost together.
+    Attributes:
+        tuned: The tuned judge; the untuned judge if no candidate was better.
+        untuned: The untuned judge, with its threshold.
+        decision: Whether the tuned judge ships, and why.
+        n_tried: How many candidates were tried.
+        last_round: The last rounds of both halves as one: mean gain and error, total cost.
     """
 
     tuned: Candidate
@@ -39,17 +43,17 @@ class SearchResult:
 
     @property
     def shipped(self) -> JudgeName:
-        """The judge that ships."""
+        """The name in JSON of the judge that ships."""
         return "tuned" if self.decision.ship else "seed"
 
     @property
     def judges(self) -> dict[JudgeName, Candidate]:
-        """Both judges by their names in JSON."""
+        """The untuned and the tuned judge, by their names in JSON."""
         return {"seed": self.untuned, "tuned": self.tuned}
 
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
-    """Run the optimizer on each half of the labels, ask questions, and decide which judge ships."""
+    """Run the optimizer on each half, test its finalists and questions, and decide what ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(each.cross_fit for each in explorations)
@@ -61,7 +65,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     except NotTestedError as error:
         note = f" {error}"
     except SPENT:
-        note = " Questions were not tested: the limit does not reach for them."
+        note = " Questions were not tested: the limit does not pay for them."
     tested = [*chain(*finalists), *(questions.finalists if questions else ())]
     ids = {each.candidate.id for each in tested}.union(
         *(each.candidate_ids for each in explorations)
@@ -70,7 +74,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     tuned, decision = decide(problem, finalists, len(ids), fallback, questions)
     is_starved = bool(explorations) and all(each.is_starved for each in explorations)
     if is_starved and not (decision.ship or decision.limit_reached):
-        note += f" The limit paid for no proposed instruction. {GO_ON}"
+        note += f" The limit was too small for any proposed instruction. {GO_ON}"
         decision = replace(decision, limit_reached=True)
     items = problem.labelled if shows_all else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
@@ -86,17 +90,21 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 def _explore(
     optimizer: Optimizer, halves: Sequence[SearchProblem]
 ) -> tuple[list[Exploration], list[list[Finalist]]]:
-    """What the optimizer finds on each half, and the test of its finalists, until the limit."""
+    """Run the optimizer on each half, and test its finalists on the other half.
+
+    The lists end early if the budget does.
+    """
     budget, explorations = halves[0].evaluator.budget, list[Exploration]()
     finalists: list[list[Finalist]] = []
     limit = budget.limit
     reserve = asking_cost(halves[0], proposes=optimizer is find_optimizer("rank"))
     with budget.reserving(reserve), suppress(*SPENT):
-        most = budget.limit
+        whole_limit = budget.limit
         for half in halves:
-            budget.limit = most if explorations else budget.total_cost + budget.remaining / 2
+            # The first half may spend only half of the budget.
+            budget.limit = whole_limit if explorations else budget.total_cost + budget.remaining / 2
             explorations.append(optimizer(half))
-            budget.limit = most
+            budget.limit = whole_limit
             finalists.append(score_finalists(half, explorations[-1]))
             if explorations[-1].cross_fit:
                 break
@@ -107,29 +115,28 @@ def _explore(
 def _out_of_budget(
     explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
 ) -> ShipDecision | None:
-    """The decision if the budget prevented the test of the finalists; None if it did not."""
-    n_too_dear = sum(each.n_too_dear for each in explorations)
+    """The decision if the budget prevented the test of the finalists; otherwise None."""
+    n_too_expensive = sum(each.n_too_expensive for each in explorations)
     if len(finalists) < len(explorations):
-        what = (
+        cause = (
             f"The budget ended before the best of {n_tried} candidates had been judged on "
             "documents held out from them."
         )
-    elif n_too_dear and not any(finalists):
-        what = (
-            f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
-            "with any of them costs more than the limit."
+    elif n_too_expensive and not any(finalists):
+        cause = (
+            f"{n_too_expensive} of {n_tried} candidates did better on train, but judging dev and "
+            "test with any of them costs more than the limit."
         )
     else:
         return None
-    reason = f"{what} {GO_ON}"
-    return ShipDecision(ship=False, reason=reason, limit_reached=True)
+    return ShipDecision(ship=False, reason=f"{cause} {GO_ON}", limit_reached=True)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
     """Score and record the finalists and the untuned judge on items that they did not learn from.
 
-    There are as many finalists as the budget can score on all of dev, and at least one. If the
-    budget does not reach for all documents, those that can tell judges apart come first.
+    As many finalists are scored as the budget allows on all of dev, but at least one. If the budget
+    does not pay for all documents even so, documents that can tell judges apart come first.
     """
     if not exploration.finalists:
         return []
@@ -150,7 +157,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
             judges.append(candidate)
             remaining -= cost(candidate)
     for judge in () if cross_fit else judges:
-        # With a small limit the test comes first, and thresholds stay where they are.
+        # Under a small limit the test has priority, and thresholds rest on the scores so far.
         if evaluator.cost(judge, calibration[judge.id]) <= budget.remaining / 2:
             evaluator.scores(judge, calibration[judge.id])
     part = first_documents(
@@ -172,9 +179,10 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
 def _judged(
     problem: SearchProblem, judge: Candidate, items: Items, cross_fit: CrossFit | None
 ) -> tuple[Candidate, Vector]:
-    """The judge with its threshold, and its scores of the items; of two values its verdicts.
+    """The judge with its threshold, and its scores on the items.
 
-    A threshold is never learned on the items themselves, or on documents that the prompt shows.
+    For balanced accuracy the scores are verdicts. Their threshold is never learned on the items
+    themselves, nor on documents that the prompt shows.
     """
     if cross_fit and judge.demo_set.demos:
         scores = cross_fit.scores(problem.evaluator, judge, items)
@@ -190,7 +198,11 @@ def _judged(
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """The items of train that teach a threshold: those scored in races, or all if none was."""
+    """The items of train from which a threshold is learned.
+
+    These are the items that the candidate was scored on, or all items if there are none. Documents
+    in its demonstrations are left out.
+    """
     if problem.goal != "balanced":
         return Items(())
     names = [name for name in problem.train.documents if name not in candidate.documents]
