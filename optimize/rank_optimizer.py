@@ -61,7 +61,7 @@ from optimize.statistics.intervals import stream
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import RunModels, open_models
 from optimize.tuning.pipeline import ActiveRun, summarize
-from optimize.tuning.preparation import Labels, at_goal
+from optimize.tuning.preparation import Labels, prepare_judge
 from optimize.tuning.settings import Settings, read_settings
 
 # An example of a user's: a dspy.Example or a dict.
@@ -224,7 +224,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         labels = self._labels(program, examples, print_line)
         clients, settings = self._models(program)
         judge = program.describe(labels.everything)
-        prepared = at_goal(settings, labels, judge, is_choice=program.answer.is_choice)
+        prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
         trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)

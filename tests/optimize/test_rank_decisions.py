@@ -163,7 +163,7 @@ def test_a_chat_model_proposes_instructions_for_a_decision_model(
     tuned = compile_with(lm, program, ROWS, proposer_lm="openai/judge-1")
     assert tuned.detailed_results.summary["shipped"] == "tuned", str(tuned.detailed_results)
     assert "stated" in tuned.signature.instructions
-    with pytest.raises(judges.JudgesError, match="a decision model writes no instruction"):
+    with pytest.raises(judges.JudgesError, match="a decision model cannot write instructions"):
         compile_with(lm, program, ROWS, proposer_lm=lm)
 
 
