@@ -122,6 +122,8 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])
 def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name: str) -> None:
-    with pytest.raises(SettingsError, match="--api-key-env names an environment variable") as error:
+    with pytest.raises(
+        SettingsError, match="--api-key-env takes the name of an environment variable"
+    ) as error:
         settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)

@@ -88,7 +88,7 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         ([*OWN, "--out", "/proc/none/run"], 1, "/proc/none: No such file"),
         ([*OWN, "--max-calls", "3"], 2, "--max-calls 3"),
         ([*OWN, "--optimizer", "gepa"], 2, "--optimizer gepa: the embedded model cannot follow"),
-        ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model follows no"),
+        ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model cannot follow"),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(

@@ -106,7 +106,7 @@ class Two(dspy.Module):  # type: ignore[misc]
         (Two(), r"one predictor, and Two has 2 \(first, second\): .*_compiled = True"),
         (
             dspy.Predict("text -> rating"),
-            r"no rating and no choice \(rating: str\): type its output",
+            r"neither a rating nor a choice \(rating: str\): give its output a type",
         ),
         (
             dspy.ChainOfThought("text -> verdict: Literal['bad', 'fair', 'good']"),
@@ -158,7 +158,7 @@ def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server: Ope
     with pytest.raises(JudgesError, match=r"max_calls 3: too little .* is max_calls \d") as caught:
         RankOptimizer(**too_little, quiet=True).compile(RELEVANCE, trainset=EXAMPLES)
     assert "--" not in str(caught.value)
-    with pytest.raises(JudgesError, match=r"label=.* leave metric out"):
+    with pytest.raises(JudgesError, match=r"leave metric out.*label="):
         RankOptimizer(metric=lambda *_: 1)  # type: ignore[arg-type]
 
 
@@ -166,7 +166,7 @@ def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server: Ope
     ("train", "says"),
     [
         ([], "trainset is empty"),
-        ([example(1, human=None)], "example 0 has no 'rating'; an example has document, summary"),
+        ([example(1, human=None)], "example 0 has no 'rating'; an example needs document, summary"),
         ([SOME[0], example(1, summary=None)], "example 1 has no 'summary'"),
         ([example(0), example(1, human=float("nan"))], "example 1: human: nan is no"),
         ([example(0), example(1, human="four")], "example 1: human: .*'four'"),
