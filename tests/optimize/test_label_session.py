@@ -340,8 +340,8 @@ def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(
         ({"rating": 9}, "9 is not a possible answer"),
         ({"rating_scale": "1-7"}, "rating_scale is '1-7', but in this session '1-5'"),
         ({"id": "x", "rating_scale": "1-7"}, "rating_scale is '1-7'"),
-        ({"labelled_at": "today"}, "is no label"),
-        ({"annotator": None}, "is no label"),
+        ({"labelled_at": "today"}, "is not a label"),
+        ({"annotator": None}, "is not a label"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(
@@ -443,7 +443,7 @@ def test_a_last_line_stays_where_it_is_whole(
     last = last.replace("whole", second)
     session.path.write_bytes(f"{first}\n{last}".encode("latin-1"))
     if is_removed is None:
-        with pytest.raises(LabelError, match="line 2: is no label"):
+        with pytest.raises(LabelError, match="line 2: is not a label"):
             opened(tmp_path)
         return
     again = opened(tmp_path)

@@ -110,7 +110,7 @@ class Two(dspy.Module):  # type: ignore[misc]
         ),
         (
             dspy.ChainOfThought("text -> verdict: Literal['bad', 'fair', 'good']"),
-            "no rating and no choice",
+            "neither a rating nor a choice",
         ),
         (
             dspy.Predict("text -> style: int, content: int"),
