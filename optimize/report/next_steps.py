@@ -37,9 +37,8 @@ def verification_step(result: Verification, *, has_page: bool = False) -> str:
     if not is_useful(result.card):
         return first or MORE_LABELS
     if not first and not has_page:
-        first = (
-            f"--report FILE.html shows {'all' if result.card.two_values else 'its worst'} errors."
-        )
+        extent = "all" if result.card.two_values else "its worst"
+        first = f"--report FILE.html shows {extent} errors."
     return f"{first} {_ci_step(result)}".strip()
 
 
