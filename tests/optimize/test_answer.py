@@ -88,7 +88,7 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
             gain(0.1, None, None),
             "20 documents are too few for an interval, so this may be luck.",
         ),
-        (gain(NAN, None, None), "not known: there is no gain on test"),
+        (gain(NAN, None, None), "not known whether tuning helped"),
     ],
 )
 def test_each_gain_gets_its_own_sentence(test: IntervalEstimate, says: str) -> None:
