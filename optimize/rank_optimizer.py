@@ -225,14 +225,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, examples, print_line)
-        clients, settings = self._models(program)
+        opened, settings = self._models(program)
         judge = program.describe(labels.everything)
         prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
         trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder), open_models(settings, folder, clients) as models:
+            with in_use(folder), open_models(settings, folder, opened) as models:
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
@@ -299,18 +299,18 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if judge == EMBEDDED and isinstance(source, Judge):  # the program of a judge
             source.check_origins()
             judge, settings["api_base"] = source.lm, source.api_base
-        clients: dict[str, Model] = {}
+        opened: dict[str, Model] = {}
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
             if lm is not None and not isinstance(lm, str):
-                clients[role], base = open_lm(lm)
-                settings |= {f"{prefix}lm": clients[role].name, f"{prefix}api_base": base}
-        if "judge" in clients:
+                opened[role], base = open_lm(lm)
+                settings |= {f"{prefix}lm": opened[role].name, f"{prefix}api_base": base}
+        if "judge" in opened:
             settings["concurrency"] = settings["concurrency"] or dspy.settings.num_threads
             if self.proposer_lm is None and not is_decision(settings["lm"]):
-                clients["proposer"] = clients["judge"]
+                opened["proposer"] = opened["judge"]
         program.check_decisions(settings["lm"])
-        return clients, read_settings(settings)
+        return opened, read_settings(settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,7 +454,7 @@ class Program:
             output = scoring.choices[-1].name
         self.answer = answer_of(name, self.signature, output)
         outputs = self.signature.output_fields.items()
-        typed = [_answer(name, info) for name, info in outputs]
+        typed = [_read_answer(name, info) for name, info in outputs]
         asked = [each for each in typed if each and each.values and each.name != self.answer.name]
         self.answers = {each.name: each for each in (*asked, self.answer)}
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
@@ -496,7 +496,7 @@ class Program:
                 human = self.answer.human_score(row[label])
             except (TypeError, ValueError) as error:
                 raise ValueError(f"example {number}: {label}: {error}") from None
-            self._inputs[_key(texts)] = inputs
+            self._inputs[_inputs_key(texts)] = inputs
             document = str(row[group]) if group else text_key(texts)
             items.append(
                 Item(
@@ -570,7 +570,7 @@ class Program:
         try:
             # The search has a usage tracker and a trace of its own, apart from the user's.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
-                module(**self._inputs[_key(item.texts)])
+                module(**self._inputs[_inputs_key(item.texts)])
             predictor = _predictor(module, self.path)
             predictions = [prediction for by, _, prediction in trace if by is predictor]
             if not predictions:
@@ -643,7 +643,7 @@ class Program:
 
     def _demo(self, demo: Demo) -> dspy.Example:
         """Convert a demonstration of the search to the program's own types."""
-        inputs = self._inputs[_key({name: str(demo[name]) for name in self.text_names})]
+        inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
         answers = (each for name, each in self.answers.items() if name in demo)
         values = {each.name: each.value(int(demo[each.name])) for each in answers}
         return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
@@ -658,7 +658,7 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
     if output is not None and output not in outputs:
         raise ProgramError(f"{program} has no output {output!r}; it has {', '.join(outputs)}")
     outputs = {name: info for name, info in outputs.items() if output in (None, name)}
-    answers = [answer for name, info in outputs.items() if (answer := _answer(name, info))]
+    answers = [answer for name, info in outputs.items() if (answer := _read_answer(name, info))]
     if len(answers) == 1:
         return answers[0]
     types = {name: info.annotation for name, info in outputs.items()}
@@ -675,7 +675,7 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
     )
 
 
-def _answer(name: str, info: FieldInfo) -> Answer | None:
+def _read_answer(name: str, info: FieldInfo) -> Answer | None:
     if info.annotation in (int, float):
         return Answer(name=name)
     kind = decision_type(info)  # a bool or a Literal has a decision type as well
@@ -719,5 +719,5 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _key(texts: Mapping[str, str]) -> str:
+def _inputs_key(texts: Mapping[str, str]) -> str:
     return "\0".join(map(encodable, texts.values()))

@@ -182,7 +182,7 @@ class Session:
         order = rng.sample([*documents.values()], len(documents))
         groups = [rng.sample(group, len(group)) for group in order]
         self.rows = [row for group in groups for row in group]
-        self._places = [
+        self._positions = [
             {"document": n, "documents": len(groups), "place": place, "of_document": len(group)}
             for n, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
@@ -203,7 +203,9 @@ class Session:
             msgspec.json.decode(last)
             is_whole = True
         lines += [last] if is_whole else []
-        n_foreign = sum(not self._take(line, n) for n, line in enumerate(lines, 1) if line.strip())
+        n_foreign = sum(
+            not self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()
+        )
         self._file = self.path.open("ab", buffering=0)  # so that a line is one write
         self._size = sum(len(line) + 1 for line in lines)
         if is_whole:
@@ -215,7 +217,7 @@ class Session:
             topic = "about other outputs or another dimension"
             self.notes.append(f"{count(n_foreign, 'line')} {topic}: left unchanged")
 
-    def _take(self, line: bytes, number: int) -> bool:
+    def _add_line(self, line: bytes, number: int) -> bool:
         """Add the label of a line; return False if it is about another output or dimension."""
         try:
             row = msgspec.json.decode(line)
@@ -308,7 +310,7 @@ class Session:
         row = self.rows[item]
         texts = [{"name": name, "text": row[name]} for name in self.texts]
         outputs = [{"name": name, "text": row[key]} for name, key in self.outputs.items()]
-        return {"item": item, **self._places[item], "texts": texts, "judged": outputs}
+        return {"item": item, **self._positions[item], "texts": texts, "judged": outputs}
 
     def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
         """The state of the page for an annotator.

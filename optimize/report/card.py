@@ -24,9 +24,11 @@ def verdict_on(card: Scorecard, data: DataCounts) -> str:
     if not card.rho.n_outputs:
         return "Do not use it yet: it gave no score."
     if interval is None or math.isnan(card.beside_coin.value):
-        return "Do not use it yet: these labels are too few, or too alike, to tell it from a coin."
+        return (
+            "Do not use it yet: these labels are too few or too alike to show that it beats a coin."
+        )
     if interval.low <= COIN_SHARE:
-        return "Do not use it yet: it may agree with people no more than a coin."
+        return "Do not use it yet: it may be no better than a coin."
     if two:
         own, fixed = share_text(two.judge.accuracy.value), share_text(two.constant.accuracy.value)
         agrees = f"agrees with people on {own}, and always saying {two.constant_word} would on"
@@ -41,8 +43,8 @@ def verdict_on(card: Scorecard, data: DataCounts) -> str:
         how = "better than" if gap.low > 0 else "not as well as" if gap.high < 0 else ""
         compared = f"{how or 'perhaps as well as'} one annotator"
         return f"Use it: it orders outputs better than a coin, {compared}."
-    does = "prefers the same side" if card.is_pairs else "orders outputs"
-    return f"Use it: it {does} as people do, clearly more often than a coin."
+    verb = "prefers the same side" if card.is_pairs else "orders outputs"
+    return f"Use it: it {verb} as people do, clearly more often than a coin."
 
 
 def beats_constant(card: TwoValueFigures) -> bool:
@@ -79,9 +81,9 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     yield Tile.of(f"{rho.level.capitalize()}-level rho", rho, note)
     if pairs:
         yield Tile(title="Same answer in both orders", number=share_text(pairs.order_agreement))
-    elif card.people and (one := card.people.one_annotator):
-        note = f"the judge's: {number_text(one.judge.value)}"
-        yield Tile.of("One annotator's rho with others", one.annotator, note)
+    elif card.people and (annotator := card.people.one_annotator):
+        note = f"the judge's: {number_text(annotator.judge.value)}"
+        yield Tile.of("One annotator's rho with others", annotator.annotator, note)
 
 
 def _rate_tiles(card: Scorecard, two: TwoValueFigures) -> Iterator[Tile]:
@@ -124,8 +126,8 @@ def card_facts(card: Scorecard) -> Iterator[Fact]:
         people, judge = (share_text(rate.value) for rate in rates)
         yield "Rates", f"People pass {people}, the judge {judge}."
     elif scales and scales.is_shifted:
-        means = f"{scales.judge_mean:.2f}, the labels' {scales.human_mean:.2f}"
-        yield "Scores", f"Their mean is {means}: only their order is measured."
+        means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
+        yield "Scores", f"Their mean is {means}: only the order is measured."
 
 
 def tuned_on(judge: ComparedJudge | Verification, unit: str, name: str = "It") -> Iterator[Fact]:

@@ -67,7 +67,7 @@ def _ci_step(result: Verification) -> str:
     if result.gate and result.gate.gate:
         return "The same command checks it in CI."
     if flags := suggested_floors(result.card):
-        return f"In CI use {flags} (an equally good judge passes 9 of 10 times)."
+        return f"For CI: {flags} (an equally good judge passes 9 of 10 times)."
     return "Too few labels for a floor: use --against in CI."
 
 

@@ -154,7 +154,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
     labels = ("Counts", labels_text(result.data, card.unit))
     counts = card.unit, result.data.n_systems
     levels = dict.fromkeys((signature(rho, *counts),) for rho in card.correlations)
-    every = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
+    all_levels = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
     # Named after the page, so that it does not replace the misses.csv of a run in the same folder.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     page = Page(
@@ -165,7 +165,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
                 title="Figures",
                 titled=[*answer.facts, *people_facts(card)],
                 charts=charts.dot_charts(scored),
-                tables=[charts.count_table(scored), _failure_table(scored), every],
+                tables=[charts.count_table(scored), _failure_table(scored), all_levels],
             ),
             source_section(result.data, labels, ("Judge", "/".join(judge.parts[-2:]))),
         ],

@@ -25,7 +25,7 @@ MAX_ANNOTATOR_PAIRS = 2
 MISSES = "misses.csv"
 GATES = {
     "holds": "It holds its floors.",
-    "falls short": "It falls short of what is asked of it.",
+    "falls short": "It falls short of what is required.",
     "undecided": "Undecided: these labels cannot tell if it holds its floors.",
 }
 
@@ -51,8 +51,8 @@ def verification_lines(
     lines = answer.lines(SCREEN_LINES - n_faults, extra=extra, last=last)
     if not everything:
         return lines
-    every = (signature(rho, card.unit, result.data.n_systems) for rho in card.correlations)
-    return [*lines, "", *dict.fromkeys(every), *fact_lines([*people_facts(card)])]
+    all_levels = (signature(rho, card.unit, result.data.n_systems) for rho in card.correlations)
+    return [*lines, "", *dict.fromkeys(all_levels), *fact_lines([*people_facts(card)])]
 
 
 def verification_answer(result: Verification, *, has_page: bool = True) -> Answer:

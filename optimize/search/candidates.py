@@ -257,8 +257,10 @@ def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iter
         item = items.items[index]
         by_choice.setdefault(nearest_choice(choices, item.human), []).append(item)
     for choice, members in by_choice.items():
-        exact = {"A": 1, "B": -1}[str(choice)] if choices == LETTERS else rating_of(choice, choices)
+        target = (
+            {"A": 1, "B": -1}[str(choice)] if choices == LETTERS else rating_of(choice, choices)
+        )
         # Distances are rounded to halves, so that items that are about equally clear stay shuffled.
-        members.sort(key=lambda item: round(2 * abs(item.human - exact)))
+        members.sort(key=lambda item: round(2 * abs(item.human - target)))
     turns = zip_longest(*(by_choice[choice] for choice in sorted(by_choice, key=str)))
     return filter(None, chain.from_iterable(turns))

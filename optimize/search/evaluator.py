@@ -71,7 +71,7 @@ class SearchBudgetSpentError(JudgesError):
 
 
 # The errors that end a search: its own budget or the budget of the models is spent.
-SPENT = SearchBudgetSpentError, BudgetSpentError
+BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,10 +188,10 @@ class JudgedItems:
         """Yield sentences on how the judge and people use the scale and how often they agree."""
         rows = np.flatnonzero(~np.isnan(self.scores))
         yield f"The judge has rated {len(rows)} outputs that people rated."
-        yield from self._shares(self.scores[rows], self.items.human[rows])
-        yield from self._errors(rows) if self.words else self._order()
+        yield from self._share_sentence(self.scores[rows], self.items.human[rows])
+        yield from self._error_sentence(rows) if self.words else self._order_sentence()
 
-    def _shares(self, scores: Vector, labels: Vector) -> Iterator[str]:
+    def _share_sentence(self, scores: Vector, labels: Vector) -> Iterator[str]:
         """Yield a sentence on how often the judge and people give each choice of the scale.
 
         There is none if some of people's labels are outside the judge's scale.
@@ -203,12 +203,15 @@ class JudgedItems:
                 Counter(nearest_choice(self.choices, float(value)) for value in side)
                 for side in (scores, labels)
             )
-            shares = (f"{c}: {judge[c] / n:.0%} and {people[c] / n:.0%}" for c in self.choices)
+            shares = (
+                f"{choice}: {judge[choice] / n:.0%} and {people[choice] / n:.0%}"
+                for choice in self.choices
+            )
             yield (
                 f"Shares of ratings, the judge's and people's (means rounded): {', '.join(shares)}."
             )
 
-    def _errors(self, rows: Indices) -> Iterator[str]:
+    def _error_sentence(self, rows: Indices) -> Iterator[str]:
         """Yield a sentence on both kinds of error of a judge that answers with one of two words."""
         assert self.words
         good, bad = self.words
@@ -219,7 +222,7 @@ class JudgedItems:
             f"{bad} of {np.sum(~judge & people)}."
         )
 
-    def _order(self) -> Iterator[str]:
+    def _order_sentence(self) -> Iterator[str]:
         """Yield a sentence on how often the judge orders two outputs as people do."""
         level: Level = "summary" if len(self.groups) > 1 else "dataset"
         documents = self.items.document_ids

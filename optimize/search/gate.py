@@ -155,17 +155,19 @@ def decide(
         The tuned judge and the decision.
     """
     reliable = [[each for each in half if each.is_reliable] for half in halves]
-    asking = [[each] for each in questions.finalists] if questions else []
-    if out_of_budget and not asking:
+    with_questions = [[each] for each in questions.finalists] if questions else []
+    if out_of_budget and not with_questions:
         finalists = list(chain(*reliable))
         return (worth_most(problem, finalists) if finalists else problem.untuned), out_of_budget
-    kinds = [kind for kind in ([] if out_of_budget else reliable, asking) if any(kind)]
+    kinds = [kind for kind in ([] if out_of_budget else reliable, with_questions) if any(kind)]
     if not kinds:
         return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
     rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
     decision = decision_on(_contrasts(kinds, problem.goal), problem.goal, rng, risk)
     best = kinds[decision.gain.kind]
-    tuned, tests = _tuned(problem, list(chain(*best)), questions if best is asking else None)
+    tuned, tests = _choose_tuned(
+        problem, list(chain(*best)), questions if best is with_questions else None
+    )
     decision = _apply_objection(problem, decision, tuned, tests)
     gain = decision.gain
     problem.record(
@@ -183,7 +185,7 @@ def _contrasts(kinds: Sequence[Sequence[Sequence[Finalist]]], goal: Goal) -> lis
     return [[[each.gain(goal) for each in half] for half in kind] for kind in kinds]
 
 
-def _tuned(
+def _choose_tuned(
     problem: SearchProblem, tests: Sequence[Finalist], questions: QuestionTest | None
 ) -> tuple[Candidate, Sequence[Finalist]]:
     """The tuned judge, with the tests of this very judge."""

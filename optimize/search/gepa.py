@@ -19,7 +19,13 @@ from judges.client import FatalModelError, Message, Request, Sampling
 from judges.judgement import NoScoreError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import SPENT, Goal, SearchProblem, informative_documents, objective
+from optimize.search.evaluator import (
+    BUDGET_ERRORS,
+    Goal,
+    SearchProblem,
+    informative_documents,
+    objective,
+)
 from optimize.search.evidence import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
@@ -115,7 +121,7 @@ class Adapter:
         try:
             budget.check(budget.proposal)
             response = self.problem.proposer.ask(request)
-        except (*SPENT, FatalModelError) as error:
+        except (*BUDGET_ERRORS, FatalModelError) as error:
             self.fatal_error = error
             raise
         budget.charge_proposal(response.tokens_in, response.tokens_out)
@@ -146,17 +152,19 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     elif goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
         shares = [value] * len(items.documents)
     else:
-        added = np.zeros(len(items))
+        output_terms = np.zeros(len(items))
         if goal == "balanced":
             is_right = verdicts(judge, best_threshold(judge, human)) == human
-            added[scored] = is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
+            output_terms[scored] = (
+                is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
+            )
         else:
             ranks = midranks(np.array([judge, human]))
             ranks -= ranks.mean(axis=1, keepdims=True)
             ranks /= ranks.std(axis=1, keepdims=True)
-            added[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-        added *= len(items.documents) / scored.size
-        shares = [float(added[indices].sum()) for indices in items.document_rows.values()]
+            output_terms[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
+        output_terms *= len(items.documents) / scored.size
+        shares = [float(output_terms[indices].sum()) for indices in items.document_rows.values()]
     return dict(zip(items.documents, shares, strict=True))
 
 
@@ -172,14 +180,14 @@ def explore(problem: SearchProblem) -> Exploration:
         )
     evaluator, budget = problem.evaluator, problem.evaluator.budget
     documents = list(informative_documents(problem.train, problem.goal))
-    if n_alike := len(problem.train.documents) - len(documents):
+    if n_left_out := len(problem.train.documents) - len(documents):
         problem.print_line(
-            f"GEPA leaves out {n_alike} documents that cannot tell judges apart or whose label is "
-            "too common"
+            f"GEPA leaves out {n_left_out} documents that cannot tell judges apart or whose label "
+            "is too common"
         )
     stream(problem.options.seed, "stock").shuffle(documents)
     half = len(documents) // 2
-    teaching, choosing = documents[:half], documents[half:]
+    learning, choosing = documents[:half], documents[half:]
     outputs = len(problem.train) / max(1, len(problem.train.documents))
     n_parts = max(1, half // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs)))
     adapter = Adapter(problem, choosing, n_parts)
@@ -187,11 +195,11 @@ def explore(problem: SearchProblem) -> Exploration:
     item_cost = evaluator.item_cost(problem.untuned)
     proposal_cost = budget.proposal + (half / n_parts + len(choosing)) * outputs * item_cost
     dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
-    with budget.reserving(min(dev_cost, budget.remaining / 2)), suppress(*SPENT):
+    with budget.reserving(min(dev_cost, budget.remaining / 2)), suppress(*BUDGET_ERRORS):
         if half:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},
-                trainset=teaching,
+                trainset=learning,
                 valset=choosing,
                 adapter=adapter,
                 batch_sampler=adapter,

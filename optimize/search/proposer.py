@@ -136,8 +136,8 @@ class Proposer:
         self.questions: dict[str, Field] = {}
         self.n_answered = self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
-        compares = problem.evaluator.untuned.answer.choices == LETTERS
-        self._answers = LETTERS if compares else ("yes", "no")
+        is_pairwise = problem.evaluator.untuned.answer.choices == LETTERS
+        self._answers = LETTERS if is_pairwise else ("yes", "no")
         self._instructions = [problem.untuned.instruction]
 
     def evidence(
@@ -254,15 +254,15 @@ class Proposer:
     def _keep_questions(self, reply: str) -> None:
         """Add the usable questions of a reply to `questions`; skip lines of another form."""
         names = (field.name for field in self._problem.evaluator.untuned.fields)
-        taken = RESERVED_QUESTION.union(names)
+        reserved_names = RESERVED_QUESTION.union(names)
         lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
         for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = encodable(match["text"].strip())
             with suppress(QuestionError):
                 question = Question(name=name, text=text, answers=self._answers)
-                copies = not self._problem.text_hashes.isdisjoint(word_runs(text))
-                if name not in taken and not copies:
+                is_copy = not self._problem.text_hashes.isdisjoint(word_runs(text))
+                if name not in reserved_names and not is_copy:
                     self.questions.setdefault(name, question.field)
 
     def _usable(self, proposals: Sequence[Proposal], round_number: int) -> list[str]:
@@ -341,8 +341,10 @@ def whole_text(reply: Reply) -> str:
 
 def _with_complaint(messages: Sequence[Message], reply: str, fault: str) -> list[Message]:
     """The conversation so far, the reply, and a complaint that asks for another instruction."""
-    form = messages[-1]["content"].rpartition("\n\n")[2]
-    complaint = f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{form}"
+    reply_format = messages[-1]["content"].rpartition("\n\n")[2]
+    complaint = (
+        f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{reply_format}"
+    )
     return [
         *messages,
         Message(role="assistant", content=reply[:LONGEST_REPLY_SHOWN]),

@@ -163,8 +163,8 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     for field in questions:
         by_name.setdefault(field.name, field)
     leaders = (each for each in exploration.finalists if not each.demo_set.demos)
-    most = max(MOST_QUESTIONS, len(half.questions))
-    return replace(next(leaders, half.untuned), questions=tuple(by_name.values())[:most])
+    max_questions = max(MOST_QUESTIONS, len(half.questions))
+    return replace(next(leaders, half.untuned), questions=tuple(by_name.values())[:max_questions])
 
 
 def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
@@ -174,10 +174,10 @@ def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[s
     """
     items = problem.evaluator.scored_items(candidate, items)
     answers = labelled_answers(problem, candidate, items)
-    all_rows, fixed = np.ones(len(items), bool), replace(problem, new_questions=False)
+    all_rows, fixed_problem = np.ones(len(items), bool), replace(problem, new_questions=False)
 
     def figure(questions: Sequence[Field]) -> float:
-        scores = held_out_scores(answers.of_questions(questions), all_rows, fixed)
+        scores = held_out_scores(answers.of_questions(questions), all_rows, fixed_problem)
         return objective(scores, items, problem.goal)
 
     questions = answers.fields[:-1]

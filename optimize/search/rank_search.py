@@ -25,8 +25,8 @@ from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
 from optimize.search.evaluator import (
+    BUDGET_ERRORS,
     MAX_RACE_DOCUMENTS,
-    SPENT,
     Evaluator,
     SearchProblem,
     contrast,
@@ -124,7 +124,7 @@ class Race:
 
     Attributes:
         order: The documents that can tell judges apart, in the random order in which they are used.
-        fewest: The fewest documents on which a candidate is scored before it may be dropped.
+        min_documents: The fewest documents on which a candidate is scored before it may be dropped.
     """
 
     def __init__(self, problem: SearchProblem) -> None:
@@ -132,17 +132,17 @@ class Race:
         train, names = problem.train, problem.train.documents
         order = stream(problem.options.seed, "order").permutation(len(names))
         shuffled = [names[place] for place in order]
-        self._of_document = {name: train.of_documents([name]).items for name in shuffled}
+        self._items_of_document = {name: train.of_documents([name]).items for name in shuffled}
         self.order = informative_documents(self.items(shuffled), self.goal)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
-        self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
+        self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half))
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
         """The first `size` documents that are not in the candidate's demonstrations."""
         return [name for name in self.order if name not in candidate.documents][:size]
 
     def items(self, documents: Iterable[str]) -> Items:
-        return Items(tuple(item for name in documents for item in self._of_document[name]))
+        return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
         """The cost of scoring each candidate on `size` documents.
@@ -156,7 +156,7 @@ class Race:
             for candidate, names in zip(candidates, documents, strict=True)
         )
 
-    def affordable(self, cost: Callable[[int], float], limit: float) -> int:
+    def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
         """The largest number of documents whose cost is within the limit.
 
         `cost` gives the cost of a number of documents, and must not decrease.
@@ -186,16 +186,20 @@ class Race:
         """
         budget, entrants = self.evaluator.budget, list(candidates)
         final_cost = budget.total_cost + limit
-        while len(entrants) > 1 and self.cost(entrants, self.fewest) > limit:
+        while len(entrants) > 1 and self.cost(entrants, self.min_documents) > limit:
             entrants.pop()
         latest: dict[str, tuple[int, RaceResult]] = {}
         n_documents = 0
         while entrants:
             remaining = final_cost - budget.total_cost
-            size = self.affordable(partial(self._cost_of_race, entrants), remaining)
-            if not latest and size < self.fewest and self.cost(entrants, self.fewest) <= remaining:
+            size = self.affordable_size(partial(self._cost_of_race, entrants), remaining)
+            if (
+                not latest
+                and size < self.min_documents
+                and self.cost(entrants, self.min_documents) <= remaining
+            ):
                 # This leaves little for the better half, but every candidate is scored.
-                size = self.fewest
+                size = self.min_documents
             if size <= n_documents:
                 break
             n_documents = size
@@ -244,9 +248,9 @@ class RankSearch:
         self.max_dev_cost = DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
-        with suppress(*SPENT):
+        with suppress(*BUDGET_ERRORS):
             self._run_rounds()
-        with suppress(*SPENT):
+        with suppress(*BUDGET_ERRORS):
             self._measure_leaders()
         return Exploration(
             finalists=self._finalists(),
@@ -263,7 +267,7 @@ class RankSearch:
         """Run rounds until one gains less than a standard error, which labels cannot confirm."""
         for round_number in range(1, self.options.rounds + 1):
             self.n_rounds = round_number
-            before, cost_before = self._best_so_far().id, self.budget.total_cost
+            former_leader, cost_before = self._best_so_far().id, self.budget.total_cost
             with self.budget.reserving(self._dev_cost()):
                 has_raced = self._run_round(round_number)
             if not has_raced:
@@ -271,7 +275,7 @@ class RankSearch:
             # The races of this round also changed the expected gains of earlier candidates, so the
             # former leader's gain is read now as well.
             gains, leader = self._expected_gains(), self._best_so_far().id
-            gain = gains.get(leader, 0.0) - gains.get(before, 0.0)
+            gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
             pays = round_number < FEWEST_ROUNDS or gain > error
             is_final = not pays or round_number == self.options.rounds
@@ -282,10 +286,10 @@ class RankSearch:
 
     def _measure_leaders(self) -> None:
         """Score the best candidates on as many documents as the longest race had."""
-        longest = max((result.n_documents for result in self.results.values()), default=0)
+        most_documents = max((result.n_documents for result in self.results.values()), default=0)
         with self.budget.reserving(self._dev_cost()):
             for candidate in self._affordable_leaders()[:LEADERS_MEASURED]:
-                self._record(self.n_rounds, self.race.compare(candidate, longest))
+                self._record(self.n_rounds, self.race.compare(candidate, most_documents))
 
     def _dev_cost(self) -> float:
         """The cost to reserve for the test on dev of the untuned judge and the finalists."""
@@ -303,20 +307,23 @@ class RankSearch:
         # Each round has twice the budget of the one before, except the round on reasoning, which
         # has the budget of the first.
         factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
-        full = factor * self.first_round_budget
-        share = min(full, budget.remaining)
-        end = budget.total_cost + share
+        full_budget = factor * self.first_round_budget
+        round_budget = min(full_budget, budget.remaining)
+        end_cost = budget.total_cost + round_budget
         # The untuned judge is scored first, within its share of the round's budget.
-        size = race.affordable(partial(race.cost, []), UNTUNED_BUDGET_SHARE * share)
-        if share < MIN_ROUND_SHARE * full or size < min(FEWEST_DOCUMENTS, len(race.order)):
+        size = race.affordable_size(partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget)
+        min_size = min(FEWEST_DOCUMENTS, len(race.order))
+        if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
         race.compare(self.problem.untuned, size)
         if round_number == REASONING_ROUND and self.options.reasoning:
-            self._compare_reasoning(round_number, end)
+            self._compare_reasoning(round_number, end_cost)
             return True
         parent, leaders = self._best_so_far(), self._above_untuned()[:N_LEADERS]
         candidates = self._candidates(round_number, parent)
-        limit = max(end - budget.total_cost, min(MIN_RACE_SHARE * share, budget.remaining))
+        limit = max(
+            end_cost - budget.total_cost, min(MIN_RACE_SHARE * round_budget, budget.remaining)
+        )
         results = race.run([*leaders, *candidates], limit)
         for result in results:
             self._record(round_number, result)
@@ -439,7 +446,7 @@ class RankSearch:
         """Whether the limit can pay for judging dev and test with the candidate."""
         return self.item_cost(candidate) <= self.options.max_item_cost
 
-    def _compare_reasoning(self, round_number: int, end: float) -> None:
+    def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Score the leader with each form of reasoning on the same documents, and choose a form.
 
         No form is dropped early, because effects show only on many documents. If the limit does not
@@ -450,9 +457,11 @@ class RankSearch:
         forms = [form for form in self.options.reasoning if form != "questions"]
         versions = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
         entrants, size = [leader, *sorted(versions, key=self.item_cost)], 0
-        while len(entrants) > 1 and size < race.fewest:
-            size = race.affordable(partial(race.cost, entrants), end - self.budget.total_cost)
-            entrants = entrants if size >= race.fewest else entrants[:-1]
+        while len(entrants) > 1 and size < race.min_documents:
+            size = race.affordable_size(
+                partial(race.cost, entrants), end_cost - self.budget.total_cost
+            )
+            entrants = entrants if size >= race.min_documents else entrants[:-1]
         for candidate in entrants[1:]:
             self._record(round_number, race.compare(candidate, size))
         by_form = [race.compare(candidate, size, leader) for candidate in entrants]
@@ -469,9 +478,10 @@ class RankSearch:
         leaders = self._affordable_leaders()
         if not leaders:
             return []
-        alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
-        with_reasoning = replace(alone, reasoning=self.best_reasoning)
-        return self._affordable([leaders[0], alone, with_reasoning, *leaders[1:]])[:N_FINALISTS]
+        without_demos = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
+        with_reasoning = replace(without_demos, reasoning=self.best_reasoning)
+        versions = [leaders[0], without_demos, with_reasoning]
+        return self._affordable([*versions, *leaders[1:]])[:N_FINALISTS]
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import SPENT, SearchProblem, first_documents
+from optimize.search.evaluator import BUDGET_ERRORS, SearchProblem, first_documents
 from optimize.search.gate import Finalist, ShipDecision, decide
 from optimize.search.optimizer import (
     CrossFit,
@@ -64,14 +64,14 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         questions = None if shows_all else ask_questions(halves, explored)
     except NotTestedError as error:
         note = f" {error}"
-    except SPENT:
+    except BUDGET_ERRORS:
         note = " Questions were not tested: the limit does not pay for them."
     tested = [*chain(*finalists), *(questions.finalists if questions else ())]
     ids = {each.candidate.id for each in tested}.union(
         *(each.candidate_ids for each in explorations)
     )
-    fallback = _out_of_budget(explorations, finalists, len(ids))
-    tuned, decision = decide(problem, finalists, len(ids), fallback, questions)
+    out_of_budget = _out_of_budget(explorations, finalists, len(ids))
+    tuned, decision = decide(problem, finalists, len(ids), out_of_budget, questions)
     is_starved = bool(explorations) and all(each.is_starved for each in explorations)
     if is_starved and not (decision.ship or decision.limit_reached):
         note += f" The limit was too small for any proposed instruction. {GO_ON}"
@@ -98,7 +98,7 @@ def _explore(
     finalists: list[list[Finalist]] = []
     limit = budget.limit
     reserve = asking_cost(halves[0], proposes=optimizer is find_optimizer("rank"))
-    with budget.reserving(reserve), suppress(*SPENT):
+    with budget.reserving(reserve), suppress(*BUDGET_ERRORS):
         whole_limit = budget.limit
         for half in halves:
             # The first half may spend only half of the budget.
@@ -166,17 +166,17 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         budget.remaining,
         lambda items: sum(evaluator.cost(judge, items) for judge in judges),
     )
-    _, untuned = _judged(problem, problem.untuned, part, cross_fit)
+    _, untuned = _judge_items(problem, problem.untuned, part, cross_fit)
     finalists = []
     for judge in judges[1:]:
-        candidate, scores = _judged(problem, judge, part, cross_fit)
+        candidate, scores = _judge_items(problem, judge, part, cross_fit)
         finalist = Finalist(candidate=candidate, items=part, scores=scores, untuned=untuned)
         finalist.record(problem, "dev")
         finalists.append(finalist)
     return finalists
 
 
-def _judged(
+def _judge_items(
     problem: SearchProblem, judge: Candidate, items: Items, cross_fit: CrossFit | None
 ) -> tuple[Candidate, Vector]:
     """The judge with its threshold, and its scores on the items.

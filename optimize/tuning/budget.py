@@ -161,7 +161,7 @@ class RunBudget:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
         table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
         for row in (*self.rows, self.expected):
-            counts = map(_about, (row.calls, row.tokens_in, row.tokens_out))
+            counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
             table.append((row.purpose, *counts, "free" if row.cost == 0 else _dollars(row)))
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
@@ -174,7 +174,7 @@ class RunBudget:
         """The plan in one line."""
         limit = self.limit_in_dollars
         at_most = f", at most {dollars_text(limit)}" if limit else ""
-        calls, dollars = _about(self.expected.calls), _dollars(self.expected)
+        calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
         return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{at_most}"
 
     def notes(self) -> Iterator[str]:
@@ -188,10 +188,10 @@ class RunBudget:
             "the threshold": prepared.goal == "balanced",
         }
         tuned = " and ".join(name for name, is_tuned in parts.items() if is_tuned)
-        more = "" if parts["demonstrations"] else " A larger --max-cost pays for demonstrations."
+        hint = "" if parts["demonstrations"] else " A larger --max-cost pays for demonstrations."
         yield (
             f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
-            f"model with --proposer-lm for instructions and questions.{more}"
+            f"model with --proposer-lm for instructions and questions.{hint}"
         )
 
     def _expectations(self) -> Iterator[str]:
@@ -263,11 +263,13 @@ def plan_budget(
     limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
     # The cost of judging one item with the most expensive candidate that is allowed.
-    affordable = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
-    options = _search_options(settings, labels, pricing, affordable)
+    affordable_item_cost = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
+    options = _search_options(settings, labels, pricing, affordable_item_cost)
     max_item_cost = item_cost
     if unit != "calls":
-        max_item_cost = max(MAX_CANDIDATE_RATIO * item_cost, affordable if options.max_demos else 0)
+        max_item_cost = max(
+            MAX_CANDIDATE_RATIO * item_cost, affordable_item_cost if options.max_demos else 0
+        )
     reserve = n_measured * (item_cost + max_item_cost)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
     n_probes *= settings.probes or (
@@ -362,15 +364,15 @@ def _limit(
     if unit != "calls":
         raced = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
         dev_cost = len(labels.dev) * item_cost
-        asking = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
+        asking_cost = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
         proposal, worst = proposals
         smallest = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * raced
         smallest += LEAST_PROPOSALS * proposal
-        default = smallest + DEFAULT_RACES * raced + asking
+        default = smallest + DEFAULT_RACES * raced + asking_cost
         # The first proposal is made after the untuned judge was scored. The limit must pay for both
         # and for what is reserved for test, questions and dev (in full, or the largest shares).
         first = worst + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * raced
-        reserved = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking
+        reserved = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking_cost
         share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
         reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
         if worst:
@@ -524,7 +526,7 @@ def _in_order(rows: Iterable[Spending]) -> list[Spending]:
     return sorted(rows, key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
 
 
-def _about(number: float) -> str:
+def _rounded(number: float) -> str:
     """A number with two significant digits, because a plan is not more precise."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"

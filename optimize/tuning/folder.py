@@ -60,20 +60,20 @@ def open_run(
     """
     folder = Path(out) if out is not None else _unfinished(name, config) or _make_next(name)
     folder.mkdir(parents=True, exist_ok=True)
-    is_ours = False
+    has_lock = False
     try:
         with in_use(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            if continues := _continues(folder, config):
+            if continues := _can_continue(folder, config):
                 started = started_at(folder)
                 (folder / REPORT).unlink(missing_ok=True)
-            is_ours = True
+            has_lock = True
             write_json(folder / CONFIG, {"started": started, **config})
             if continues:
                 print_line(f"goes on with {folder} (delete the folder to start afresh)")
             yield folder
     except Exception:  # raised again below
-        if is_ours:
+        if has_lock:
             _delete_unbilled(folder)
         raise
 
@@ -151,7 +151,7 @@ class Trials:
                 file.write(as_json(trial) + "\n")
 
 
-def _continues(folder: Path, config: Mapping[str, object]) -> bool:
+def _can_continue(folder: Path, config: Mapping[str, object]) -> bool:
     """Whether the folder holds an unfinished run with this configuration; False if it is empty.
 
     Raises RunFolderError if it holds anything else.
@@ -202,7 +202,7 @@ def _unfinished(name: str, config: Mapping[str, object]) -> Path | None:
     """The newest folder runs/NAME-NUMBER whose run can continue; None if there is none."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):
-            if _continues(folder, config):
+            if _can_continue(folder, config):
                 return folder
     return None
 

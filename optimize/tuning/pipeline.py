@@ -245,11 +245,11 @@ class ActiveRun:
         self.problem.evaluator.budget = SearchBudget(math.inf)
         with self.models.judge.account.spending_on(TEST):
             return {
-                "seed": self._measured("untuned judge", result.untuned),
-                "tuned": self._measured("tuned judge", result.tuned),
+                "seed": self._judge_splits("untuned judge", result.untuned),
+                "tuned": self._judge_splits("tuned judge", result.tuned),
             }
 
-    def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
+    def _judge_splits(self, name: str, candidate: Candidate) -> dict[str, Scored]:
         """One judge's judgements on each held-out split."""
         prepared, evaluator, scored = self.prepared, self.problem.evaluator, {}
         labelled, subject = prepared.labels.labelled, prepared.subject
@@ -413,7 +413,7 @@ def _split_result(
     )
 
 
-def _tested(scored: Scored) -> dict[str, Any]:
+def _test_errors(scored: Scored) -> dict[str, Any]:
     """The judge's errors on test, for the frozen judge's provenance; {} for ratings.
 
     From them, the command `score` corrects the rate of passes.
@@ -457,8 +457,8 @@ def _freeze(
     }
     tuned = {"answers": summary["answers"]} if "answers" in summary else {}
     own_provenance: dict[JudgeName, dict[str, Any]] = {
-        "seed": _tested(measured["seed"]["test"]),
-        "tuned": tuned | _tested(measured["tuned"]["test"]),
+        "seed": _test_errors(measured["seed"]["test"]),
+        "tuned": tuned | _test_errors(measured["tuned"]["test"]),
     }
     shipped = result.judges[result.shipped]
     judge = run.frozen(shipped, provenance | own_provenance[result.shipped])

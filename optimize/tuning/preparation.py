@@ -161,17 +161,17 @@ def prepare(
 
 def _note_on(subject: Subject, argument: str) -> str:
     """A note on a subject that was made from the labels' columns and the flag's argument."""
-    reads = f"it reads {' and '.join(subject.texts)}, and answers "
+    description = f"it reads {' and '.join(subject.texts)}, and answers "
     if isinstance(subject, Comparison):
-        reads += "which is better"
+        description += "which is better"
     else:
         rating = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
-        reads += " or ".join(subject.words or ()) or rating
+        description += " or ".join(subject.words or ()) or rating
     if "=" in argument:
-        return f"{subject.name} is judged by your definition; {reads}"
+        return f"{subject.name} is judged by your definition; {description}"
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
-        f"{reads}. A definition of one line helps about as much as tuning: "
+        f"{description}. A definition of one line helps about as much as tuning: "
         f"--dimension '{subject.name}=...'"
     )
 

@@ -197,7 +197,7 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
         settings = msgspec.convert(plain, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise _wrong_value(error, {**plain, **values}) from None
-    _check(settings)
+    _check_settings(settings)
     return settings
 
 
@@ -243,7 +243,7 @@ def _leaves(kind: object) -> list[object]:
     return [leaf for part in get_args(kind) for leaf in _leaves(part)] or [kind]
 
 
-def _check(settings: Settings) -> None:
+def _check_settings(settings: Settings) -> None:
     """Raise SettingsError for errors that the types of the settings cannot find."""
     from optimize.search.optimizer import find_optimizer  # --help does not need it
 
@@ -277,14 +277,14 @@ def _check_model(prefix: str, settings: Settings) -> None:
     """
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
-    secret = Redactor()
-    if lm and secret.holds(lm):
+    redactor = Redactor()
+    if lm and redactor.holds(lm):
         raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_FOR_NAME}")
     if prefix and lm and is_decision(lm):
         raise SettingsError(
             f"--proposer-lm {lm}: a decision model cannot write instructions; name a chat model"
         )
-    if variable is not None and (not variable.isidentifier() or secret.holds(variable)):
+    if variable is not None and (not variable.isidentifier() or redactor.holds(variable)):
         raise SettingsError("--api-key-env takes the name of an environment variable, not a key")
     try:
         read_price(price or "0,0")
@@ -317,8 +317,8 @@ def on_scale(subject: Subject, settings: Settings) -> Subject:
     """
     pairwise = isinstance(subject, Comparison)
     if pairwise != (settings.pairwise is not None):
-        right = "--pairwise" if pairwise else "--dimension"
-        raise SettingsError(f"{subject.name}: use {right} {settings.subject}")
+        right_flag = "--pairwise" if pairwise else "--dimension"
+        raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject}")
     if settings.scale is not None and pairwise:
         raise SettingsError("--scale: pairs have votes, not ratings on a scale")
     return rescale(subject, settings.scale)

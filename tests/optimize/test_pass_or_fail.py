@@ -57,7 +57,7 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     assert "false pass d0o6: An" in text
     assert "false alarm d29o5: Answer 5 to 29. So." in text
     step = text[text.index("Next:") :]
-    assert step.startswith("Next: --report FILE.html shows all errors. In CI use --min-tpr 0.")
+    assert step.startswith("Next: --report FILE.html shows all errors. For CI: --min-tpr 0.")
     assert step.endswith(" (an equally good judge passes 9 of 10 times).")
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 80
