@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 
 import data
-from judges.client import Sampling
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_OF, NAMES, Vector
@@ -25,6 +24,7 @@ from judges.embedded.model import make_judge, measure_all, read_task
 from judges.labels.types import LabelledOutput
 from judges.loading import read_subject
 from judges.prompt import fill
+from judges.protocol import Sampling
 from optimize.statistics.correlations import summary_level
 
 CATALOGUE = ("coherence", "consistency", "fluency", "relevance")

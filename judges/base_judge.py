@@ -13,21 +13,32 @@ from itertools import chain, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from judges.dimension import Kind, Subject, kind_of
+from dspy_judges.column_names import name_key
+from dspy_judges.errors import JudgesError
+from judges.dimension import Comparison, Kind, Subject, kind_of
 from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
-from judges.judging import MissingColumnError, find_columns
 from judges.protocol import EMBEDDED, FatalModelError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from judges.client import Client, Model, ModelOptions, Options
+    from judges.client import Client, ModelOptions, Options
     from judges.frozen import AnyFile
+    from judges.protocol import Model
 
 # Who named a judge's model: nobody, the file that it was read from, or its user.
 Origin = Literal["default", "file", "user"]
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
+
+
+# Names in label files for the text that both sides of a pair answer, and for the two sides.
+SHARED = ("prompt", "document", "post", "query")
+CANDIDATES = ("response", "output")
+
+
+class MissingColumnError(JudgesError, ValueError):
+    """A table has no column for a text that the judge reads."""
 
 
 class FailedJudgementWarning(UserWarning):
@@ -99,10 +110,10 @@ class BaseJudge(ABC):
     def _repr_html_(self) -> str:
         """Its line in a notebook, and the instruction and questions of each part to unfold."""
         prompts = [part.prompt for part in cast(Any, self.parts)]
-        asked = (
+        texts = (
             [p.instruction, *(f"{f.name}: {f.description}" for f in p.choices)] for p in prompts
         )
-        text = "\n\n".join(chain.from_iterable(asked))
+        text = "\n\n".join(chain.from_iterable(texts))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{escape(text)}</pre></details>"
 
     def check_origins(self) -> None:
@@ -180,14 +191,14 @@ class BaseJudge(ABC):
         from judges.client import Session, shared_client
 
         self.check_origins()
-        session_options: Any = {"lm": self.lm, "api_base": self.api_base}
-        if (model := self.configured_model()) is not None:
-            session_options = {"lm": model.name, "models": {model.name: model}}
-        if keep_going and not options and "models" not in session_options:
+        model = self.configured_model()
+        if model is None and keep_going and not options:
             yield shared_client(self.lm, self.api_base)
             return
-        with Session(keep_going=keep_going, **session_options, **options) as session:
-            yield session.client(session_options["lm"])
+        models = {} if model is None else {model.name: model}
+        options = {"api_base": None if models else self.api_base, **options}
+        with Session(keep_going=keep_going, models=models, **options) as session:
+            yield session.client(next(iter(models), self.lm))
 
     @contextmanager
     def open(self, **options: "Unpack[Options]") -> Iterator[RowJudge]:
@@ -225,7 +236,7 @@ class BaseJudge(ABC):
                 for _ in remaining:
                     yield failed_judgement(self.subject, f"not asked: {error}")
 
-        with judge.open_client(**values) as client:
+        with judge.open_client(**cast("ModelOptions", values)) as client:
             yield judge_rows
 
     def judge_all(
@@ -301,11 +312,28 @@ class BaseJudge(ABC):
     def find_columns(
         self, available: Collection[str], mapping: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """The column that holds each text, by the text's name (see `judging.find_columns`).
+        """The column that holds each text, by the text's name.
+
+        It is the column that `mapping` names, else the one of the text's own name. Texts of a pair
+        may have the names of labelled pairs, too (`prompt`, `response_a`, ...).
 
         Raises MissingColumnError.
         """
-        return find_columns(self.subject, available, mapping)
+        mapping = mapping or {}
+        columns: dict[str, str] = {}
+        for name in self.texts:
+            names = [mapping[name]] if name in mapping else [name, *_synonyms(self.subject, name)]
+            if (column := _find_column(names, available)) is not None:
+                columns[name] = column
+        if missing := [name for name in self.texts if name not in columns]:
+            names = [repr(mapping.get(name, name)) for name in missing]
+            flags = " ".join(f"--map {name}=COLUMN" for name in missing)
+            raise MissingColumnError(
+                f"no column {' or '.join(names)}, which the judge {self.name!r} reads; columns: "
+                f"{', '.join(sorted(available)) or 'none'}. Name yours, as in {flags} "
+                f"or, in Python, map={dict.fromkeys(missing, 'COLUMN')}"
+            )
+        return columns
 
     def texts_of(
         self,
@@ -345,3 +373,19 @@ class BaseJudge(ABC):
         from judges import frozen
 
         return frozen.dumps(self.freeze())
+
+
+def _find_column(names: Sequence[str], available: Collection[str]) -> str | None:
+    """The column of one of these names, else the only one that differs in case and blanks alone."""
+    keys = set(map(name_key, names))
+    exact = [name for name in names if name in available]
+    similar = [column for column in available if name_key(column) in keys]
+    return exact[0] if exact else similar[0] if len(similar) == 1 else None
+
+
+def _synonyms(subject: Subject, name: str) -> list[str]:
+    if not isinstance(subject, Comparison):
+        return []
+    if name in subject.fields:
+        return [f"{candidate}{name[-2:]}" for candidate in CANDIDATES]
+    return list(SHARED) if len(subject.inputs) == 1 else []

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -22,20 +22,14 @@ from judges.client.keys import read_key
 from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error
 from judges.client.prices import FREE, token_bound
 from judges.client.store import ANSWERED, REFUSED, request_key
-from judges.protocol import (
-    Completion,
-    FatalModelError,
-    Message,
-    ModelError,
-    RefusedError,
-    Sampling,
-)
+from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
 from judges.tables.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from openai import OpenAI
+    from openai.types import Batch as ProviderBatch
 
-URL = "/v1/chat/completions"
+URL: Final = "/v1/chat/completions"
 DISCOUNT = 0.5  # of the usual price
 FINAL = ("completed", "failed", "expired", "cancelled")
 MARK, PURPOSE = "judges_run", "batch"
@@ -137,8 +131,8 @@ class Batch:
 
         Raises OptionError where they do not fit into the limits.
         """
-        budget, booked = self._budget, self._store.open_requests(PURPOSE)
-        new = {key: worst for key, worst in self._worst.items() if key not in booked}
+        budget, earlier = self._budget, self._store.open_requests(PURPOSE)
+        new = {key: worst for key, worst in self._worst.items() if key not in earlier}
         calls, cost = len(new), sum(new.values())
         if budget.max_calls is not None and calls > (most := budget.max_calls - budget.calls):
             raise OptionError(f"the batch has {calls:,} requests; --max-calls leaves {most:,}")
@@ -149,6 +143,7 @@ class Batch:
             )
         for key, worst in new.items():
             self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst)
+        self._store.commit()
         if self._worst and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
             self._save()
@@ -164,7 +159,16 @@ class Batch:
             # The newest come first, and pages are loaded as they are read.
             recent = takewhile(lambda b: b.created_at >= since, client.batches.list(limit=100))
             earlier = (b for b in recent if (b.metadata or {}).get(MARK) == self.state.run)
-            self.state.batch_id = (next(earlier, None) or self._start(client)).id
+            if (batch := next(earlier, None)) is None:
+                with self._requests.open("rb") as content:
+                    file = client.files.create(file=content, purpose="batch")
+                batch = client.batches.create(
+                    input_file_id=file.id,
+                    endpoint=URL,
+                    completion_window="24h",
+                    metadata={MARK: self.state.run},
+                )
+            self.state.batch_id = batch.id
         self._save()
 
     def collect(self) -> list[str]:
@@ -177,12 +181,7 @@ class Batch:
             if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
                 return []  # an earlier start collected them, and was killed before the last row
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
-        try:
-            with self._requests.open("rb") as file:
-                keys = {_ANSWER.decode(line).custom_id for line in file}
-        except (ValueError, RecursionError) as error:
-            what = f"is damaged ({error}); delete it and {self._file} to forget the batch"
-            raise FatalModelError(f"{self._requests}: {what}") from None
+        keys = self._keys()
         # The store's rows of requests without an answer.
         rows = {key: row for key, row in self._store.open_requests(PURPOSE).items() if key in keys}
         failures = []
@@ -192,17 +191,26 @@ class Batch:
             how_far = f"{batch.id} {batch.status}, {n_answers:,} of {len(keys):,} requests answered"
             if batch.status not in FINAL:
                 raise FatalModelError(f"the batch is not finished: {how_far}")
-            files = filter(None, (batch.output_file_id, batch.error_file_id))
-            for answer in (each for file_id in files for each in _answers(client, file_id)):
+            for answer in _answers(client, batch):
                 if answer.custom_id in rows:
                     failures += self._settle(answer, rows.pop(answer.custom_id))
         for row in rows.values():
             self._store.settle(row, REFUSED, 0.0, None)
+        self._store.commit()
         self._file.unlink()
         self._requests.unlink()
-        reasons = [each.message or "" for each in (batch.errors and batch.errors.data) or ()]
-        how_far = " ".join("; ".join([how_far, *reasons]).split())[:LONGEST_EXCERPT]
-        return failures + [f"not answered: {how_far}"] * len(rows)
+        errors = (batch.errors and batch.errors.data) or ()
+        how_far = " ".join("; ".join([how_far, *(e.message or "" for e in errors)]).split())
+        return failures + [f"not answered: {how_far[:LONGEST_EXCERPT]}"] * len(rows)
+
+    def _keys(self) -> set[str]:
+        """The keys of the requests that were written down."""
+        try:
+            with self._requests.open("rb") as file:
+                return {_ANSWER.decode(line).custom_id for line in file}
+        except (ValueError, RecursionError) as error:
+            what = f"is damaged ({error}); delete it and {self._file} to forget the batch"
+            raise FatalModelError(f"{self._requests}: {what}") from None
 
     def _settle(self, answer: _Answer, row: int) -> list[str]:
         """Keep one answer in the store; returns the failure, if it is one."""
@@ -212,22 +220,12 @@ class Batch:
                 raise read_error(self._model, response.status_code, None, bytes(response.body))
             completion = self._model.read_answer(bytes(response.body), (), Sampling())
         except ModelError as error:
-            if not getattr(error, "billed", False):  # else it stays booked at its worst
+            if not error.billed:  # else it stays booked at its worst
                 self._store.settle(row, REFUSED, 0.0, None)
             return [str(error)]
         cost = DISCOUNT * self._price.cost_of(completion)
         self._store.settle(row, ANSWERED, cost, completion)
         return []
-
-    def _start(self, client: "OpenAI") -> Any:
-        with self._requests.open("rb") as content:
-            uploaded = client.files.create(file=content, purpose="batch")
-        return client.batches.create(
-            input_file_id=uploaded.id,
-            endpoint=URL,  # type: ignore[arg-type]
-            completion_window="24h",
-            metadata={MARK: self.state.run},
-        )
 
     def _save(self) -> None:
         write_atomically(self._file, msgspec.json.encode(self.state) + b"\n", overwrite=True)
@@ -249,9 +247,10 @@ class Batch:
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
-def _answers(client: "OpenAI", file: str) -> Iterator[_Answer]:
-    """The answers in a file, without the lines that cannot be read."""
-    with client.files.with_streaming_response.content(file) as content:
-        for line in content.iter_lines():
-            with suppress(msgspec.DecodeError, RecursionError):
-                yield _ANSWER.decode(line)
+def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Answer]:
+    """The answers in the batch's files, without the lines that cannot be read."""
+    for file in filter(None, (batch.output_file_id, batch.error_file_id)):
+        with client.files.with_streaming_response.content(file) as content:
+            for line in content.iter_lines():
+                with suppress(msgspec.DecodeError, RecursionError):
+                    yield _ANSWER.decode(line)

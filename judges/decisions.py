@@ -33,7 +33,8 @@ from judges.questions import number_of
 ROUNDING = 0.05
 # Exceptions that JSON of another form raises.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-Question = Mapping[str, Any]
+# A question in System One's form, and other plain data for JSON.
+Question = dict[str, Any]
 # The most levels of a `score`.
 MOST_LEVELS = 10
 # Neither a temperature nor a seed changes the answers of a decision model.
@@ -63,10 +64,10 @@ def fill_for(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> 
     return fill(template, texts, encode=as_json if is_decision(lm) else str)
 
 
-def decision_state(prompt: Prompt) -> dict[str, Any]:
+def decision_state(prompt: Prompt) -> dict[str, object]:
     """What a decision model reads beside the texts."""
     fields = enumerate(prompt.inputs, start=1)
-    state: dict[str, Any] = {
+    state: dict[str, object] = {
         "instructions": neutralise(prompt.instruction),
         "input_fields": "\n".join(
             f"{n}. `{field.name}` (str): {neutralise(field.description)}" for n, field in fields
@@ -81,9 +82,9 @@ def decision_state(prompt: Prompt) -> dict[str, Any]:
     return state
 
 
-def question(field: Field) -> dict[str, Any]:
+def question(field: Field) -> Question:
     """A field with choices as a question in System One's form; raises FatalModelError."""
-    choices = field.choices or ()
+    choices = field.options
     text, meanings = split_meanings(field)
     text = neutralise(text)
     if choices == LETTERS:
@@ -104,7 +105,7 @@ def question(field: Field) -> dict[str, Any]:
 
 def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
     """A field's description without the meanings of its choices, and these by choice."""
-    either = "|".join(re.escape(str(choice)) for choice in field.choices or ())
+    either = "|".join(re.escape(str(choice)) for choice in field.options)
     match = re.match(rf"(.*?) \(((?:{either}) = .*)\)\Z", field.description, re.DOTALL)
     if match is None:
         return field.description, {}
@@ -118,7 +119,7 @@ def read_probabilities(field: Field, answer: Mapping[str, float] | str) -> dict[
 
     Raises NoScoreError where the answer cannot be used.
     """
-    choices = field.choices or ()
+    choices = field.options
     if not isinstance(answer, str) and len(answer) != len(choices):
         answer = "it has other options"
     # Both are in the order of the question's options, the good word of a verdict first.
@@ -134,41 +135,32 @@ def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mappi
 
 
 def request_body(
-    lm: str, state: Mapping[str, Any], questions: Mapping[str, Question], inputs: object
-) -> dict[str, Any]:
+    lm: str, state: Mapping[str, object], questions: Mapping[str, Question], inputs: object
+) -> dict[str, object]:
     """The body of a request in the form that the name `lm` begins with, without the model."""
     state = {**state, "inputs": inputs}
     if lm.partition("/")[0] != DECISIONS:
         return {"state": state, "questions": questions}
-    data = {"type": "input_json", "data": state}
-    listed = [_openai_question(*each) for each in questions.items()]
-    return {"input": [{"role": "user", "content": [data]}], "questions": listed}
+    message = {"role": "user", "content": [{"type": "input_json", "data": state}]}
+    openai_questions = [_openai_question(*each) for each in questions.items()]
+    return {"input": [message], "questions": openai_questions}
 
 
-def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
-    """OpenAI's answers by their question's name; a list, which is no answer, if it has several."""
-    named: dict[str, list[Any]] = {}
-    for answer in answers:
-        named.setdefault(answer["name"], []).append(answer)
-    return {name: each[0] if len(each) == 1 else each for name, each in named.items()}
-
-
-def _openai_question(name: str, question: Question) -> dict[str, Any]:
-    """The question in OpenAI's form."""
+def _openai_question(name: str, question: Question) -> Question:
     kind, text = question["type"], question["instructions"]
     criteria = question.get("criteria") or {}
     entry = {"type": kind, "name": name, "instructions": text}
     if kind == "score":
-        return {**entry, "levels": [_described("label", *_level(level)) for level in criteria]}
+        return {**entry, "levels": [_option("label", *_level(level)) for level in criteria]}
     if kind == "choice":
-        return {**entry, "choices": [_described("value", *each) for each in criteria.items()]}
+        return {**entry, "choices": [_option("value", *each) for each in criteria.items()]}
     # A predicate has no descriptions of its outcomes.
     outcomes = "; ".join(f"{outcome}: {what}" for outcome, what in criteria.items())
     text = f"{text} ({outcomes})" if outcomes else text
     return {**entry, "type": "predicate", "instructions": text}
 
 
-def _described(key: str, option: str, description: str | None) -> dict[str, str]:
+def _option(key: str, option: str, description: str | None) -> dict[str, str]:
     return {key: option} | ({"description": description} if description else {})
 
 
@@ -190,8 +182,6 @@ class _Option(Struct):
 
 
 class _Answer(Struct):
-    """The answer to a question in either form."""
-
     type: Literal["noul", "predicate", "score", "choice"]
     noul: Probability | None = None
     probability: Probability | None = None
@@ -204,12 +194,14 @@ def reply_of_answers(answers: Any, questions: Mapping[str, Question]) -> Reply:
     Its text is the JSON object `{question: {option: probability}}`. Answers that are of neither
     form raise one of MALFORMED.
     """
-    by_name = _by_name(answers) if isinstance(answers, list) else answers
-    answered = {name: by_name.get(name) for name in questions}
-    if refused := [name for name, each in answered.items() if _is_refusal(each)]:
-        return Reply(text=f"no answer to {', '.join(refused)}", finish_reason=REFUSAL)
-    checked = {name: _probabilities(questions[name], each) for name, each in answered.items()}
-    return Reply(text=msgspec.json.encode(checked).decode())
+    is_openai, by_name = isinstance(answers, list), dict[str, Any]()
+    for name, answer in ((a["name"], a) for a in answers) if is_openai else answers.items():
+        # A list, which is no answer, stands for several answers to one question.
+        by_name[name] = [answer] if name in by_name else answer
+    if refusals := [name for name in questions if _is_refusal(by_name.get(name))]:
+        return Reply(text=f"no answer to {', '.join(refusals)}", finish_reason=REFUSAL)
+    replies = {name: _probabilities(each, by_name[name]) for name, each in questions.items()}
+    return Reply(text=msgspec.json.encode(replies).decode())
 
 
 def _is_refusal(answer: object) -> bool:
@@ -219,35 +211,35 @@ def _is_refusal(answer: object) -> bool:
 def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
     """The probability of each option, with a sum of 1; a text says why the answer has none."""
     try:
-        read = msgspec.convert(answer, _Answer)
+        reply = msgspec.convert(answer, _Answer)
     except msgspec.ValidationError as error:
         return quote(str(error))
-    kind = "noul" if read.type == "predicate" else read.type
+    kind = "noul" if reply.type == "predicate" else reply.type
     if kind != question["type"]:
-        return f"its type is {read.type!r}, not {question['type']!r}"
+        return f"its type is {reply.type!r}, not {question['type']!r}"
     if kind == "noul":
-        p = read.probability if read.noul is None else read.noul
+        p = reply.probability if reply.noul is None else reply.noul
         return "it has no probability" if p is None else {"true": p, "false": 1 - p}
     labels: dict[str, str | None] = dict.fromkeys(question["criteria"])
     if kind == "score":
         labels = {str(n): _level(level)[0] for n, level in enumerate(question["criteria"])}
-    return _distribution(labels, read.probabilities)
+    return _distribution(labels, reply.probabilities)
 
 
 def _distribution(
-    labels: Mapping[str, str | None], given: dict[str, float] | list[_Option]
+    labels: Mapping[str, str | None], probabilities: dict[str, float] | list[_Option]
 ) -> dict[str, float] | str:
-    """The given probabilities with a sum of 1, or why they are not those of the options.
+    """The probabilities with a sum of 1, or why they are not those of the options.
 
     `labels` has the options, each with its label if it is a level.
     """
-    if isinstance(given, list):
-        if any(labels.get(str(each.value)) not in (None, each.label) for each in given):
+    if isinstance(probabilities, list):
+        if any(labels.get(str(each.value)) not in (None, each.label) for each in probabilities):
             return "its levels are not those of the question"
-        given = {str(each.value): each.probability for each in given}
-    if given.keys() != labels.keys():
-        return f"its options are {quote(', '.join(given))}, not {', '.join(labels)}"
-    total = math.fsum(given.values())
+        probabilities = {str(each.value): each.probability for each in probabilities}
+    if probabilities.keys() != labels.keys():
+        return f"its options are {quote(', '.join(probabilities))}, not {', '.join(labels)}"
+    total = math.fsum(probabilities.values())
     if not abs(total - 1) <= ROUNDING:
         return f"its probabilities add up to {total:.3g}"
-    return {option: given[option] / total for option in labels}
+    return {option: probabilities[option] / total for option in labels}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import (
@@ -169,10 +169,9 @@ class Comparison:
         object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
         object.__setattr__(self, "texts", (*self.inputs, *self.fields))
 
-    @property
-    def scale(self) -> tuple[int, ...]:
-        """Empty, since a choice has no ratings."""
-        return ()
+    # A choice has no ratings, and no words of a verdict.
+    scale: ClassVar[tuple[int, ...]] = ()
+    words: ClassVar[None] = None
 
     def prompt(self) -> Prompt:
         """The prompt of the untuned judge: the texts and both candidates in, A or B out."""
@@ -232,13 +231,12 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
 
 def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
-    """What is wrong with a prompt's questions; None if nothing is."""
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     others = {field.name for field in prompt.fields if field not in prompt.questions}
     others |= RESERVED_QUESTION
-    if taken := sorted({field.name for field in prompt.questions} & others):
-        return f"a question may not be called {taken[0]!r}; that name is taken"
+    if clashes := sorted({field.name for field in prompt.questions} & others):
+        return f"a question may not be called {clashes[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):
         return "two fields of its prompt have one name"
     for field in prompt.questions:
@@ -250,13 +248,12 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
 
 
 def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
-    """What is wrong with a demonstration; None if nothing is."""
     if demo.keys() != {field.name for field in prompt.fields}:
         return f"{', '.join(demo)}; it has exactly the prompt's fields"
     for field in prompt.fields:
         value, choices = demo[field.name], field.choices
         # True equals 1, but is not the choice 1.
-        is_choice = any(type(value) is type(choice) and value == choice for choice in choices or ())
+        is_choice = any(type(value) is type(choice) and value == choice for choice in field.options)
         if not (is_choice if choices else isinstance(value, str)):
             return f"{field.name} {value!r}; allowed: {choices or 'a text'}"
     return None
@@ -267,7 +264,6 @@ def _inputs(inputs: Mapping[str, str]) -> list[Field]:
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
-    """Raise DimensionError for a name that cannot be used, or if there is no input."""
     for word in (name, *inputs):
         if not NAME.match(word):
             raise DimensionError(

@@ -1,4 +1,4 @@
-"""What a judge sends for a row, and what the replies mean: no client, no network, no state.
+"""What a judge sends for a row, by which client, and what the replies mean.
 
 Rows that lack a text, or whose text shows nothing, are failed judgements and are not sent.
 """
@@ -6,19 +6,32 @@ Rows that lack a text, or whose text shows nothing, are failed judgements and ar
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from dspy_judges.errors import OptionError
 from judges.decisions import MALFORMED, fill_for, reply_of_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
-from judges.prompt import Prompt
-from judges.protocol import Message, RefusedError, Reply, Response, is_decision
+from judges.prompt import Prompt, restated
+from judges.protocol import (
+    Choice,
+    Message,
+    RefusedError,
+    Reply,
+    Response,
+    Token,
+    is_decision,
+    reply_of,
+)
 from judges.questions import AnswerWeights
 from judges.reading import check_reply
-from judges.replies import read_output
 from judges.scoring import (
     NoProbabilitiesError,
     Sample,
@@ -30,6 +43,9 @@ from judges.scoring import (
     score_of,
 )
 from judges.tables.text import plain_value
+
+if TYPE_CHECKING:
+    from judges.client import Client, Request
 
 BOTH = ("ab", "ba")  # which output is shown first
 # Categories of characters that show nothing: controls, formats (zero-width, bidi), blanks.
@@ -81,7 +97,7 @@ class Exchange:
             return read_decision(self.prompt, reply)
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
-    def response(self, outputs: Iterable[Any]) -> Response:
+    def response(self, outputs: Iterable[object]) -> Response:
         """What the outputs of a model say, as a client would report it."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
@@ -92,12 +108,7 @@ class Exchange:
                 refusals.append(str(refusal))
             except (NoScoreError, NoProbabilitiesError) as failure:
                 failures.append(str(failure))
-        return Response(
-            replies=(),
-            values=tuple(samples),
-            failures=(*failures, *refusals),
-            error=None if samples else (*refusals, *failures, "no reply")[0],
-        )
+        return Response(values=tuple(samples), failures=(*refusals, *failures))
 
     def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
         """The judgement from the response in each order."""
@@ -106,16 +117,70 @@ class Exchange:
             judgement = _preference(responses)
         else:
             (response,) = responses
-            failures = response.failures or ((response.error,) if response.error else ())
-            judgement = score_of(self.plan, cast(list[Sample], response.values), failures)
+            samples = cast(list[Sample], response.values)
+            judgement = score_of(self.plan, samples, response.failures)
         return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
 
+    def judge_rows(
+        self, rows: Iterable[Mapping[str, object]], client: "Client"
+    ) -> Generator[AnyJudgement, None, None]:
+        """One judgement for each row, in order and streaming: rows are read as needed.
+
+        A pair is asked in both orders; a choice that follows the position is a tie.
+        """
+        from judges.client import Request  # asyncio takes longer to load than a judge
+
+        restate = partial(restated, self.prompt) if self.restates else None
+        gives_probabilities = False
+        # For each row read so far: why it cannot be sent, or None.
+        pending: deque[str | None] = deque()
+
+        def accept(reply: Reply) -> Sample:
+            """Read a reply; raises NoProbabilitiesError only before a reply has given some."""
+            nonlocal gives_probabilities
+            gives_probabilities = gives_probabilities or bool(reply.tokens)
+            try:
+                return self.sample(reply)
+            except NoProbabilitiesError as error:
+                if gives_probabilities:  # only this reply lacks them
+                    raise NoScoreError(str(error)) from error
+                raise
+
+        def requests() -> "Iterator[Request]":
+            for row in rows:
+                texts = readable_texts(self.subject, row)
+                pending.append(texts if isinstance(texts, str) else None)
+                if not isinstance(texts, str):
+                    for order in self.orders:
+                        yield Request(self.messages(texts, order), self.sampling, accept, restate)
+
+        responses = client.run(requests())
+        for response in responses:
+            while (reason := pending.popleft()) is not None:
+                yield failed_judgement(self.subject, reason)
+            yield self.judgement([response, *islice(responses, len(self.orders) - 1)])
+        for reason in pending:  # the rows after the last that was sent
+            yield failed_judgement(self.subject, str(reason))
+
     def _reply(self, output: Any) -> Reply:
-        """The reply in an output; raises NoScoreError."""
+        """The reply in an output of an engine (see `Judge.read`); raises NoScoreError."""
         try:
-            if not self.decides:
-                return read_output(output)
-            return reply_of_answers(output, json.loads(self.template[0]["content"])["questions"])
+            if self.decides:
+                questions = json.loads(self.template[0]["content"])["questions"]
+                return reply_of_answers(output, questions)
+            if isinstance(output, str):
+                return Reply(text=output)
+            if not isinstance(text := getattr(output, "text", None), str):
+                return reply_of(msgspec.convert(output, Choice, from_attributes=True))
+            tokens = [
+                Token(
+                    top[chosen].decoded_token,
+                    {each.decoded_token: each.logprob for each in top.values()},
+                )
+                for chosen, top in zip(output.token_ids, output.logprobs or (), strict=False)
+            ]
+            finish_reason = output.finish_reason or "stop"
+            return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
         except MALFORMED as error:
             raise NoScoreError(f"{quote(repr(output))} is no reply: {error}") from None
 
@@ -163,8 +228,7 @@ def _preference(responses: Sequence[Response]) -> Preference:
             comparisons += [sample.text for sample in samples]
             answers.append(mean_answers(samples))
         else:
-            reason = response.error or "; ".join(response.failures) or "no reply"
-            failure = failure or f"shown as {sides}: {reason}"
+            failure = failure or f"shown as {sides}: {response.error}"
             answers.append({})
     ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
     comparison = next(filter(None, comparisons), None)

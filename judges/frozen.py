@@ -14,13 +14,15 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
+from msgspec.structs import asdict
 
 from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import read_bytes
-from judges.client import Message, Redactor
+from judges.client import Redactor
 from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
 from judges.prompt import MAX_DEMOS, SLOT, Prompt, Value, encodable
+from judges.protocol import Message
 from judges.questions import AnswerWeights
 from judges.scoring import SamplingPlan
 
@@ -65,13 +67,11 @@ class SubjectEntry(_Strict):
     candidate: Word | UnsetType = UNSET
 
     def read(self) -> Subject:
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        entries: Plain = {name: value for name, value in values.items() if value is not UNSET}
-        if ("anchors" in entries) == ("candidate" in entries) or {"words", "candidate"} <= {
-            *entries
-        }:
+        entries: Plain = {name: v for name, v in asdict(self).items() if v is not UNSET}
+        is_comparison = "candidate" in entries
+        if is_comparison == ("anchors" in entries) or (is_comparison and "words" in entries):
             raise DimensionError(f"{self.name}: has either anchors or a candidate")
-        return Comparison(**entries) if "candidate" in entries else Dimension(**entries)
+        return Comparison(**entries) if is_comparison else Dimension(**entries)
 
 
 class _Split(Struct):
@@ -192,8 +192,8 @@ def loads(raw: bytes) -> AnyFile:
             raise FrozenJudgeError(f"not a {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        kind: Any = PanelFile if "members" in document else JudgeFile
-        file: AnyFile = convert(document, kind, str_keys=True)
+        kind: type[AnyFile] = PanelFile if "members" in document else JudgeFile
+        file = convert(document, kind, str_keys=True)
         _check(file)
     except RecursionError as error:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
@@ -250,7 +250,7 @@ def one_line(message: object) -> str:
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """Provenance as plain data for JSON: NumPy scalars unwrapped, undefined numbers null."""
     if isinstance(value, Mapping):
         return {encodable(str(name)): plain(entry) for name, entry in value.items()}

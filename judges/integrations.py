@@ -12,9 +12,10 @@ as in {"document": "article"}. Pairwise judges are refused, since tools give one
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Unpack, cast
 
 from dspy_judges.errors import MissingExtraError, OptionError
@@ -77,13 +78,13 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
         source_type=entities.AssessmentSourceType.LLM_JUDGE, source_id=f"{judge.name} by {ask.lm}"
     )
 
-    def score(inputs: Any = None, outputs: Any = None, expectations: Any = None) -> Any:
+    def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         judgement = ask({**_entries(expectations), **_entries(inputs), **row})
-        result: dict[str, Any] = {"value": judgement.score, "rationale": judgement.rationale}
         if judgement.failure is not None:
-            result = {"error": judgement.failure}
-        return entities.Feedback(name=judge.name, source=source, **result)
+            return entities.Feedback(name=judge.name, source=source, error=judgement.failure)
+        value, rationale = judgement.score, judgement.rationale
+        return entities.Feedback(name=judge.name, source=source, value=value, rationale=rationale)
 
     return genai.scorer(score, name=judge.name)
 
@@ -100,8 +101,8 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     ask = OpenJudge(judge, options, output="output", input="input")
     is_verdict = judge.kind == "verdict"
 
-    def make() -> Any:
-        async def score(state: Any, target: Any) -> Any:
+    def make() -> Callable[..., Awaitable[object]]:
+        async def score(state: Any, target: Any) -> object:
             output = state.output.completion
             row = {"input": state.input_text, "target": target.text, "output": output}
             # Works with any event loop that Inspect may use.
@@ -109,7 +110,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
             if judgement.failure is not None:
                 why = {"reason": "grader_failed", "explanation": judgement.failure}
                 return scoring.Score.unscored(answer=output, **why)
-            value, metadata = cast(Any, judgement.score), judgement.answers
+            value, metadata = judgement.score, judgement.answers
             if is_verdict:
                 metadata = {**(metadata or {}), "score": value}
                 value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
@@ -135,12 +136,12 @@ def deepeval_metric(
     names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
     ask = OpenJudge(judge, options, output=names[1], input=names[0])
 
-    class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined,misc]
+    class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined]
         def __init__(self) -> None:
             self.threshold = least
             self.evaluation_model = ask.lm
 
-        def measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
+        def measure(self, test_case: object, *args: object, **kwargs: object) -> float:
             row = {name: getattr(test_case, name, None) for name in names}
             judgement = ask({**_entries(getattr(test_case, "metadata", None)), **row})
             self.error, self.reason = judgement.failure, judgement.rationale
@@ -148,7 +149,7 @@ def deepeval_metric(
             self.is_successful()
             return judgement.score
 
-        async def a_measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
+        async def a_measure(self, test_case: object, *args: object, **kwargs: object) -> float:
             return await asyncio.to_thread(self.measure, test_case)
 
         @property
@@ -160,7 +161,7 @@ def deepeval_metric(
 
 def dspy_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A metric for `dspy.Evaluate` and optimizers: the score's place on its scale, from 0 to 1.
 
     Texts may be in the prediction or, else, in the example. A failed judgement raises NoScoreError,
@@ -175,8 +176,12 @@ def dspy_metric(
     least = _threshold(judge, least)
 
     def metric(
-        example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
-    ) -> Any:
+        example: object,
+        pred: object,
+        trace: object = None,
+        pred_name: object = None,
+        pred_trace: object = None,
+    ) -> object:
         prediction = _entries(pred)
         judgement = ask({**_entries(example), **prediction, "prediction": prediction})
         score = _place(judge, judgement.score)
@@ -191,7 +196,7 @@ def dspy_metric(
 
 def promptfoo_assertion(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
-) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
+) -> Callable[[str, Mapping[str, Any]], dict[str, object]]:
     """A `get_assert` for promptfoo, whose score is the score's place on its scale, from 0 to 1.
 
     Texts may be the test's vars, the output, or the prompt. `threshold` is as in `deepeval_metric`.
@@ -200,7 +205,7 @@ def promptfoo_assertion(
     least = _threshold(judge, threshold)
     ask = OpenJudge(judge, options, output="output", input="prompt")
 
-    def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, Any]:
+    def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, object]:
         judgement = ask({**context, **context["vars"], "output": output})
         failed = judgement.failure is not None
         return {
@@ -239,7 +244,7 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
             ids of the responses.
     """
     for row in rows_in_memory(rows):
-        entry: Any = cast(Any, row["judgements"])[judge.name]
+        entry = cast(Mapping[str, Any], row["judgements"])[judge.name]
         score = entry["score"]
         texts = {
             "gen_ai.evaluation.name": judge.name,
@@ -277,7 +282,7 @@ def _place(judge: AnyJudge, score: float) -> float:
 
 def _word(judge: AnyJudge, score: float) -> str:
     """The word of a verdict; empty for a rating."""
-    words = getattr(judge.subject, "words", None)
+    words = judge.subject.words
     return words[score < 0.5] if words else ""
 
 
@@ -290,7 +295,7 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
     result = ", ".join(filter(None, (_word(judge, judgement.score), score)))
     lines = [f"{judge.name}: {result} ({judge.subject.definition})"]
     for field in judge.prompt.questions if isinstance(judge, Judge) else ():
-        answer = nearest((judgement.answers or {})[field.name], field.choices or ())
+        answer = nearest((judgement.answers or {})[field.name], field.options)
         lines.append(f"{field.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])
@@ -305,8 +310,7 @@ def _last_message(value: Mapping[str, Any]) -> object:
     return None
 
 
-def _tool(module: str, extra: str) -> Any:
-    """A tool's module; MissingExtraError names the extra that installs it."""
+def _tool(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -315,6 +319,6 @@ def _tool(module: str, extra: str) -> Any:
         ) from None
 
 
-def _entries(record: Any) -> dict[str, object]:
+def _entries(record: object) -> dict[str, object]:
     """The entries of a mapping, a dspy.Example or a dspy.Prediction."""
     return dict(record.items()) if hasattr(record, "items") else {}

@@ -12,7 +12,6 @@ from judges.decisions import fill_for, request_body, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.judgement import AnyJudgement, Preference
-from judges.judging import judge_rows
 from judges.prompt import Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
@@ -21,8 +20,9 @@ from judges.scoring import SamplingPlan, check_probabilities, default_plan, plan
 if TYPE_CHECKING:
     import dspy
 
-    from judges.client import Client, Model
+    from judges.client import Client
     from judges.frozen import JudgeFile
+    from judges.protocol import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +120,9 @@ class Judge(BaseJudge):
             model, base = open_lm(lm)
             return replace(judge, lm=model.name, api_base=base, lm_from="user")
         for _, module in program.named_sub_modules():
-            if source := getattr(module, "source", None):
-                origin = {"api_base": source.api_base, "lm_from": source.lm_from}
-                return replace(judge, lm=source.lm, **origin)
+            if isinstance(source := getattr(module, "source", None), cls):
+                base, lm_from = source.api_base, source.lm_from
+                return replace(judge, lm=source.lm, api_base=base, lm_from=lm_from)
         raise OptionError("the program has no model: program.set_lm(...) or dspy.configure(lm=...)")
 
     @property
@@ -155,7 +155,7 @@ class Judge(BaseJudge):
         model = client.model
         check_probabilities(plan := self.plan_for(model), model)
         lm = model.name if is_decision(model.name) else model.endpoint
-        return judge_rows(self._exchange(plan, lm, seed), rows, client)
+        return self._exchange(plan, lm, seed).judge_rows(rows, client)
 
     def request(self, row: Mapping[str, object], order: str = "ab") -> dict[str, Any] | None:
         """What to send for a row, for an engine that asks the model itself.
@@ -189,7 +189,10 @@ class Judge(BaseJudge):
         return {"messages": messages, "sampling": sampling.fields()}
 
     def read(
-        self, row: Mapping[str, object], outputs: Iterable[Any], outputs_ba: Iterable[Any] = ()
+        self,
+        row: Mapping[str, object],
+        outputs: Iterable[object],
+        outputs_ba: Iterable[object] = (),
     ) -> dict[str, Any]:
         """The judgement of a row by what the model of an engine gave, as plain data.
 
@@ -210,17 +213,19 @@ class Judge(BaseJudge):
         else:
             both = (outputs, outputs_ba)[: len(exchange.orders)]
             judgement = exchange.judgement([exchange.response(each) for each in both])
-        score = judgement.score if judgement.failure is None else None
-        entries: dict[str, Any] = {"score": score, "distribution": None}
+        entries: dict[str, Any] = {
+            "score": judgement.score if judgement.failure is None else None,
+            "distribution": None,
+            "rationale": judgement.rationale,
+            "answers": judgement.answers,
+            "failure": judgement.failure,
+        }
         if isinstance(judgement, Preference):
-            entries |= {"preference": judgement.preferred, "rationale": judgement.comparison}
-        else:
-            words, rating = getattr(self.subject, "words", None), judgement.rating
-            entries[self.kind] = words[1 - rating] if words and rating is not None else rating
-            entries["rationale"] = judgement.rationale
-            if judgement.distribution is not None:
-                entries["distribution"] = {str(r): p for r, p in judgement.distribution.items()}
-        return {**entries, "answers": judgement.answers, "failure": judgement.failure}
+            return {**entries, "preference": judgement.preferred}
+        words, rating, shares = self.subject.words, judgement.rating, judgement.distribution
+        answer = words[1 - rating] if words and rating is not None else rating
+        distribution = {str(each): p for each, p in shares.items()} if shares else None
+        return {**entries, self.kind: answer, "distribution": distribution}
 
     def _texts(self, row: Mapping[str, object]) -> dict[str, str] | str:
         """The texts of a row, a conversation's too; or the reason why it cannot be judged."""
@@ -280,11 +285,11 @@ class Judge(BaseJudge):
 
         kinds = {"rating": RatingJudge, "verdict": VerdictJudge, "pairwise": PairwiseJudge}
 
-        def own_lm() -> Any:
+        def own_lm() -> "dspy.LM":
             with self.open_client() as client:
                 return as_lm(client)
 
-        module: Any = kinds[self.kind](
+        module = kinds[self.kind](
             self.subject,
             prompt=self.prompt,
             own_lm=own_lm,

@@ -133,6 +133,11 @@ class Preference:
         return self.margin
 
     @property
+    def rationale(self) -> str | None:
+        """The comparison, as the reasons of any judgement."""
+        return self.comparison
+
+    @property
     def answers(self) -> dict[str, float] | None:
         """The margin of each answer for A, over both orders; None without questions."""
         ab, ba = self.answers_ab, self.answers_ba

@@ -49,14 +49,14 @@ def load(
     """
     source = os.fspath(judge)
     path = Path(source)
-    loaded: AnyJudge
+    result: AnyJudge
     if source.lower().endswith(DEFINITIONS):
-        loaded = Judge.of(read_subject(source))
+        result = Judge.of(read_subject(source))
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
-        loaded = Judge.of(find(source))
+        result = Judge.of(find(source))
     else:
-        loaded = _read_judge(path / "judge.json" if path.is_dir() else path)
-    return loaded.with_model(lm, api_base)
+        result = _read_judge(path / "judge.json" if path.is_dir() else path)
+    return result.with_model(lm, api_base)
 
 
 def read_subject(spec: str) -> Subject:
@@ -86,8 +86,6 @@ _Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
 class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a question in a definition."""
-
     text: str
     answers: list[_Digit | bool | str] = []
     anchors: dict[_Digit, str] = {}
@@ -104,8 +102,6 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a definition in YAML."""
-
     name: Word
     definition: Text
     inputs: dict[Word, str] | list[Word]

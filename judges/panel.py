@@ -9,16 +9,16 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
-from judges.client import EMBEDDED, is_embedded
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
+from judges.protocol import EMBEDDED, is_embedded
 
 if TYPE_CHECKING:
     from judges.client import Client
@@ -161,31 +161,29 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from its members', in their order."""
-        pairs = list(zip(self.members, judgements, strict=True))
-        reasons = [
-            f"member {member.name}: {judgement.failure or 'no score'}"
-            for member, judgement in pairs
-            if judgement.failure is not None or math.isnan(judgement.score)
-        ]
-        if reasons:
+        by_name = dict(zip([member.name for member in self.members], judgements, strict=True))
+        scores = {name: judgement.score for name, judgement in by_name.items()}
+        if missing := [name for name, score in scores.items() if math.isnan(score)]:
+            reasons = [f"member {name}: {by_name[name].failure or 'no score'}" for name in missing]
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
-        scores = {member.name: judgement.score for member, judgement in pairs}
-        # Reasons are the heaviest member's that gives one.
-        by_weight: list[Any] = [each for _, each in sorted(pairs, key=lambda p: -p[0].weight)]
-        if isinstance(self.subject, Comparison):
+        # The reasons are the heaviest member's that gives any.
+        by_weight = sorted(self.members, key=lambda member: -member.weight)
+        rationales = filter(None, [by_name[member.name].rationale for member in by_weight])
+        if preferences := [each for each in judgements if isinstance(each, Preference)]:
             return Preference.of_orders(
-                self._mean([each.margin_ab for each in cast(list[Preference], judgements)]),
-                self._mean([each.margin_ba for each in cast(list[Preference], judgements)]),
-                comparison=next(filter(None, (each.comparison for each in by_weight)), None),
+                self._mean([each.margin_ab for each in preferences]),
+                self._mean([each.margin_ba for each in preferences]),
+                comparison=next(rationales, None),
                 members=scores,
             )
         score = self._mean(list(scores.values()))
+        ratings = [each for each in judgements if isinstance(each, Judgement)]
         return Judgement(
             # A line may lead a verdict's probability out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
-            rationale=next(filter(None, (each.rationale for each in by_weight)), None),
-            samples=sum(each.samples for each in by_weight),
-            unparsable=sum(each.unparsable for each in by_weight),
+            rationale=next(rationales, None),
+            samples=sum(each.samples for each in ratings),
+            unparsable=sum(each.unparsable for each in ratings),
             members=scores,
         )
 
@@ -200,7 +198,6 @@ class Panel(BaseJudge):
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
-        """The client that asks a member's model, on the budget of `client`."""
         if client.open_sibling is not None:
             return client.open_sibling(judge.lm, judge.api_base)
         if len({part.lm for part in self.parts}) > 1:
@@ -230,8 +227,8 @@ def _line(member: Member | PanelMember) -> dict[str, Any]:
 def _problem(panel: Subject, member: Member) -> str | None:
     """Why a judge cannot be a member of a panel on this subject with its line and weight."""
     own, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
-    rescaled = own.name == panel.name and own.scale and panel.scale
-    if _answer(own) != _answer(panel) and not rescaled:
+    is_rescaled = own.name == panel.name and own.scale and panel.scale
+    if _answer(own) != _answer(panel) and not is_rescaled:
         return f"{_answer(own)}, and the panel {panel.name} {_answer(panel)}"
     if not 1e-100 <= member.weight <= 1e6:
         return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"

@@ -67,6 +67,11 @@ class Field:
     role: Literal["input", "output"]
     choices: tuple[Value, ...] | None = None
 
+    @property
+    def options(self) -> tuple[Value, ...]:
+        """The choices; empty for free text."""
+        return self.choices or ()
+
 
 def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
     """A verdict's two words, the good one first; empty for ratings and for a pair's letters."""
@@ -240,7 +245,7 @@ def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     last, form = messages[-1], _reply_format(prompt.outputs)
     for field in prompt.choices if len(prompt.outputs) > 1 else ():
         form += (
-            f" What follows {HEADER.format(name=field.name)} is {_either(field.choices or ())} "
+            f" What follows {HEADER.format(name=field.name)} is {_either(field.options)} "
             "alone, without any other word."
         )
     note = f"An earlier reply was not of this form and was not read. {form}"
@@ -249,7 +254,6 @@ def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
 
 
 def _system(prompt: Prompt) -> str:
-    """The system message: the inputs, the outputs and the instruction."""
     lines = ["You read:", *(f"- {field.name}: {field.description}" for field in prompt.inputs)]
     lines += ["", "You write:"]
     for field in prompt.outputs:
@@ -265,7 +269,6 @@ def _either(choices: Sequence[Value]) -> str:
 
 
 def _user_message(prompt: Prompt, texts: Mapping[str, Value]) -> str:
-    """The header and text of every input, then the form of the reply."""
     return "\n\n".join([*_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
 
 
@@ -290,7 +293,6 @@ def _reply_format(outputs: Sequence[Field]) -> str:
 
 
 def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
-    """The reply of a demo, in the form that the prompt asks for."""
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])

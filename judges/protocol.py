@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Literal, Protocol, TypedDict
+
+from msgspec import Struct
 
 from dspy_judges.errors import JudgesError
 
@@ -17,6 +19,7 @@ SAMPLE_SEED_STEP = 10_007
 # Finish reasons of a reply that the endpoint stopped: at its limit, withheld, or broken off.
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
+LONGEST_WORD = 200  # characters of a finish reason, or of a model's name in an answer
 # The finish reason of a reply in which the model refuses.
 REFUSAL = "refusal"
 
@@ -56,6 +59,13 @@ class Message(TypedDict):
     content: str
 
 
+class ChatBody(TypedDict):
+    """The body of a chat-completions request, which has the `fields` of a `Sampling`, too."""
+
+    model: str
+    messages: Sequence[Message]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How to draw replies: part of a reply's identity, like its messages.
@@ -71,7 +81,7 @@ class Sampling:
     seed: int = 0
     reasoning_effort: str | None = None
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, str | float]:
         """The fields of a chat-completions body, without those that are left to the model."""
         fields = {
             "max_tokens": self.max_tokens,
@@ -135,17 +145,77 @@ class Response:
     """The outcome of one request, also where it failed.
 
     `values[i]` is what `accept` returned for `replies[i]`; further replies could not be read, for
-    the reasons in `failures`. `error` says why a request without any value failed, and is None
-    otherwise. `cached`: nothing was sent, since the store or the cache had the answer.
+    the reasons in `failures`. `cached`: nothing was sent, since the store or the cache had the
+    answer.
     """
 
-    replies: tuple[Reply, ...]
+    replies: tuple[Reply, ...] = ()
     values: tuple[object, ...]
     failures: tuple[str, ...] = ()
-    error: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
     cached: bool = False
+
+    @property
+    def error(self) -> str | None:
+        """Why a request without any value failed; None for any other."""
+        return None if self.values else next(iter(self.failures), "no reply")
+
+
+class _Alternative(Struct):
+    token: str
+    logprob: float
+
+
+class _Token(_Alternative):
+    top_logprobs: list[_Alternative] | None = None
+
+
+class _Logprobs(Struct):
+    content: list[_Token] | None = None
+
+
+class _Part(Struct):
+    """A part of a message: Mistral's reasoning models send thoughts and text as parts."""
+
+    type: str
+    text: str = ""
+
+
+class _Message(Struct):
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content if part.type == "text")
+        return self.content or ""
+
+
+class Choice(Struct):
+    message: _Message | None = None  # missing where Azure's filters withhold it
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+def reply_of(choice: Choice) -> Reply:
+    """The reply in a choice; its refusal where it has no text."""
+    message, logprobs = choice.message or _Message(), choice.logprobs or _Logprobs()
+    refusal = "" if message.text else message.refusal or ""
+    return Reply(
+        text=message.text or refusal,
+        tokens=tuple(map(_token_of, logprobs.content or ())),
+        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:LONGEST_WORD],
+    )
+
+
+def _token_of(answer: _Token) -> Token:
+    """A token with its likeliest alternatives, which include the token itself."""
+    top: dict[str, float] = {}
+    for each in (*(answer.top_logprobs or ()), answer):
+        top.setdefault(each.token, each.logprob)
+    return Token(answer.token, top)
 
 
 class Model(Protocol):
@@ -173,15 +243,20 @@ class Model(Protocol):
 
 
 class ModelError(JudgesError):
-    """A request without a usable answer; `usage` counts its tokens where the answer told them."""
+    """A request without a usable answer.
+
+    `usage` counts its tokens where the answer told them, and `billed` says whether the provider may
+    charge for it all the same.
+    """
 
     usage: Usage | None = None
+    billed = False
 
 
 class TransientError(ModelError):
     """A failure that a retry may mend: 5xx, a broken or hung connection, a malformed body.
 
-    `retry_after` is the server's, in seconds; `billed` says whether the provider may charge for it.
+    `retry_after` is the server's, in seconds.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class Question:
 
 def question_problem(field: Field) -> str | None:
     """Why a field of a prompt cannot be a question; None if it can."""
-    choices = field.choices or ()
+    choices = field.options
     # One digit is one token.
     is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
     if not NAME.match(field.name):
@@ -95,9 +95,14 @@ def nearest(number: float, choices: tuple[Value, ...]) -> Value:
 
 def answer_range(field: Field) -> tuple[float, float]:
     """The smallest and the largest number of an answer to this field."""
-    choices = field.choices or ()
-    numbers = [number_of(choice, choices) for choice in choices]
+    numbers = [number_of(choice, field.options) for choice in field.options]
     return min(numbers), max(numbers)
+
+
+def _ends(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
+    """The smallest and the largest number of each answer, by its field."""
+    ranges = {each.name: answer_range(each) for each in choices}
+    return {n: low for n, (low, _) in ranges.items()}, {n: high for n, (_, high) in ranges.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +144,8 @@ class AnswerWeights:
 
         `choices` are the fields of the prompt that are chosen from a few answers.
         """
-        lowest, highest = (
-            {each.name: answer_range(each)[end] for each in choices} for end in (0, 1)
-        )
-        moves = self._moves(highest, lowest)
+        lows, highs = _ends(choices)
+        moves = self._moves(highs, lows)
         total = math.fsum(moves.values()) or 1.0
         return {name: move / total for name, move in moves.items()}
 
@@ -153,7 +156,7 @@ class AnswerWeights:
             AnswerShare(
                 name=each.name,
                 text=each.description,
-                answers=each.choices or (),
+                answers=each.options,
                 share=round(shares[each.name], 6),
                 loss=losses.get(each.name),
             )
@@ -168,15 +171,14 @@ class AnswerWeights:
         The sides meet at `threshold`, by default halfway between the lowest and the highest score
         that the weights can give. Each answer is compared with one as far up its own range.
         """
-        lows = {each.name: answer_range(each)[0] for each in choices}
-        highs = {each.name: answer_range(each)[1] for each in choices}
+        lows, highs = _ends(choices)
         lowest, highest = self.score(lows), self.score(highs)
         share = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
         base = {name: low + share * (highs[name] - low) for name, low in lows.items()}
         moves = self._moves(answers, base)
         side = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
         name = max(moves, key=lambda name: side * moves[name])
-        options = next(each.choices or () for each in choices if each.name == name)
+        options = next(each.options for each in choices if each.name == name)
         return f"{name} = {nearest(answers[name], options)}"
 
     def _moves(self, answers: Mapping[str, float], base: Mapping[str, float]) -> dict[str, float]:
@@ -188,13 +190,13 @@ class AnswerWeights:
 
         Every score has to lie on the scale of the answer, which is the last of the choices.
         """
-        ranges = {each.name: answer_range(each) for each in choices}
-        if unknown := sorted(self.slopes.keys() - ranges.keys()):
+        lows, highs = _ends(choices)
+        if unknown := sorted(self.slopes.keys() - lows.keys()):
             return f"a weight for {unknown[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or no number"
-        lowest, highest = (self.score({n: ranges[n][end] for n in ranges}) for end in (0, 1))
-        low, high = ranges[choices[-1].name]
+        lowest, highest = self.score(lows), self.score(highs)
+        low, high = answer_range(choices[-1])
         if not (low - ROUNDING <= lowest < highest <= high + ROUNDING):
             return (
                 f"weights whose scores go from {lowest:g} to {highest:g}, not {low:g} to {high:g}"

@@ -168,7 +168,7 @@ class AnswerForm:
         if word in self.spellings or not self.numeric or word in NUMBER_WORDS:
             return self.spellings.get(word)
         number = float(word)
-        between = self.fractions and self.choices[0] <= number <= self.choices[-1]  # type: ignore[operator]
+        between = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
         return number if between or number in self.choices else None
 
 
@@ -207,15 +207,9 @@ def read(
     reply holds an answer only where another header closes its section: even a lone "1" may be the
     beginning of "10".
 
-    Args:
-        reply: The reply as the model wrote it.
-        outputs: The fields that the judge writes, one of them with choices, or several: the last
-            of these is the answer, and the others are questions.
-        truncated: Whether the endpoint cut the reply short.
-        names: The names of the dimension, which count as labels of the answer.
-
-    Raises:
-        NoScoreError: The reply states no answer, or not a clear one; the message quotes it.
+    Of several fields with choices, the last is the answer and the others are questions. `names`
+    are those of the dimension, which count as labels of the answer. Raises NoScoreError, which
+    quotes the reply, where it states no answer or not a clear one.
     """
     start, end = answer_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
@@ -225,9 +219,9 @@ def read(
     if has_questions:
         sections = _own_sections(sections, reply, (start, end), outputs)
     lead = reply[start : headers[0].start() if headers else end].strip()
-    unnamed = lead if " " in lead else ""
+    preface = lead if " " in lead else ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
-    values: dict[str, Value] = {output.name: texts.get(output.name, unnamed) for output in outputs}
+    values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
     spans = {}
     for field in fields:
         # Steps and questions rate parts of the whole: only what is called the answer is it.
@@ -264,20 +258,20 @@ def _own_sections(
     names = "|".join(re.escape(field.name) for field in outputs)
     label = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names})[*_`\"' ]{{0,5}}[:=]"
     labels = list(re.compile(label, re.MULTILINE | re.IGNORECASE).finditer(reply, *span))
-    labelled = _sections(labels, span[1])
-    if len(labelled) < len(labels):
+    by_label = _sections(labels, span[1])
+    if len(by_label) < len(labels):
         raise NoScoreError(f"an answer is given twice in {quote(reply[slice(*span)])}")
-    labelled = labelled or sections
-    if missing := [name for name in fields if name not in labelled]:
+    by_label = by_label or sections
+    if missing := [name for name in fields if name not in by_label]:
         raise NoScoreError(f"no {missing[0]} of its own in {quote(reply[slice(*span)])}")
-    return labelled
+    return by_label
 
 
 def _read_choice(
     text: str, field: Field, names: Collection[str], *, strict: bool
 ) -> tuple[Value, int, int]:
     """The one answer to a field in its text, and its place; NoScoreError where none is clear."""
-    form = answer_form(field.choices or (), False)
+    form = answer_form(field.options, False)
     answer = find_answer(text, form, names, strict=strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices

@@ -98,18 +98,16 @@ def plan_at(lm: str) -> SamplingPlan:
     return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
 
-def sampling_of(
-    plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str | None = None
-) -> Sampling:
+def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
     """The sampling of a plan; a judge that reasons at length gets more tokens.
 
     Raises NoProbabilitiesError where a rating of the scale may be two tokens for the model `lm`, as
     "10": the probability of the token "1" is then not that of a rating.
     """
-    if lm and is_decision(lm):
+    if is_decision(lm):
         return DECISION_SAMPLING
     if lm and plan.kind == "weighted" and not is_embedded(lm):
-        choices = [choice for field in prompt.choices for choice in field.choices or ()]
+        choices = [choice for field in prompt.choices for choice in field.options]
         if longer := [n for n in choices if isinstance(n, int) and n not in range(10)]:
             raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
     return Sampling(
@@ -151,7 +149,7 @@ def read_sample(
     answers, value, probabilities = {}, math.nan, None
     # The judge's own answer is the last of the choices.
     for field in prompt.choices:
-        choices = field.choices or ()
+        choices = field.options
         answers[field.name] = value = number_of(values[field.name], choices)
         if plan.kind == "weighted":
             place = reading.spans[field.name][0]

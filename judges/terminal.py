@@ -63,8 +63,6 @@ def print_note(text: str) -> None:
 
 
 class _LogLines(logging.Handler):
-    """Prints each record on one short line."""
-
     def __init__(self, level: int) -> None:
         super().__init__(level)
         # Today's stderr, since it is redirected while DSPy's optimizers run.

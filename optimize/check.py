@@ -6,18 +6,18 @@ import shlex
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from judges import catalog
-from judges.cli.flags import mapping
+from judges.cli.flags import Parser, mapping
 from judges.dimension import Dimension
 from judges.labels.columns import NESTED
-from judges.labels.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
-from judges.labels.names import is_known_text, map_flag
+from judges.labels.flags import SCALE, VALUES, pop_scale, split_mapping
+from judges.labels.names import is_known_text, is_usual_text, map_flag
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
@@ -105,7 +105,7 @@ def _check(flags: argparse.Namespace) -> int:
     elif problems or labelled is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
-        lines = [*_page(flags.file, labelled, notes), ""]
+        lines = [*_page(flags.file, labelled, notes, options.map), ""]
         lines += [line for entry in limits.items() for line in _entry(*entry)]
         print_output("\n".join([*lines, *_next(labelled, flags, options)]))
     return 1 if problems else 0
@@ -169,7 +169,9 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     return text
 
 
-def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
+def _page(
+    file: str, labelled: Labelled, notes: Sequence[str], mapping: Collection[str]
+) -> list[str]:
     """The lines on a file without problems: what was read from it, and the notes."""
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
     holds = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
@@ -185,9 +187,12 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
         votes = f"{n['A']:,} for A, {n['B']:,} for B, and {count(n['tie'], 'tie')}"
         lines += _entry("votes", f"{votes}, which count half for each side")
     reading = labelled.reading
+    # Without a definition a judge reads no text of another name, unless the user names it.
+    usual = {n: c for n, c in reading.texts.items() if is_usual_text(n) or n in mapping}
+    texts = reading.texts if isinstance(labelled, LabelledPairs) else usual or reading.texts
     columns_by_name = {
         **reading.rows,
-        **{f"text {name}": (column,) for name, column in reading.texts.items()},
+        **{f"text {name}": (column,) for name, column in texts.items()},
         **{f"ratings {name}": columns for name, columns in reading.ratings.items()},
     }
     parts = (
@@ -198,9 +203,10 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
     if reading.comments:
         names = ", ".join(reading.comments)
         lines += _entry("comments", f"{names}: what people said of their labels, which teaches")
-    if reading.unread:
-        advice = f"to use one, name it, as in {map_flag('system', reading.unread[:1])}"
-        lines += _entry("not read", f"{', '.join(reading.unread)} ({advice})")
+    others = [column for name, column in reading.texts.items() if name not in texts]
+    if unread := [*others, *reading.unread]:
+        advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
+        lines += _entry("not read", f"{', '.join(unread)} ({advice})")
     return lines + [line for note in notes for line in _entry("note", note)]
 
 

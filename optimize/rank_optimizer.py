@@ -27,17 +27,7 @@ from dspy.utils.usage_tracker import UsageTracker
 from pydantic.fields import FieldInfo
 
 from dspy_judges.errors import JudgesError
-from judges.client import (
-    EMBEDDED,
-    BudgetSpentError,
-    FailureMonitor,
-    FatalModelError,
-    Model,
-    Response,
-    is_decision,
-    is_embedded,
-    open_lm,
-)
+from judges.client import BudgetSpentError, FailureMonitor, open_lm
 from judges.client.dspy import as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
@@ -45,6 +35,7 @@ from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
 from judges.modules import JudgeModule, ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.protocol import EMBEDDED, FatalModelError, Model, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
@@ -551,10 +542,9 @@ class Program:
                     pool.submit(context.copy().run, self._judge, module, lm, item) for item in items
                 ]
                 for future in futures:
-                    judged = future.result()
-                    failure = judged.judgement.failure
-                    monitor.add(Response(replies=(), values=(), error=failure))
-                    yield judged
+                    item_judgement = future.result()
+                    monitor.add(item_judgement.judgement.failure)
+                    yield item_judgement
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from judges.client import Model, open_lm
+from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
+from judges.protocol import Model
 from judges.tables.formats import read_records
 from judges.tables.in_memory import Rows
 from judges.terminal import print_error

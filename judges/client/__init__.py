@@ -36,17 +36,5 @@ if TYPE_CHECKING:
     from judges.client.prices import price_of as price_of
     from judges.client.prices import read_price as read_price
     from judges.client.store import Store as Store
-    from judges.protocol import EMBEDDED as EMBEDDED
-    from judges.protocol import OPENAI as OPENAI
-    from judges.protocol import FatalModelError as FatalModelError
-    from judges.protocol import Message as Message
-    from judges.protocol import Model as Model
-    from judges.protocol import ModelError as ModelError
-    from judges.protocol import Reply as Reply
-    from judges.protocol import Response as Response
-    from judges.protocol import Sampling as Sampling
-    from judges.protocol import is_decision as is_decision
-    from judges.protocol import is_embedded as is_embedded
-    from judges.protocol import is_reasoning as is_reasoning
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.prices import Price, token_bound
 from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
-from judges.protocol import Completion, Message, Sampling, Usage
+from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
@@ -71,43 +71,34 @@ class Counts:
         return cls(**{name: sum(getattr(row, name) for row in rows) for name in cls.__slots__})
 
 
+@dataclass(eq=False, repr=False)
 class Budget:
-    """Limits on calls and dollars that the accounts of several models share.
+    """Limits on calls, retries included, and on US dollars at their worst, for several accounts.
 
-    Args:
-        max_calls: The most requests, retries included (no limit).
-        max_cost: The most US dollars, counted at their worst (no limit).
-        store: The run's store, whose requests count towards the limits. Without one, every start
-            of the run has the whole limits again.
+    Requests in the run's `store` count; without one, every start has the whole limits again.
     """
 
-    def __init__(
-        self,
-        max_calls: int | None = None,
-        max_cost: float | None = None,
-        store: Store | None = None,
-    ) -> None:
-        self.max_calls = max_calls
-        self.max_cost = max_cost
-        self.store = store
+    max_calls: int | None = None
+    max_cost: float | None = None
+    store: Store | None = None
+
+    def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
         # The largest ratio of a cost to its worst case: some endpoints ignore max_tokens.
         self.excess = 1.0
         self._later_calls = self._later_cost = 0.0
         self.counts: dict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
-        for total in store.totals() if store else ():
+        for total in self.store.totals() if self.store else ():
             counts = self.counts[total.role][total.purpose]
             if total.state == CACHED:
                 counts.cached += total.n
                 continue
+            counts.calls += total.n
             counts.tokens_in += total.tokens_in
             counts.tokens_out += total.tokens_out
-            counts.calls += total.n
-            if total.state == ANSWERED:
-                counts.cost += total.cost
-            else:
-                counts.lost_cost += total.cost
+            counts.cost += total.cost if total.state == ANSWERED else 0.0
+            counts.lost_cost += total.cost if total.state != ANSWERED else 0.0
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
         """The account of this name, which is opened where there is none.
@@ -182,19 +173,21 @@ class Budget:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Account:
     """One model's part of a budget, over all starts of a run.
 
     New requests are counted under `purpose`.
     """
 
-    def __init__(self, budget: Budget, name: str, price: Price | None) -> None:
-        self.budget = budget
-        self.name = name
-        self.price = price
-        self._charge = None if price is None or price.is_free else price
-        self.purpose = ""
-        self._counts = budget.counts[name]
+    budget: Budget
+    name: str
+    price: Price | None
+    purpose: str = ""
+
+    def __post_init__(self) -> None:
+        self._charge = None if self.price is None or self.price.is_free else self.price
+        self._counts = self.budget.counts[self.name]
         # With a limit on dollars at most twice as many requests are in flight as this process has
         # settled, since only answers show whether the endpoint heeds max_tokens.
         self._n_settled = 0
@@ -267,17 +260,25 @@ class Account:
             counts.open_cost += cost
             return Booking(cost, worst, purpose, number)
 
-    def settle(self, booking: Booking, usage: Completion | Usage) -> None:
-        """Replace a booking by the request's real tokens and cost, and keep its replies."""
-        cost = self._charge.cost_of(usage) if self._charge else 0.0
-        state = ANSWERED if isinstance(usage, Completion) else LOST
+    def settle(self, booking: Booking, outcome: Completion | Usage | ModelError) -> None:
+        """Replace a booking by the request's real tokens and cost, and keep its replies.
+
+        An error that does not count its tokens releases it.
+        """
+        if isinstance(outcome, ModelError):
+            if outcome.usage is None:
+                self.release(booking, billed=outcome.billed)
+                return
+            outcome = outcome.usage
+        cost = self._charge.cost_of(outcome) if self._charge else 0.0
+        state = ANSWERED if isinstance(outcome, Completion) else LOST
         with self.budget.lock:
             counts = self._counts[booking.purpose]
             self._n_settled += 1
-            counts.tokens_in += usage.tokens_in
-            counts.tokens_out += usage.tokens_out
+            counts.tokens_in += outcome.tokens_in
+            counts.tokens_out += outcome.tokens_out
             counts.cost += cost
-            self._close(booking, state, cost, usage)
+            self._close(booking, state, cost, outcome)
             if cost > booking.worst > 0:
                 self.budget.excess = max(self.budget.excess, cost / booking.worst)
 

@@ -16,11 +16,11 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, StoreError, request_key
@@ -115,15 +115,14 @@ class FailureMonitor:
             return True
         return self.n_failed < self.n_answered or self.n_answered + under_way < MIN_RESPONSES
 
-    def add(self, response: Response) -> None:
+    def add(self, error: str | None) -> None:
         self.n_answered += 1
-        if response.error is None:
-            return
-        self.n_failed += 1
-        if self.n_answered >= MIN_RESPONSES and self.n_failed >= MAX_FAILURE_RATE * self.n_answered:
+        self.n_failed += error is not None
+        most = MAX_FAILURE_RATE * self.n_answered
+        if error is not None and self.n_answered >= MIN_RESPONSES and self.n_failed >= most:
             raise FailingRunError(
                 f"{self.n_failed} of the first {self.n_answered} judgements failed, as in: "
-                f"{response.error}; mend the model or the judge"
+                f"{error}; mend the model or the judge"
             )
 
 
@@ -132,11 +131,11 @@ class _Job:
     """A request with the replies so far, by the number of their sample.
 
     `fresh` counts the new requests after unreadable replies, and `is_longer` says whether one had a
-    higher limit on tokens. Nothing is sent once the `window` is stopped.
+    higher limit on tokens.
     """
 
     request: Request
-    window: "_Window | None" = None
+    window: "_Window"
     fresh: int = 0
     is_longer: bool = False
     accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
@@ -161,16 +160,23 @@ class _Job:
     def response(self) -> Response:
         accepted = [self.accepted[i] for i in sorted(self.accepted)]
         unread = [self.unread[i] for i in sorted(self.unread)]
-        failures = (*(reason for _, reason in unread), *self.errors)
         return Response(
             replies=(*(reply for reply, _ in accepted), *(reply for reply, _ in unread)),
             values=tuple(value for _, value in accepted),
-            failures=failures,
-            error=None if accepted else (*self.errors, *failures, "no reply")[0],
+            failures=(*self.errors, *(reason for _, reason in unread)),
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
             cached=self.cached and bool(accepted or unread),
         )
+
+
+class _Draw(NamedTuple):
+    """What is sent for a job at once, and its key; nothing once the `window` is stopped."""
+
+    window: "_Window"
+    key: bytes
+    messages: Sequence[Message]
+    sampling: Sampling
 
 
 class Throttle:
@@ -224,8 +230,6 @@ class Throttle:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A request's place in the order of a run, and its outcome."""
-
     # None once it is answered, since requests are large and responses may wait long.
     request: Request | None
     outcome: Response | BaseException | None = None
@@ -338,6 +342,7 @@ class _Window:
         self._awake.set()
 
 
+@dataclass(eq=False, repr=False)
 class Client:
     """Sends requests to one model within a budget, from any thread.
 
@@ -348,13 +353,9 @@ class Client:
     Args:
         model: The model, from `open_model` or one of the user's own.
         account: The account in a budget that requests are booked on (without limits).
-        cache: Replies that runs share (none).
-        concurrency: The most requests in flight.
         timeout: Seconds until a request without an answer is sent again.
         attempts: The most attempts at a request, rate limits apart.
-        monitor: Ends a run in which almost all requests fail, or none is answered any more (none).
-        max_tokens: The most tokens of a reply, in the place of the requests' own.
-        reasoning_effort: In the place of the requests' own.
+        max_tokens: In the place of the requests' own, as `reasoning_effort` is.
         rng: Spreads the waits of clients that fail together.
 
     Example:
@@ -363,38 +364,30 @@ class Client:
         ...     print(response.values or response.error)
     """
 
-    def __init__(
-        self,
-        model: Model,
-        *,
-        account: Account | None = None,
-        cache: ReplyCache | None = None,
-        concurrency: int = 64,
-        timeout: float = TIMEOUT,
-        attempts: int = ATTEMPTS,
-        monitor: FailureMonitor | None = None,
-        max_tokens: int | None = None,
-        reasoning_effort: str | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
-        self.model = model
-        self.account = account or Budget().account()
-        self.cache = cache
-        self.concurrency = concurrency
+    model: Model
+    _: KW_ONLY
+    account: Account = field(default_factory=lambda: Budget().account())
+    cache: ReplyCache | None = None
+    concurrency: int = 64
+    timeout: float = TIMEOUT
+    attempts: int = ATTEMPTS
+    monitor: FailureMonitor | None = None
+    max_tokens: int | None = None
+    reasoning_effort: str | None = None
+    rng: random.Random = field(default_factory=random.SystemRandom)
+
+    def __post_init__(self) -> None:
+        model, concurrency = self.model, self.concurrency
         self.totals = Totals()
         # Opens the client of another model and address on the same budget; a session sets it.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
+        self._store = self.account.budget.store
         self._in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        self._timeout, self._attempts = timeout, attempts
-        self.monitor = monitor
-        self._unread: list[bytes] = []  # the requests whose replies could not be read
-        self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._token_factor = REASONING_FACTOR if thinks else 1
-        self._has_own_limits = bool(max_tokens or reasoning_effort or thinks)
-        self._rng = rng or random.SystemRandom()
+        self._has_own_limits = bool(self.max_tokens or self.reasoning_effort or thinks)
         self._gate = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
@@ -402,16 +395,12 @@ class Client:
         self._n_answered = self._n_given_up = 0
         self._warnings: set[str] = set()
         self._commits = False
-        stores = self.account.budget.store, cache.store if cache else None
-        self._stores = [store for store in stores if store is not None]
-        for store in self._stores:
-            store.grouped = True
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
         if self._in_process:
             return self._answer_now(request)
-        answer = asyncio.run_coroutine_threadsafe(self.answer(request), event_loop())
+        answer = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
         try:
             return answer.result()
         except BaseException:
@@ -422,8 +411,13 @@ class Client:
         """Answer a single request, from any event loop."""
         if self._in_process:
             return self._answer_now(request)
-        answer = asyncio.run_coroutine_threadsafe(self.answer(request), event_loop())
+        answer = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
         return await asyncio.wrap_future(answer)
+
+    async def _answer_one(self, request: Request) -> Response:
+        response = await self.answer(request, _Window(self))
+        self._commit()
+        return response
 
     def run(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Yield a response for each request, in order, reading few requests ahead.
@@ -440,7 +434,6 @@ class Client:
                 yield self._count(self._answer_now(request))
             return
         window, remaining, grace = _Window(self), iter(requests), GRACE
-        is_failing = False
         try:
             more = True
             while more or window:
@@ -452,14 +445,11 @@ class Client:
                     yield self._count(window.take())
                 elif window:
                     window.wait()
-        except (BudgetSpentError, FailingRunError) as error:
-            grace = self._timeout  # requests in flight are paid for: let them arrive
-            is_failing = isinstance(error, FailingRunError)
+        except (BudgetSpentError, FailingRunError):
+            grace = self.timeout  # requests in flight are paid for: let them arrive
             raise
         finally:
             window.close(grace)
-            if is_failing and (store := self.account.budget.store):
-                store.forget(self._unread)  # a mended model is asked again
 
     def _count(self, response: Response) -> Response:
         totals = self.totals
@@ -468,19 +458,19 @@ class Client:
         totals.tokens_in += response.tokens_in
         totals.tokens_out += response.tokens_out
         if self.monitor is not None:
-            self.monitor.add(response)
+            self.monitor.add(response.error)
         return response
 
     def _answer_now(self, request: Request) -> Response:
         """The response of a model in this process: at once, without retries or a store."""
-        job = _Job(request, cached=False)
+        job = _Job(request, _Window(self), cached=False)
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("what is left of the budget is set aside for other requests")
         try:
             completion = _run_now(self.model.complete(request.messages, request.sampling))
         except ModelError as error:
-            self.account.release(booking, billed=False)
+            self.account.settle(booking, error)
             if not isinstance(error, RefusedError):
                 raise
             job.errors.append(str(error))
@@ -491,7 +481,7 @@ class Client:
             job.read(number, reply)
         return job.response()
 
-    async def answer(self, request: Request, window: _Window | None = None) -> Response:
+    async def answer(self, request: Request, window: _Window) -> Response:
         """The response with `sampling.n` accepted replies, or with the reasons why there are fewer.
 
         Nothing is sent once the `window` is stopped. Raises FatalModelError and BudgetSpentError,
@@ -501,20 +491,15 @@ class Client:
         if self._has_own_limits:
             sampling = replace(
                 sampling,
-                max_tokens=self._max_tokens or self._token_factor * sampling.max_tokens,
-                reasoning_effort=self._effort or sampling.reasoning_effort,
+                max_tokens=self.max_tokens or self._token_factor * sampling.max_tokens,
+                reasoning_effort=self.reasoning_effort or sampling.reasoning_effort,
             )
         while True:
             await self._draw(job, sampling)
-            if window is None:
-                self._commit()
-            elif not self._commits:
-                self._commits = True
-                asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
             if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
             is_cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
-            if is_cut and not job.is_longer and self._max_tokens is None:
+            if is_cut and not job.is_longer and self.max_tokens is None:
                 job.is_longer = True
                 sampling = replace(sampling, max_tokens=LONGER_REPLY * sampling.max_tokens)
                 self._say_once(
@@ -556,7 +541,8 @@ class Client:
             messages = job.request.restate(messages)
         try:
             key = request_key(self._identity, self.model.name, messages, sampling)
-            completion, cached = await self._complete(job, key, messages, sampling)
+            draw = _Draw(job.window, key, messages, sampling)
+            completion, cached = await self._complete(draw)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             job.errors.append(str(error))
@@ -568,22 +554,21 @@ class Client:
         for number, reply in zip(numbers, completion.replies, strict=False):
             job.read(number, reply)
         # An unreadable reply is not cached: another run may get a better one.
-        if len(job.accepted) == n_accepted:
-            self._unread.append(key)
-        elif self.cache is not None and not cached:
+        if self.cache is not None and not cached and len(job.accepted) > n_accepted:
             self.cache.put(key, completion)
+        if not self._commits:
+            self._commits = True
+            asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
         return len(completion.replies)
 
-    async def _complete(
-        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> tuple[Completion, bool]:
+    async def _complete(self, draw: _Draw) -> tuple[Completion, bool]:
         """The answer, and whether it came without sending a request.
 
         It is from the run's store, an identical request in flight, the cache, or the model.
         """
-        store = self.account.budget.store
+        key = draw.key
         while True:
-            if store is not None and (completion := store.get(key)) is not None:
+            if self._store is not None and (completion := self._store.get(key)) is not None:
                 return completion, True
             pending = self._pending.get(key)
             if pending is None:
@@ -596,7 +581,7 @@ class Client:
             return cached, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            completion = await self._send(job, key, messages, sampling)
+            completion = await self._send(draw)
         except ModelError as error:
             pending.set_exception(error)
             pending.exception()  # marks it as retrieved, also where nobody waits for it
@@ -610,15 +595,13 @@ class Client:
         finally:
             del self._pending[key]
 
-    async def _send(
-        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> Completion:
+    async def _send(self, draw: _Draw) -> Completion:
         """Send until there is an answer or no attempt left; raises ModelError, BudgetSpentError."""
         faults = throttles = tries = 0
         at_first = self._n_answered
         while True:
             answered_before = self._n_answered
-            outcome = await self._attempt(job, key, messages, sampling)
+            outcome = await self._attempt(draw)
             if isinstance(outcome, Completion):
                 return outcome
             tries += 1
@@ -627,7 +610,7 @@ class Client:
                 throttles = throttles + 1 if self._n_answered == answered_before else 1
             else:
                 faults += 1
-            if faults >= self._attempts or throttles >= THROTTLES_IN_A_ROW:
+            if faults >= self.attempts or throttles >= THROTTLES_IN_A_ROW:
                 self._n_given_up += 1
                 is_gone = isinstance(outcome, UnreachableError) and self._n_answered == at_first
                 if self.monitor and (is_gone or self._n_given_up >= GIVEN_UP_IN_A_ROW):
@@ -645,58 +628,58 @@ class Client:
                 _log.info("%s; attempt %d, the next in %.1f s", outcome, tries, wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(
-        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> Completion | TransientError:
+    async def _attempt(self, draw: _Draw) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
         async with self._gate as entered_at:
-            booking: Booking | None = None
-            async with self._booking:  # in the order of arrival
-                while booking is None:
-                    if job.window is not None and job.window.stopped:
-                        raise asyncio.CancelledError
-                    booking = self.account.book(key, messages, sampling)
-                    if booking is None:  # it may fit once others have settled
-                        await asyncio.sleep(POLL)
-            if job.window is not None:
-                job.window.n_sent += 1
+            booking = await self._book(draw)
+            draw.window.n_sent += 1
             try:
-                if booking.number is not None and (store := self.account.budget.store):
+                if self._store is not None:
                     await asyncio.sleep(0)  # others are booked, too; the first commits for all
-                    store.commit(booking.number)
-                async with asyncio.timeout(self._timeout):
-                    completion = await self.model.complete(messages, sampling)
-            except TimeoutError:
-                self.account.release(booking, billed=True)
-                return TransientError(f"no answer within {self._timeout:g} s", billed=True)
-            except ModelError as error:
-                if error.usage is not None:
-                    self.account.settle(booking, error.usage)
-                else:
-                    billed = isinstance(error, TransientError) and error.billed
-                    self.account.release(booking, billed=billed)
-                if isinstance(error, ThrottledError):
-                    self._gate.narrow(entered_at, self._wait(error, self._gate.bursts + 1))
-                if isinstance(error, TransientError):
-                    return error
-                self._n_answered, self._n_given_up = self._n_answered + 1, 0
-                raise
+                    self._store.commit(booking.number)
+                outcome = await self._ask_model(draw)
             except BaseException:
                 self.account.release(booking, billed=True)
                 raise
+            else:
+                self.account.settle(booking, outcome)
             finally:
-                if job.window is not None:
-                    job.window.n_sent -= 1
-            self.account.settle(booking, completion)
-            self._gate.widen()
+                draw.window.n_sent -= 1
+            if isinstance(outcome, ThrottledError):
+                self._gate.narrow(entered_at, self._wait(outcome, self._gate.bursts + 1))
+            if isinstance(outcome, TransientError):
+                return outcome
             self._n_answered, self._n_given_up = self._n_answered + 1, 0
-            return completion
+            if isinstance(outcome, ModelError):
+                raise outcome
+            self._gate.widen()
+            return outcome
+
+    async def _book(self, draw: _Draw) -> Booking:
+        """The booking of a request, as soon as it fits into the budget."""
+        async with self._booking:  # in the order of arrival
+            while not draw.window.stopped:
+                booking = self.account.book(draw.key, draw.messages, draw.sampling)
+                if booking is not None:
+                    return booking
+                await asyncio.sleep(POLL)  # it may fit once others have settled
+        raise asyncio.CancelledError
+
+    async def _ask_model(self, draw: _Draw) -> Completion | ModelError:
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self.model.complete(draw.messages, draw.sampling)
+        except TimeoutError:
+            return TransientError(f"no answer within {self.timeout:g} s", billed=True)
+        except ModelError as error:
+            return error
 
     def _commit(self) -> None:
         self._commits = False
-        for store in self._stores:
+        for store in (self._store, self.cache and self.cache.store):
             with suppress(StoreError):  # which the next booking raises again
-                store.commit()
+                if store:
+                    store.commit()
 
     def _wait(self, error: TransientError, tries: int) -> float:
         """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.
@@ -710,9 +693,9 @@ class Client:
                 f"{error}; it wants to be asked again in {retry_after / 60:.0f} minutes (its "
                 "Retry-After): the same command goes on then"
             ) from error
-        wait = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT) * self._rng.uniform(0.5, 1.0)
+        wait = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT) * self.rng.uniform(0.5, 1.0)
         if 0 < retry_after <= LONGEST_RETRY_AFTER:
-            wait = retry_after + self._rng.uniform(0.0, min(0.1 * retry_after, 1.0))
+            wait = retry_after + self.rng.uniform(0.0, min(0.1 * retry_after, 1.0))
         if wait >= NOTABLE_WAIT:
             self._say_once(f"{error}; waiting {wait:.0f} s before the next attempt")
         return wait
@@ -729,7 +712,7 @@ def answers_in_process(model: Model) -> bool:
     return bool(getattr(model, "in_process", False))
 
 
-def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
+def _run_now(coroutine: Coroutine[object, None, T]) -> T:
     """Run a coroutine that never waits, without an event loop."""
     try:
         coroutine.send(None)
@@ -742,7 +725,7 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 _starting = threading.Lock()
 # Called on the event loop when the interpreter ends.
-at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
+at_end: set[Callable[[], Awaitable[None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:

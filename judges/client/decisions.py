@@ -16,22 +16,9 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from judges.client.openai import (
-    EndpointModel,
-    malformed,
-    read_error,
-    read_usage,
-    retry_after_of,
-)
-from judges.decisions import (
-    DECISION_SAMPLING,
-    MALFORMED,
-    Question,
-    reply_of_answers,
-    request_body,
-)
+from judges.client.openai import EndpointModel, malformed, read_error, read_usage, retry_after_of
+from judges.decisions import DECISION_SAMPLING, MALFORMED, Question, reply_of_answers, request_body
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
-from judges.replies import LONGEST_WORD
 
 
 class DecisionModel(EndpointModel):
@@ -75,9 +62,7 @@ class DecisionModel(EndpointModel):
                 "prompt_tokens_details": counts.get("input_tokens_details"),
             }
         usage = read_usage(counts, messages, (), DECISION_SAMPLING)
-        model = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
-        counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
-        return self.secrets.clean(Completion(*counts, replies=(reply,), model=model))
+        return self.completion([reply], model, usage)
 
 
 @lru_cache(maxsize=16)

@@ -16,16 +16,17 @@ from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, hide, secrets_among
 from judges.client.openai import Spelling, read_error, read_usage
-from judges.decisions import DECISION_SAMPLING, require_probabilities
+from judges.decisions import DECISION_SAMPLING, Question, require_probabilities
 from judges.protocol import (
     SAMPLE_SEED_STEP,
+    ChatBody,
     Completion,
     FatalModelError,
     Message,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from judges.client.client import Client, Request
     from judges.protocol import Response
 
+Json = Mapping[str, object]
+# DSPy's record of a request: its outputs, usage and the provider's response.
+HistoryEntry = Mapping[str, Any]
 TIMEOUT = 120.0
 # Exceptions that DSPy's engines raise for malformed responses.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
@@ -66,7 +70,7 @@ class DspyModel:
     native_n = False
     has_logprobs: bool | None = False
 
-    def __init__(self, lm: Any, context: contextvars.Context | None = None) -> None:
+    def __init__(self, lm: "dspy.LM", context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide(secrets_among(arguments))
         self.secrets = Redactor()
@@ -127,22 +131,28 @@ class DspyModel:
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""
 
-    async def _ask(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _ask(self, body: ChatBody) -> HistoryEntry:
         """DSPy's history entry of the request: outputs, usage and the provider's response."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _plain_adapter()
         # A copy has a history of its own, without the requests that run at the same time.
-        lm, entries = self._lm.copy(), list[Mapping[str, Any]]()
+        lm, entries = self._lm.copy(), list[HistoryEntry]()
         lm.update_history = entries.append
-        options = {name: body[name] for name in body.keys() - {"model", "messages"}}
+        options = {n: v for n, v in body.items() if n not in ("model", "messages")}
         if "prompt_cache" in lm.kwargs:
             # All messages but the last are the same for every row.
             last = sum(message["role"] != "system" for message in body["messages"]) - 2
             cache = replace(lm.kwargs["prompt_cache"], prefix_until_index=max(last, 0) or None)
             options["prompt_cache"] = cache
-        call: Any = (lm, options, signature, [], {"messages": list(body["messages"])})
+        call: tuple[object, ...] = (
+            lm,
+            options,
+            signature,
+            [],
+            {"messages": list(body["messages"])},
+        )
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
                 await adapter.acall(*call)
@@ -152,7 +162,7 @@ class DspyModel:
 
     def _model_error(
         self,
-        error: Any,
+        error: "dspy.LMError",
         text: str,
         answer: bytes,
         messages: Sequence[Message],
@@ -161,8 +171,8 @@ class DspyModel:
         """Our exception for one of DSPy's errors, whose message is `text`."""
         import dspy
 
-        limited = isinstance(error, dspy.LMRateLimitError)
-        if status := error.status or (429 if limited else None):
+        is_throttled = isinstance(error, dspy.LMRateLimitError)
+        if status := error.status or (429 if is_throttled else None):
             return read_error(self, status, error.retry_after, answer)
         message = f"{self.name}: {' '.join(self.secrets.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
@@ -182,7 +192,7 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     import dspy
     from dspy.lm15 import CacheConfig
 
-    arguments: dict[str, Any] = {"api_base": api_base, "api_key": api_key}
+    arguments: dict[str, object] = {"api_base": api_base, "api_key": api_key}
     if name.startswith("anthropic/"):
         arguments["prompt_cache"] = CacheConfig()  # other providers cache prompts by themselves
     hide(secrets_among(arguments))
@@ -195,31 +205,30 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     return DspyModel(lm, contextvars.Context())
 
 
-def configured_lm() -> Any | None:
+def configured_lm() -> "dspy.LM | None":
     """The LM of `dspy.configure(lm=...)` or `dspy.context(lm=...)`; None without either."""
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     return None if settings is None else settings.lm
 
 
 @lru_cache(maxsize=1)
-def _plain_adapter() -> tuple[Any, Any]:
+def _plain_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
     """An adapter that sends messages unchanged: the public way to DSPy's clients."""
     import dspy
 
-    class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
-        def format(self, signature: Any, demos: Any, inputs: Mapping[str, Any]) -> Any:
+    class PlainAdapter(dspy.Adapter):
+        def format(self, signature: object, demos: object, inputs: Mapping[str, object]) -> object:
             return inputs["messages"]
 
-        def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        def parse(self, signature: object, completion: str) -> dict[str, str]:
             return {"reply": completion}
 
     return PlainAdapter(), dspy.Signature("messages -> reply")
 
 
 def _read_completion(
-    entry: Mapping[str, Any], messages: Sequence[Message], sampling: Sampling
+    entry: HistoryEntry, messages: Sequence[Message], sampling: Sampling
 ) -> Completion:
-    """The completion in DSPy's history entry of a request, whichever client answered."""
     output, response = entry["outputs"][0], entry["response"]
     text = output.get("text") if isinstance(output, Mapping) else output
     choices = getattr(response, "choices", None) or [response]  # LiteLLM's form, or DSPy's own
@@ -316,11 +325,11 @@ class DecisionLM:
     def __init__(self, engine: ClientEngine) -> None:
         self.engine, self.model = engine, engine.client.model.name
 
-    def __call__(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> Any:
+    def __call__(self, state: Json, questions: Mapping[str, Question]) -> object:
         with self._dspy_errors():
             return self._answers(self.engine.client.ask(self._request(state, questions)))
 
-    async def acall(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> Any:
+    async def acall(self, state: Json, questions: Mapping[str, Question]) -> object:
         with self._dspy_errors():
             request = self._request(state, questions)
             return self._answers(await self.engine.client.ask_async(request))
@@ -336,7 +345,7 @@ class DecisionLM:
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
-    def _request(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> "Request":
+    def _request(self, state: Json, questions: Mapping[str, Question]) -> "Request":
         """The request of a `DecisionModel`; a judge that asks the same makes the same one."""
         from judges.client.client import Request
 
@@ -359,9 +368,9 @@ class DecisionLM:
         return response.values[0]
 
 
-def _read_decisions(questions: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
     """The answers in DSPy's form; NoScoreError for one that cannot be used."""
-    answers: dict[str, Any] = {}
+    answers: dict[str, object] = {}
     for name, answer in json.loads(reply.text).items():
         ps = require_probabilities(name, answer)
         is_noul = questions[name]["type"] == "noul"
@@ -371,13 +380,12 @@ def _read_decisions(questions: Mapping[str, Any], reply: Reply) -> dict[str, Any
 
 
 def _messages(request: "lm15.Request") -> list[Message]:
-    messages: list[Message] = []
-    if parts := request.system:
-        system = parts if isinstance(parts, str) else "".join(part.text for part in parts)
-        messages.append({"role": "system", "content": system})
-    for message in request.messages:
-        role: Any = "assistant" if message.role == "assistant" else "user"
-        messages.append({"role": role, "content": message.text or ""})
+    parts = request.system or ()
+    system = parts if isinstance(parts, str) else "".join(part.text for part in parts)
+    messages = [Message(role="system", content=system)] if parts else []
+    for each in request.messages:
+        role: Literal["assistant", "user"] = "assistant" if each.role == "assistant" else "user"
+        messages.append(Message(role=role, content=each.text or ""))
     return messages
 
 

@@ -111,11 +111,11 @@ class Redactor:
         whole = "\0".join(texts)
         if not any(secret in whole for secret in self._secrets):
             return completion
-        cleaned = [
+        replies = [
             Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
             for reply in completion.replies
         ]
-        return replace(completion, model=self.redact(completion.model), replies=tuple(cleaned))
+        return replace(completion, model=self.redact(completion.model), replies=tuple(replies))
 
 
 def read_key(name: str) -> str:

@@ -10,21 +10,15 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import (
-    TIMEOUT,
-    Client,
-    FailureMonitor,
-    answers_in_process,
-    at_end,
-)
+from judges.client.client import TIMEOUT, Client, FailureMonitor, answers_in_process, at_end
 from judges.client.keys import (
     EMBEDDED_MODELS,
     KEY_FOR_NAME,
@@ -39,6 +33,9 @@ from judges.client.keys import (
 from judges.client.prices import Price, find_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision, is_embedded
+
+if TYPE_CHECKING:
+    import dspy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # Providers of DSPy's whose models a file may name by itself. Providers whose model names may be an
@@ -77,31 +74,23 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """The model of a name; the process has one for the same arguments.
 
-    Args:
-        lm: "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", any model that DSPy
-            knows, or a decision model: "decisions/NAME" (OpenAI's form) or "systemone/NAME".
-        api_base: The address of a server. OPENAI_BASE_URL does the same for "openai/NAME".
-        api_key_env: The environment variable that holds the key; by default the provider's own,
-            such as OPENAI_API_KEY.
-
-    Raises:
-        FatalModelError: The name, the address or the key cannot be right.
+    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", that of any model
+    which DSPy knows, or that of a decision model: "decisions/NAME" (OpenAI's form) or
+    "systemone/NAME". `api_key_env` names the variable with the key (the provider's own). Raises
+    FatalModelError where the name, the address or the key cannot be right.
     """
     check_name(lm)
     if api_base is not None and not api_base.strip():
         raise FatalModelError(
             "the address is empty: name one by api_base (--api-base), or leave that out"
         )
+    prefix, _, name = lm.partition("/")
     if lm in EMBEDDED_MODELS:
         from judges.embedded import EmbeddedModel
 
-        return _models.setdefault((EMBEDDED_MODELS,), EmbeddedModel())
-    prefix, _, name = lm.partition("/")
+        return _open_once((EMBEDDED_MODELS,), EmbeddedModel)
     if opener := _openers.get(prefix):
-        with _opening:
-            if (lm,) not in _models:
-                _models[lm,] = opener(name)
-            return _models[lm,]
+        return _open_once((lm,), partial(opener, name))
     provider = PROVIDERS.get(prefix)
     if api_key_env:
         _check_variable(api_key_env)
@@ -109,25 +98,25 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     return _open_with_key(lm, api_base, variable, read_key(variable) if variable else "")
 
 
-def _open_with_key(lm: str, api_base: str | None, variable: str, key: str) -> Model:
-    provider = PROVIDERS.get(lm.partition("/")[0])
-    base = provider.base(api_base) if provider else ""
-    arguments = lm, base or api_base, variable, key
+def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
     with _opening:
         if arguments not in _models:
-            model: Model
-            if provider:
-                model = _endpoint_model(lm, provider, base, variable, key)
-            else:
-                from judges.client.dspy import open_dspy
-
-                model = open_dspy(lm, api_base, key)
-            _models[arguments] = model
+            _models[arguments] = opener()
             at_end.add(close_models)
         return _models[arguments]
 
 
-def open_lm(lm: Any) -> tuple[Model, str | None]:
+def _open_with_key(lm: str, api_base: str | None, variable: str, key: str) -> Model:
+    if provider := PROVIDERS.get(lm.partition("/")[0]):
+        base = provider.base(api_base)
+        opener = partial(_endpoint_model, lm, provider, base, variable, key)
+        return _open_once((lm, base or api_base, variable, key), opener)
+    from judges.client.dspy import open_dspy
+
+    return _open_once((lm, api_base, variable, key), partial(open_dspy, lm, api_base, key))
+
+
+def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
     """The model that an LM of DSPy's asks, and its `api_base`.
 
     The server of a `dspy.experimental.TypeSafe` is asked without DSPy, with the LM's own key.
@@ -296,7 +285,7 @@ class Session:
         """
         role = role or lm
         if role not in self._clients:
-            own = ModelOptions(**{name: v for name, v in own.items() if v is not None})  # type: ignore[typeddict-item]
+            own = cast(ModelOptions, {name: v for name, v in own.items() if v is not None})
             budget = Budget() if unlimited else self.budget
             self._clients[role] = client = self._make_client(lm, role, budget, own)
 
@@ -306,7 +295,7 @@ class Session:
                 if other == lm and other_base in (base, own.get("api_base")):
                     return client
                 at, is_free = f" at {other_base}" if other_base else "", is_embedded(other)
-                options: Any = {**own, "api_base": other_base or ""}
+                options = ModelOptions(**{**own, "api_base": other_base or ""})
                 options["price"] = find_price(other) or own.get("price")
                 return self.client(other, role=f"{role}: {other}{at}", unlimited=is_free, **options)
 
@@ -315,17 +304,12 @@ class Session:
 
     def _make_client(self, lm: str, role: str, budget: Budget, own: ModelOptions) -> Client:
         options = ModelOptions(**{**self._options, **own})
-        if is_decision(lm):
-            for name in ("max_tokens", "reasoning_effort"):
-                if options.get(name) is not None:
-                    raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
-        model = (
-            self._models.get(role)
-            or self._models.get(lm)
-            or open_model(
-                lm, api_base=options.get("api_base") or None, api_key_env=options.get("api_key_env")
-            )
-        )
+        text_options = [n for n in ("max_tokens", "reasoning_effort") if options.get(n) is not None]
+        if is_decision(lm) and text_options:
+            raise OptionError(f"{text_options[0]}: {lm} is a decision model, which writes no text")
+        base, key = options.get("api_base") or None, options.get("api_key_env")
+        model = self._models.get(role) or self._models.get(lm)
+        model = model or open_model(lm, api_base=base, api_key_env=key)
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
@@ -367,13 +351,14 @@ def check_limits(**limits: object) -> None:
     for name, value in limits.items():
         if value is None and name != "concurrency":
             continue
-        kind, least = (Real, 0) if name == "max_cost" else (Integral, 1)
-        if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:  # type: ignore[operator]
-            expected = "a number, 0" if name == "max_cost" else "a whole number, 1"
+        is_valid, expected = isinstance(value, Integral) and int(value) >= 1, "a whole number, 1"
+        if name == "max_cost":
+            is_valid, expected = isinstance(value, Real) and float(value) >= 0, "a number, 0"
+        if isinstance(value, bool) or not is_valid:
             raise OptionError(f"{name} {value!r}: expected {expected} or more")
 
 
-def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, str]]:
+def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]]:
     """The options without `map`, and `map`; TypeError for an unknown option, or OptionError."""
     for name in options:
         if name not in Options.__annotations__:
@@ -382,17 +367,20 @@ def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[st
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
-    values: dict[str, Any] = {**options}
+    values = cast(Options, {**options})
     mapping = values.pop("map", None) or {}
     return values, {name: str(column) for name, column in mapping.items()}
 
 
+def _forget() -> None:
+    """Leave the parent's models unused: closing their connections would close the parent's."""
+    _inherited.append(dict(_models))
+    _models.clear()
+    _clients.clear()
+    _opening.release()
+
+
 if hasattr(os, "register_at_fork"):
-    # A child process has its own event loop. It keeps its parent's models unused, since closing
-    # their connections would close them for the parent.
-    os.register_at_fork(after_in_child=lambda: _inherited.append(dict(_models)))
-    os.register_at_fork(after_in_child=_models.clear)
-    os.register_at_fork(after_in_child=_clients.clear)
-    # A child would inherit a lock that another thread of its parent has locked.
+    # A child has its own event loop, and would inherit a lock that another thread has locked.
     release = _opening.release
-    os.register_at_fork(before=_opening.acquire, after_in_parent=release, after_in_child=release)
+    os.register_at_fork(before=_opening.acquire, after_in_parent=release, after_in_child=_forget)

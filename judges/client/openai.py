@@ -3,11 +3,12 @@
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -18,7 +19,10 @@ from msgspec import Meta, Struct
 from judges.client.keys import Redactor
 from judges.client.prices import token_bound
 from judges.protocol import (
+    LONGEST_WORD,
     OPENAI_REASONING,
+    ChatBody,
+    Choice,
     Completion,
     FatalModelError,
     Message,
@@ -30,8 +34,8 @@ from judges.protocol import (
     TransientError,
     UnreachableError,
     Usage,
+    reply_of,
 )
-from judges.replies import LONGEST_WORD, Choice, reply_of
 
 MAX_ANSWER_BYTES = 8 * 2**20  # several times what replies and their alternatives take
 LONGEST_EXCERPT, LONGEST_SEARCHED = 300, 10_000
@@ -49,19 +53,11 @@ OPTIONAL = {
 # The fields of an error that describe it.
 GEMINI = ("details", "violations", "quotaId")
 ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
-# A 403 of OpenRouter's moderation refuses one text; any other 403 is about the key.
-FLAGGED = re.compile(r"flagged|moderation|content.?(?:filter|policy)", re.I)
-# Gemini words a limit per minute like a quota that is spent, but says when to retry.
-QUOTA = re.compile(
-    r"insufficient[_ ](?:quota|credit|balance)|PerDay|check your plan(?!.*retry (?:in|after))",
-    re.IGNORECASE | re.DOTALL,
-)
-# LiteLLM's proxy: a limit that its owner set, an unknown model, and its own key at a provider.
-PROXY_BUDGET = re.compile(r"budget has been exceeded|Exceeded\w*Budget", re.I)
-PROXY_MODEL = re.compile(r"invalid model name passed in", re.I)
+# LiteLLM's proxy answers 401 for its own key at a provider, too.
 PROXY_KEY = "litellm.AuthenticationError"
+TOP_UP = "; the same command goes on once the account has more"
 NO_LOGPROBS = (
-    "the plan 'weighted' needs 20 log-probabilities a token: use --plan one or --plan mean with "
+    "; the plan 'weighted' needs 20 log-probabilities a token: use --plan one or --plan mean with "
     "this model"
 )
 
@@ -83,16 +79,16 @@ class Spelling:
             self.leave_out("max_tokens")
             self.leave_out("temperature")
 
-    def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
+    def body(self, messages: Sequence[Message], sampling: Sampling) -> ChatBody:
         """The request without what the model is known to refuse."""
         limit = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
         if "system message" in self.left_out:
             messages = _without_system_message(messages)
         fields = {limit: sampling.max_tokens} | sampling.fields()
-        kept = {name: value for name, value in fields.items() if name not in self.left_out}
-        return {"model": self.model, "messages": messages, **kept}
+        fields = {name: value for name, value in fields.items() if name not in self.left_out}
+        return cast(ChatBody, {"model": self.model, "messages": messages, **fields})
 
-    def learn(self, body: Mapping[str, Any], answer: bytes) -> bool:
+    def learn(self, body: ChatBody, answer: bytes) -> bool:
         """Learn from a 400 or 422 what to leave out; returns whether to send the request again.
 
         Log-probabilities are never left out: a plan that needs them is not changed in silence.
@@ -170,15 +166,18 @@ class EndpointModel:
         """The replies and token counts, without keys; TransientError if there are no replies."""
         try:
             body = _ANSWER.decode(answer.decode("utf-8", "replace"))
-            replies = tuple([reply_of(choice) for choice in body.choices])
+            replies = [reply_of(choice) for choice in body.choices]
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
             raise malformed(answer, self.secrets, f"{error}; ") from None
         usage = read_usage(body.usage, messages, replies, sampling)
-        model = self.secrets.redact(body.model or "")[:LONGEST_WORD]
-        counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
-        return self.secrets.clean(Completion(*counts, replies=replies, model=model))
+        return self.completion(replies, body.model, usage)
+
+    def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
+        """The completion without keys; `model` is what the endpoint calls the model."""
+        name = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
+        return self.secrets.clean(Completion(replies=tuple(replies), model=name, **asdict(usage)))
 
     async def _post(self, data: bytes) -> tuple[int, Mapping[str, str], bytes]:
         if self._session is None:
@@ -230,7 +229,7 @@ def _proxy(url: str) -> str | None:
 class _Answer(Struct):
     choices: list[Choice]
     model: str | None = None
-    usage: Any = None
+    usage: object = None
 
 
 # Tokens of one request; a larger count is an error of the endpoint and would spend any budget.
@@ -286,6 +285,26 @@ class ErrorSource(Protocol):
     secrets: Redactor
 
 
+# By status and complaint, the first that fits: the exception for an error, and what to do.
+ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
+    ({402}, "", FatalModelError, TOP_UP),
+    # Gemini words a limit per minute like a quota that is spent, but says when to retry.
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP),
+    # The owner of LiteLLM's proxy sets limits.
+    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP),
+    ({429}, "", ThrottledError, ""),
+    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS),
+    # LiteLLM's proxy says so of an unknown model.
+    ({400, 413, 422}, "invalid model name passed in", FatalModelError, ""),
+    ({400, 413, 422}, "", RefusedError, ""),
+    # OpenRouter's moderation refuses one text; any other 403 is about the key.
+    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ""),
+    ({408, 409, 425}, "", TransientError, ""),
+    (range(400, 500), "", FatalModelError, ""),
+)
+
+
 def read_error(source: ErrorSource, status: int, wait: float | None, answer: bytes) -> ModelError:
     """The exception for an HTTP error, on one line without keys; `wait` is its Retry-After."""
     error = complaint(answer)
@@ -300,19 +319,12 @@ def read_error(source: ErrorSource, status: int, wait: float | None, answer: byt
         if getattr(source, "key", True):
             return FatalModelError(f"{where}: the key in {variable} was not accepted for {name}")
         return FatalModelError(f"{where}: {name} wants a key, and {variable} is not set")
-    is_spent = status == 429 and QUOTA.search(error)
-    if status == 402 or is_spent or (status < 500 and PROXY_BUDGET.search(error)):
-        return FatalModelError(f"{what}; the same command goes on once the account has more")
-    if status == 429:
-        return ThrottledError(what, wait)
-    if status in {400, 422} and "logprobs" in error:
-        return FatalModelError(f"{what}; {NO_LOGPROBS}")
-    is_refused = status in {400, 413, 422} and not PROXY_MODEL.search(error)
-    if is_refused or (status == 403 and FLAGGED.search(error)):
-        return RefusedError(what)
-    if 400 <= status < 500 and status not in {408, 409, 425}:
-        return FatalModelError(what)
-    return TransientError(what, wait, billed=not 400 <= status < 600)
+    for statuses, pattern, kind, advice in ERRORS:
+        if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
+            if issubclass(kind, TransientError):
+                return kind(what, wait)
+            return kind(f"{what}{advice}")
+    return TransientError(what, wait, billed=not 500 <= status < 600)
 
 
 def malformed(answer: bytes, secrets: Redactor, problem: str = "") -> TransientError:

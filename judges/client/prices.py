@@ -3,7 +3,6 @@
 The table is read as a file: importing litellm costs two seconds and may fetch from the network.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from judges.protocol import Message, Usage, is_decision, is_embedded
 
@@ -103,20 +103,21 @@ def find_price(model: str) -> Price | None:
     return None
 
 
-def _price_in(entry: Mapping[str, Any]) -> Price:
+def _price_in(entry: Mapping[str, object]) -> Price:
     """The price of a table entry, in which 0 stands for an unknown price."""
+    rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
     tiers = [
-        (int(tier[2]) * 1000, float(rate or 0.0) / entry[tier[1]])
-        for name, rate in entry.items()
-        if (tier := LONG_PROMPT.fullmatch(name)) and entry.get(tier[1])
+        (int(tier[2]) * 1000, rate / rates[tier[1]])
+        for name, rate in rates.items()
+        if (tier := LONG_PROMPT.fullmatch(name)) and rates.get(tier[1])
     ]
-    reply, thought = entry["output_cost_per_token"], entry.get("output_cost_per_reasoning_token")
+    thought = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
-        per_token_in=float(entry["input_cost_per_token"]),
+        per_token_in=float(rates["input_cost_per_token"]),
         # Answers do not say which tokens are thoughts.
-        per_token_out=max(float(reply), float(thought or 0.0)),
-        per_cache_read=entry.get("cache_read_input_token_cost") or None,
-        per_cache_write=entry.get("cache_creation_input_token_cost") or None,
+        per_token_out=float(max(rates["output_cost_per_token"], thought)),
+        per_cache_read=rates.get("cache_read_input_token_cost") or None,
+        per_cache_write=rates.get("cache_creation_input_token_cost") or None,
         long_prompt=min((tokens for tokens, _ in tiers), default=math.inf),
         long_factor=max((factor for _, factor in tiers), default=1.0),
     )
@@ -138,8 +139,8 @@ def token_bound(messages: Sequence[Message]) -> int:
 
 
 @lru_cache(maxsize=1)
-def _table() -> dict[str, dict[str, Any]]:
+def _table() -> dict[str, dict[str, object]]:
     spec = find_spec("litellm")
-    path = Path(spec.origin).parent / TABLE if spec and spec.origin else None
-    table: dict[str, Any] = json.loads(path.read_bytes()) if path and path.exists() else {}
-    return table
+    path = Path(spec.origin).with_name(TABLE) if spec and spec.origin else None
+    text = path.read_bytes() if path and path.exists() else b"{}"
+    return msgspec.json.decode(text, type=dict[str, dict[str, object]])

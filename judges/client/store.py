@@ -9,12 +9,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -63,9 +63,8 @@ class Total(NamedTuple):
 class Store:
     """The requests of a run in the file `path`; only a `shared` one is open to other processes.
 
-    A write is complete when its call returns, so that a kill loses nothing. With `grouped` it is
-    when `commit` returns: one commit for many takes far less time than one each. Raises StoreError
-    or OSError.
+    Writes are complete, and survive a kill, when `commit` returns: one commit for many takes far
+    less time than one each. Raises StoreError or OSError.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -83,8 +82,7 @@ class Store:
                     raise StoreError(f"{journal}: no run writes this; delete it and {self.path}")
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
-        self.grouped = False
-        self._closed = self._writes = False
+        self._closed = False
         # The numbers of the latest request that was written, and that was committed.
         self._written = self._committed = 0
         self._parent_database: sqlite3.Connection | None = None
@@ -93,10 +91,9 @@ class Store:
 
     def get(self, key: bytes) -> Completion | None:
         """The answer to a request; None where there is none."""
-        with self._locked():
-            row = self._run(
-                "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL", key
-            ).fetchone()
+        statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
+        with self._locked() as database:
+            row = database.execute(statement, (key,)).fetchone()
             return None if row is None else _decoder.decode(row[0])
 
     def begin(self, key: bytes, role: str, purpose: str, worst: float) -> int:
@@ -111,59 +108,44 @@ class Store:
             return  # the request stays booked at its worst, as after a kill
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
-        with self._locked():
-            self._begin_writes()
-            self._run(
-                "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
-                " WHERE id = ?",
-                *(state, cost, *tokens, reply, number),
-            )
+        statement = (
+            "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
+            " WHERE id = ?"
+        )
+        with self._locked() as database:
+            database.execute(statement, (state, cost, *tokens, reply, number))
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
         """Record an answer that this run did not pay for."""
         tokens = completion.tokens_in, completion.tokens_out
         self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
 
-    def forget(self, keys: Iterable[bytes]) -> None:
-        """Drop the replies to these requests, which stay counted at their cost."""
-        with self._locked():
-            self._begin_writes()
-            for key in keys:
-                self._run("UPDATE requests SET reply = NULL WHERE key = ?", key)
-        self.commit()
-
     def _insert(self, *row: object) -> int:
         statement = (
             "INSERT INTO requests (key, role, purpose, state, cost, tokens_in, tokens_out, reply,"
             " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
-        with self._locked():
-            self._begin_writes()
-            self._written = self._run(statement, *row, time.time()).lastrowid or 0
+        with self._locked() as database:
+            self._written = database.execute(statement, (*row, time.time())).lastrowid or 0
             return self._written
-
-    def _begin_writes(self) -> None:
-        if self.grouped and not self._writes:
-            self._run("BEGIN IMMEDIATE")
-            self._writes = True
 
     def commit(self, number: int | None = None) -> None:
         """Complete all writes, unless that of the request `number` is complete already."""
-        if self._writes and (number is None or number > self._committed):
-            with self._locked():
-                self._run("COMMIT")
-                self._writes, self._committed = False, self._written
+        if number is None or number > self._committed:
+            with self._locked() as database:
+                database.commit()
+                self._committed = self._written
 
     def open_requests(self, purpose: str) -> dict[str, int]:
         """The number of each request for a purpose that has no answer, by its key."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
-        with self._locked():
-            return dict(self._run(statement, purpose, SENT, LOST).fetchall())
+        with self._locked() as database:
+            return dict(database.execute(statement, (purpose, SENT, LOST)).fetchall())
 
     def totals(self) -> list[Total]:
         """Sums over all requests by role, purpose and state."""
-        with self._locked():
-            rows = self._run(
+        with self._locked() as database:
+            rows = database.execute(
                 # A damaged file may hold no number; a negative cost would add to the budget.
                 "SELECT role, purpose, state, count(*), CAST(total(tokens_in) AS INTEGER),"
                 " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
@@ -171,26 +153,29 @@ class Store:
             ).fetchall()
         return [Total(*row) for row in rows]
 
-    def read_settings(self) -> dict[str, Any] | None:
+    def read_settings(self) -> dict[str, object] | None:
         """The settings that the run began with; None where none are recorded."""
-        with self._locked():
-            row = self._run("SELECT CAST(json AS TEXT) FROM settings").fetchone()
-            return None if row is None else msgspec.json.decode(row[0], type=dict[str, Any])
+        with self._locked() as database:
+            row = database.execute("SELECT CAST(json AS TEXT) FROM settings").fetchone()
+            return None if row is None else msgspec.json.decode(row[0], type=dict[str, object])
 
-    def write_settings(self, settings: Mapping[str, Any]) -> None:
-        with self._locked():
-            self._run("DELETE FROM settings")
-            self._run("INSERT INTO settings VALUES (?)", msgspec.json.encode(settings).decode())
+    def write_settings(self, settings: Mapping[str, object]) -> None:
+        text = msgspec.json.encode(settings).decode()
+        with self._locked() as database:
+            database.execute("DELETE FROM settings")
+            database.execute("INSERT INTO settings VALUES (?)", (text,))
+            database.commit()
 
     def shrink(self, max_bytes: int) -> None:
         """Delete the older half of the requests if the file is larger than `max_bytes`."""
         if self.path.stat().st_size <= max_bytes:
             return
-        with self._locked():
-            self._run(
+        with self._locked() as database:
+            database.execute(
                 "DELETE FROM requests WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM requests)"
             )
-            self._run("VACUUM")
+            database.commit()
+            database.execute("VACUUM")
 
     def close(self) -> None:
         with self._lock:
@@ -198,7 +183,7 @@ class Store:
                 with suppress(sqlite3.Error):
                     self._database.commit()
                 self._database.close()
-            self._database, self._closed, self._writes = None, True, False
+            self._database, self._closed = None, True
 
     def remove(self) -> None:
         """Close and delete the file of a run that has ended."""
@@ -212,7 +197,7 @@ class Store:
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[sqlite3.Connection]:
         """Let in one thread at a time, and turn errors of the file into a StoreError."""
         with self._lock:
             if self._closed:
@@ -221,8 +206,8 @@ class Store:
                 if self._database is None or self._process != os.getpid():
                     # After a fork the child opens its own connection and leaves the parent's alone.
                     self._parent_database, self._process = self._database, os.getpid()
-                    self._database, self._writes = self._connect(), False
-                yield
+                    self._database = self._connect()
+                yield self._database
             # The JSON in a damaged file may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 way_out = (
@@ -233,15 +218,11 @@ class Store:
                 )
                 raise StoreError(f"{self.path}: {way_out}") from error
 
-    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
-        assert self._database is not None
-        return self._database.execute(statement, values)
-
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(
             self.path,
             timeout=BUSY_SECONDS if self._shared else 0.0,
-            isolation_level=None,
+            isolation_level="IMMEDIATE",  # begun by the first write
             check_same_thread=False,
         )
         try:
@@ -264,6 +245,7 @@ class Store:
             if not self._shared:
                 # Requests in flight when an earlier process died may have been billed.
                 database.execute("UPDATE requests SET state = ? WHERE state = ?", (LOST, SENT))
+                database.commit()
         except BaseException:
             database.close()
             raise
@@ -310,7 +292,6 @@ class ReplyCache:
 
 @lru_cache
 def _warn_once(problem: str) -> None:
-    """Log a problem, once."""
     _log.warning("the reply cache cannot be used: %s", problem)
 
 

@@ -100,8 +100,8 @@ def _content(output: OutputText, document: Source) -> Iterable[float]:
             overlap[index] = max(overlap[index], value)
     # With facts, the source has more sentences than the document.
     points = [(n, *document.points[at]) for at, n in overlap.items() if at < len(document.points)]
-    covered = sum([importance * min(1.0, n / enough) for n, importance, enough in points])
-    return likeness, covered, salience
+    coverage = sum([importance * min(1.0, n / enough) for n, importance, enough in points])
+    return likeness, coverage, salience
 
 
 def _support(output: OutputText, source: Source) -> Iterable[float]:
@@ -288,8 +288,8 @@ def _careless(sentence: Sentence) -> float:
     faults += 0.6 * sum([token in _STRAY for token in tokens])
     for mark, after in pairwise(tokens):
         if mark in _CLOSING:
-            doubled = after in _CLOSING and after != mark
-            faults += 0.4 * (doubled or (mark == "." and after[0].islower()))
+            is_double = after in _CLOSING and after != mark
+            faults += 0.4 * (is_double or (mark == "." and after[0].islower()))
     return min(2.0, faults)
 
 
@@ -399,28 +399,28 @@ FACET_OF = np.array([INDEX[part.facet] for part in PARTS])
 # Parts are clipped at so many SDs, and all parts of a text without words have the second value.
 FARTHEST, EMPTY = 3.0, -2.0
 # Characters of texts whose parts are cached; longer ones would fill the memory.
-MAX_CACHED = 20_000
+CACHE_CHARACTERS = 20_000
 
 
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     """The parts of all facets, in SDs of ordinary texts; "" for a source that there is not."""
     n = len(text) + len(document) + len(turns) + len(knowledge)
-    function = _measure if n <= MAX_CACHED else _measure.__wrapped__
+    function = _measure if n <= CACHE_CHARACTERS else _measure.__wrapped__
     return function(text, document, turns, knowledge)
 
 
 @lru_cache(maxsize=4096)
 def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     """The same, cached, since a search judges the same texts with many prompts."""
-    read = read_text(text)
-    if not read.sentences:
+    whole = read_text(text)
+    if not whole.sentences:
         return np.full(len(PARTS), EMPTY)
-    sentences = read.sentences[:MAX_SENTENCES]
+    sentences = whole.sentences[:MAX_SENTENCES]
     source = read_source("\n".join(filter(None, (document, turns, knowledge))))
     output = OutputText(
-        text=read,
+        text=whole,
         sentences=sentences,
-        stems=Counter(read.stems),
+        stems=Counter(whole.stems),
         matches=[_match(sentence, source) for sentence in sentences] if source else [],
         document=read_source(document),
         turns=read_source(turns),
@@ -465,7 +465,7 @@ GROWTH = 0.5
 # Weight of the overall impression beside the requested facets, and how much of it is lost where
 # facts are to be checked: an impression colours such analytic work little.
 IMPRESSION, CHECKING = 1.3, 0.85
-_CHECKED = np.isin(NAMES, ("support", "truth"))
+_FACTUAL = np.isin(NAMES, ("support", "truth"))
 
 
 def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
@@ -474,20 +474,20 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
     `texts` are pairs of a text and its part in the request. Where no word names a facet, the
     overall impression alone decides.
     """
-    requested = np.zeros(len(FACETS))
+    request = np.zeros(len(FACETS))
     for text, part in texts:
         amounts = read_amounts(text)
-        grown = np.sign(amounts) * np.abs(amounts) ** GROWTH
-        requested += part * grown / (np.abs(grown).sum() or 1.0)
-    requested /= np.abs(requested).sum() or 1.0
-    amounts = np.abs(requested)
-    impression = IMPRESSION * (1 - CHECKING * amounts[_CHECKED].sum())
+        growth = np.sign(amounts) * np.abs(amounts) ** GROWTH
+        request += part * growth / (np.abs(growth).sum() or 1.0)
+    request /= np.abs(request).sum() or 1.0
+    amounts = np.abs(request)
+    impression = IMPRESSION * (1 - CHECKING * amounts[_FACTUAL].sum())
     if is_talk:
-        weights = requested + impression * _TALK / _TALK.sum()
+        weights = request + impression * _TALK / _TALK.sum()
     else:
         # The impression of content counts as far as the request is about content.
         part = (amounts @ _CONTENT) if amounts.any() else 1.0
-        weights = requested + impression * np.where(_CONTENT, part * _HALO, _HALO) / _HALO.sum()
+        weights = request + impression * np.where(_CONTENT, part * _HALO, _HALO) / _HALO.sum()
     return np.asarray(weights)
 
 

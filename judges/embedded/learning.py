@@ -141,7 +141,6 @@ def learn(
 
 
 def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
-    """The indices of the examples of each source, an array a source."""
     blocks: dict[object, list[int]] = {}
     for index, source in enumerate(sources):
         blocks.setdefault(source, []).append(index)

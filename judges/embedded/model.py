@@ -57,7 +57,7 @@ class EmbeddedModel:
         if judge is None:
             raise FatalModelError(WRITES_NO_TEXT)
         parts = measure_all(judge.roles, read_texts(contents[-1]))
-        opinions = [_opinion(each, parts) for each in (*judge.questions, judge)]
+        opinions = [_Opinion.of(each, parts) for each in (*judge.questions, judge)]
         seed = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
         replies = []
@@ -176,7 +176,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
 
     The instruction is about the answer, and a question is about something else.
     """
-    choices = "|".join([re.escape(str(choice)) for choice in field.choices or ()])
+    choices = "|".join([re.escape(str(choice)) for choice in field.options])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
     instruction = prompt.instruction if field is prompt.answer else ""
     # The name of the text itself, as in "the response", is no quality.
@@ -226,8 +226,7 @@ def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
 
 
 def _judge_of(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
-    """The judge of one field that has choices."""
-    choices = tuple(map(str, answer.choices or ()))
+    choices = tuple(map(str, answer.options))
     if words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as ratings stand
     compares = choices == LETTERS and len(prompt.inputs) > 1
@@ -277,6 +276,13 @@ class _Opinion(NamedTuple):
     shares: Vector
     chances: tuple[float, ...]
 
+    @classmethod
+    def of(cls, judge: EmbeddedJudge, parts: Vector) -> "_Opinion":
+        latent, shares = judge.regression.judge(parts)
+        return cls(
+            judge, shares, probabilities(latent, len(judge.choices), compares=judge.compares)
+        )
+
     def token(self, choice: int, n_top: int) -> Token:
         """The token of a choice, with the log-probabilities of the likeliest ones and its own."""
         chances = self.chances
@@ -288,28 +294,22 @@ class _Opinion(NamedTuple):
         return Token(self.judge.choices[choice], top)
 
 
-def _opinion(judge: EmbeddedJudge, parts: Vector) -> _Opinion:
-    latent, shares = judge.regression.judge(parts)
-    chances = probabilities(latent, len(judge.choices), compares=judge.compares)
-    return _Opinion(judge, shares, chances)
-
-
 def _write(
     judge: EmbeddedJudge, opinions: Sequence[_Opinion], choices: Sequence[int], n_top: int
 ) -> Reply:
     """The reply: the choice alone, or each output under its header, with log-probabilities."""
-    chosen = {
+    tokens_by_name = {
         opinion.judge.answer.name: opinion.token(choice, n_top)
         for opinion, choice in zip(opinions, choices, strict=True)
     }
     if len(judge.outputs) == 1:
-        tokens = [*chosen.values()]
+        tokens = [*tokens_by_name.values()]
     else:
         tokens, before = [], ""
         for field in judge.outputs:
             before += f"{HEADER.format(name=field.name)}\n"
-            if field.name in chosen:
-                tokens += [Token(before, {}), chosen[field.name]]
+            if field.name in tokens_by_name:
+                tokens += [Token(before, {}), tokens_by_name[field.name]]
                 before = "\n\n"
             else:
                 before += f"{_reason(judge, opinions[-1].shares)}\n\n"

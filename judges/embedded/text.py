@@ -120,10 +120,10 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
 
 def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
     """A sentence of tokens of one line, or None where they have no words."""
-    read = [pair for pair in map(_read_token, tokens) if pair[0]]
-    if not read:
+    pairs = [pair for pair in map(_read_token, tokens) if pair[0]]
+    if not pairs:
         return None
-    words, stems = zip(*read, strict=True)
+    words, stems = zip(*pairs, strict=True)
     last = tokens[-2] if tokens[-1] in _CLOSERS and len(tokens) > 1 else tokens[-1]
     return Sentence(tuple(tokens), words, tuple(filter(None, stems)), last in _STOPS)
 
@@ -151,8 +151,8 @@ def stem_of(word: str) -> str:
     for ending in ("ingly", "edly", "ing", "ed", "ly"):
         root = word.removesuffix(ending)
         if root != word and len(root) >= 3 and not set("aeiouy").isdisjoint(root):
-            doubled = root[-1] == root[-2] and root[-1] not in "lsz"
-            word = root[:-1] if doubled else root
+            is_double = root[-1] == root[-2] and root[-1] not in "lsz"
+            word = root[:-1] if is_double else root
             break
     if len(word) > 3 and word[-1] == "e":
         word = word[:-1]
@@ -209,15 +209,15 @@ class Source:
 @lru_cache(maxsize=32)
 def read_source(text: str) -> Source | None:
     """Index a text; None where it has no words."""
-    read = read_text(text)
-    if not read.words:
+    whole = read_text(text)
+    if not whole.words:
         return None
     places: dict[str, list[int]] = defaultdict(list)
-    for index, sentence in enumerate(read.sentences):
+    for index, sentence in enumerate(whole.sentences):
         for stem in dict.fromkeys(sentence.stems):
             if len(places[stem]) < MAX_SENTENCES_PER_STEM:
                 places[stem].append(index)
-    frequency = Counter(read.stems)
+    frequency = Counter(whole.stems)
     salience = {
         stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + 1.5 * math.exp(-places[stem][0] / EARLY))
         for stem, n in frequency.items()
@@ -225,18 +225,18 @@ def read_source(text: str) -> Source | None:
     n_salient = max(6, min(60, len(frequency) // 4))
     total = sum(sorted(salience.values(), reverse=True)[:n_salient]) or 1.0
     points = []
-    for sentence in read.sentences:
+    for sentence in whole.sentences:
         stems = dict.fromkeys(sentence.stems)
         importance = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
         points.append((importance, max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems)))))
     total_importance = sum([importance for importance, _ in points]) or 1.0
     return Source(
-        n_stems=len(read.stems),
+        n_stems=len(whole.stems),
         frequency=frequency,
         places=dict(places),
         salience={stem: value / total for stem, value in salience.items()},
         n_salient=n_salient,
         points=[(importance / total_importance, enough) for importance, enough in points],
-        words=frozenset(read.words),
-        bigrams=frozenset(read.bigrams),
+        words=frozenset(whole.words),
+        bigrams=frozenset(whole.bigrams),
     )

@@ -14,12 +14,10 @@ from judges.client import (
     BudgetSpentError,
     Client,
     Counts,
-    FatalModelError,
     ModelOptions,
     Session,
     answers_in_process,
     find_price,
-    is_embedded,
     price_of,
 )
 from judges.dimension import Subject
@@ -28,6 +26,7 @@ from judges.judgement import AnyJudgement, Judgement, Preference, choice_of
 from judges.labels.types import LabelError, LabelledPairs
 from judges.labels.values import Values
 from judges.panel import AnyJudge
+from judges.protocol import FatalModelError, is_embedded
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, Cell, json_number
 from optimize.inputs.flags import bounds_of, rescale, whole_ratings

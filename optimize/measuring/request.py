@@ -12,11 +12,12 @@ import numpy as np
 
 from judges.cli.flags import Flags, constructed_note, mapping, request_options, split_name
 from judges.cli.table import total_estimate
-from judges.client import ModelOptions, check_name, is_embedded
+from judges.client import ModelOptions, check_name
 from judges.dimension import Comparison, Subject
 from judges.labels.readers import read_labels
 from judges.labels.values import Values
 from judges.loading import load
+from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
 from optimize.inputs.flags import ANNOTATIONS, SettingsError, add_label_flags, values_of
 from optimize.inputs.labelled import find_subject, load_labels, only_dimension, words_of

@@ -24,9 +24,7 @@ def verdict_on(card: Scorecard, data: DataCounts) -> str:
     if not card.rho.n_outputs:
         return "Do not use it yet: it gave no score."
     if interval is None or math.isnan(card.beside_coin.value):
-        return (
-            "Do not use it yet: these labels are too few or too alike to show that it beats a coin."
-        )
+        return "Do not use it yet: labels are too few or too alike to show that it beats a coin."
     if interval.low <= COIN_SHARE:
         return "Do not use it yet: it may be no better than a coin."
     if two:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 
-from judges.client import is_embedded
 from judges.labels.values import VERDICTS
+from judges.protocol import is_embedded
 from optimize.figures.as_text import cost_text, counted
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.floors import suggested_floors

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from judges.client import is_embedded
+from judges.protocol import is_embedded
 from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Answer, Fact, Table
@@ -32,8 +32,8 @@ def run_answer(
     answer = Answer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
-        why=[shipped],
-        facts=[cost, labels],
+        why=[shipped, cost],
+        facts=[labels],
         steps=run_steps(result, attacks, folder),
     )
     if not (test and card):
@@ -41,10 +41,10 @@ def run_answer(
     return replace(
         answer,
         headline=verdict_on(card, result.data),
-        why=[shipped, ("Gain", gain_sentence(result, test))],
+        why=[shipped, ("Gain", gain_sentence(result, test)), cost],
         tiles=tiles_of(card),
         measured=measured(card, result.data, " that tuning did not see"),
-        facts=[cost, *_facts(result, test), *card_facts(card), labels, *_search_end(result)],
+        facts=[*_facts(result, test), *card_facts(card), labels, *_search_end(result)],
         tables=[_table(result)],
     )
 
@@ -128,7 +128,7 @@ def _cost(result: TuningResult) -> str:
     most = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
     text = f"{cost_text(result.cost_usd)}{most}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
-        return text
+        return f"{text} 1,000 rows are free, too." if result.cost_usd == 0 else text
     own, untuned = costs[f"{result.shipped}_judge"], costs["seed_judge"]
     text += f" 1,000 rows will cost {cost_text(own)}"
     if result.shipped == "tuned" and untuned:

@@ -15,8 +15,9 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 
 from dspy_judges.errors import JudgesError
-from judges.client import FatalModelError, Message, Request, Sampling
+from judges.client import Request
 from judges.judgement import NoScoreError
+from judges.protocol import FatalModelError, Message, Sampling
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (

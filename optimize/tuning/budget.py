@@ -18,12 +18,9 @@ from judges.client import (
     Spending,
     estimate_tokens,
     gives_n_replies,
-    is_decision,
-    is_embedded,
-    is_reasoning,
 )
 from judges.prompt import MAX_DEMOS, Prompt
-from judges.protocol import REASONING_FACTOR
+from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
 from judges.terminal import dollars_text
 from optimize.figures.as_json import DIGITS

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judges.cli.flags import read_plan
-from judges.client import Budget, Client, Model, Session, is_embedded
+from judges.client import Budget, Client, Session
 from judges.judge import Judge
 from judges.prompt import Prompt
+from judges.protocol import Model, is_embedded
 from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import verbose_logging
 from optimize.inputs.flags import SettingsError

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from judges.catalog import JUDGES, candidate_questions
-from judges.client import BudgetSpentError, Model, ModelError, is_embedded
+from judges.client import BudgetSpentError
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.labels.readers import is_constructed
+from judges.protocol import Model, ModelError, is_embedded
 from judges.questions import MAX_QUESTIONS
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory

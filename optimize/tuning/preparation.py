@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 
 from judges import loading
-from judges.client import is_decision
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.splits import split
 from judges.labels.types import LabelError
+from judges.protocol import is_decision
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
 from optimize.inputs.flags import SettingsError

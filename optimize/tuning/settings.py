@@ -9,30 +9,13 @@ import msgspec
 from msgspec import Meta
 
 from judges.cli.flags import mapping, read_number
-from judges.client import (
-    EMBEDDED,
-    KEY_FOR_NAME,
-    OPENAI,
-    Price,
-    Redactor,
-    find_price,
-    is_decision,
-    is_embedded,
-    price_of,
-    read_price,
-)
+from judges.client import KEY_FOR_NAME, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.readers import read_labels
 from judges.prompt import Reasoning
-from optimize.inputs.flags import (
-    RISK,
-    SettingsError,
-    bounds_of,
-    refuse_secret,
-    rescale,
-    values_of,
-)
+from judges.protocol import EMBEDDED, OPENAI, is_decision, is_embedded
+from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
 from optimize.statistics.correlations import Level
 
 Objective = Literal["balanced", "spearman"]

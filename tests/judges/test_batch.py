@@ -14,9 +14,10 @@ import judges
 from dspy_judges.errors import OptionError
 from judges.__main__ import main
 from judges.batch import Batch
-from judges.client import FatalModelError, Price, Session, endpoint_of
+from judges.client import Price, Session, endpoint_of
 from judges.client.store import Store
 from judges.judgement import AnyJudgement
+from judges.protocol import FatalModelError
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 

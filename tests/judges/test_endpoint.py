@@ -267,7 +267,8 @@ def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, stat
 
 MANY = """
 import os, resource
-from judges.client import Client, Request, Sampling, open_model
+from judges.client import Client, Request, open_model
+from judges.protocol import Sampling
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 others = [os.open("/dev/null", os.O_RDONLY) for _ in range({others})]
 client = Client(open_model("openai/judge-1", api_base={base!r}), concurrency=300)

@@ -13,11 +13,10 @@ from openai_server import OpenAIServer, Serving
 from scripted_model import Scripted, rating_of
 
 import judges
-from judges.base_judge import FailedJudgementWarning
+from judges.base_judge import FailedJudgementWarning, MissingColumnError
 from judges.catalog import FLUENCY, TLDR_CONCISE
 from judges.judge import Judge
 from judges.judgement import Judgement, Preference
-from judges.judging import MissingColumnError
 from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")

@@ -47,7 +47,7 @@ class Table:
                 yield Response(replies=(reply,), values=(ask.accept(reply),))
             except NoScoreError as error:
                 why = str(error)
-                yield Response(replies=(reply,), values=(), failures=(why,), error=why)
+                yield Response(replies=(reply,), values=(), failures=(why,))
 
 
 def choosing(choice: Callable[[str], str]) -> Table:

@@ -10,8 +10,8 @@ import pytest
 
 import judges
 from judges import terminal
-from judges.client import Budget, Price, Sampling
-from judges.protocol import Usage
+from judges.client import Budget, Price
+from judges.protocol import Sampling, Usage
 from judges.terminal import Progress, print_error, print_note, run_command, visible
 
 

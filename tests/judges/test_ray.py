@@ -12,8 +12,8 @@ from openai_server import OpenAIServer
 
 import judges
 from dspy_judges.errors import OptionError
+from judges.base_judge import MissingColumnError
 from judges.catalog import RELEVANCE
-from judges.judging import MissingColumnError
 from judges.ray import JudgeBatch
 
 ROWS: list[dict[str, Any]] = [

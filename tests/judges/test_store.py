@@ -296,6 +296,7 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
         cache = open_cache(name)
         assert cache is not None
         cache.put(b"1", said("a reply"))
+        cache.store.commit()
         paths = [tmp_path / folder, *(tmp_path / folder).iterdir()]
         assert b"a reply" in b"".join(path.read_bytes() for path in paths[1:])
         if sys.platform != "win32":
@@ -312,6 +313,7 @@ cache = open_cache(sys.argv[1])
 for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
     reply = Reply(text=f"reply {number}")
     cache.put(b"%d" % number, Completion(replies=(reply,), tokens_in=1, tokens_out=1, model="m"))
+    cache.store.commit()
 """
 
 

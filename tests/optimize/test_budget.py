@@ -72,7 +72,7 @@ def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_tr
 def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_raised(
     here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Each request is refused eleven times before it is answered: 800 calls bring 66 replies.
+    # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
     openai_server.models = ("gpt-4.1-mini",)
     met: dict[str, int] = {}
 
@@ -82,10 +82,10 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
         return "429" if met[asked] <= 11 else None
 
     openai_server.fault, openai_server.retry_after = eleven_times, "0.001"
-    assert tuned("--max-calls", "800", "--concurrency", "4") == 1
-    assert len(openai_server.log) == 800
+    assert tuned("--max-calls", "900", "--concurrency", "4") == 1
+    assert len(openai_server.log) == 900
     line = capsys.readouterr().err.splitlines()[-1]
-    assert "the budget of 800 calls is spent" in line
+    assert "the budget of 900 calls is spent" in line
     assert "the same command with a larger one goes on" in line
     openai_server.fault = lambda number, body: None
     assert tuned("--max-calls", "1600") == 0

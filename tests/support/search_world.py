@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from behaving_model import Model
 
-from judges.client.budget import Account
+from judges.client.budget import Account, Budget
 from judges.client.client import Client
 from judges.judgement import Judgement
 from judges.prompt import Prompt
@@ -160,7 +160,7 @@ def problem_of(
             budget=SearchBudget(calls, proposal=proposal),
             pricing=pricing or Pricing(per_call=1),
         ),
-        proposer=None if proposer is None else Client(proposer, account=account),
+        proposer=proposer and Client(proposer, account=account or Budget().account()),
         train=train,
         dev=dev,
         goal=goal,
