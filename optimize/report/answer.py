@@ -24,7 +24,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One figure: its title, the number, the interval in words, and a note to compare it."""
+    """One figure: its title, the number, the interval in words, and a note."""
 
     title: str
     number: str

@@ -256,7 +256,7 @@ class Evaluator:
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """The documents that can tell judges apart; every first part of them can do so, too.
+    """The documents that can tell judges apart, in an order in which the first few can do so too.
 
     At summary level these are the documents whose outputs have different labels. For balanced
     accuracy, if each document has only one label, documents with either label alternate. At most
@@ -324,7 +324,7 @@ def _verdicts(scores: Vector, items: Items) -> Vector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """Options that bound a search.
+    """The options of a search, most of which are upper bounds.
 
     Attributes:
         seed: The seed of every random draw.

@@ -29,7 +29,7 @@ FOLDS = 4
 
 
 def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
-    """A set that shows all items; if a prompt may not show so many, all ratings equally often."""
+    """The demonstrations of all items, or a balanced selection if a prompt may not show so many."""
     rng = stream(options.seed, EVERYTHING)
     longest = options.longest_demos
     return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)

@@ -473,7 +473,7 @@ class RankSearch:
         """The finalists: the best candidate, two cheaper versions of it, and the next best ones.
 
         The cheaper versions have no demonstrations, and one of them has no added reasoning either.
-        Every judged row pays for these, so the test on dev has to show what they are worth.
+        Every judged row pays for both parts, so the test on dev has to show what they are worth.
         """
         leaders = self._affordable_leaders()
         if not leaders:

@@ -135,8 +135,9 @@ def _out_of_budget(
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
     """Score and record the finalists and the untuned judge on items that they did not learn from.
 
-    As many finalists are scored as the budget allows on all of dev, but at least one. If the budget
-    does not pay for all documents even so, documents that can tell judges apart come first.
+    The budget limits how many finalists are scored on all of dev. The first finalist is always
+    scored; if the budget does not pay for all documents, those that can tell judges apart come
+    first.
     """
     if not exploration.finalists:
         return []

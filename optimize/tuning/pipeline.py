@@ -142,7 +142,7 @@ def run(
     untuned = prepared.untuned_judge.prompt
     prompts = {str(name): judge.prompt(untuned) for name, judge in result.judges.items()}
     try:
-        # The report's packages are imported only here, since a run may fail before.
+        # The report's packages are imported only here, since a run may fail before it needs them.
         from optimize.report.page import write_run
 
         write_run(folder / run_folder.REPORT, outcome, measured, prompts, probes)

@@ -201,7 +201,7 @@ def verdicts(right: int, n: int = 80, n_fails: int = 20) -> Scorecard:
             "Use it: it agrees with people on 95%, and always saying pass would on 75%.",
         ),
         (verdicts(62), "Do not use its verdicts yet: it agrees with people on 78%"),
-        (card(None, order(0.54, 0.06)), "Do not use it yet: it may agree with people no more than"),
+        (card(None, order(0.54, 0.06)), "Do not use it yet: it may be no better than a coin"),
         (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
         (card(None, order(0.7, 0.1)), "Use it: it orders outputs as people do, clearly more often"),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),

@@ -211,7 +211,7 @@ def test_decisions_are_ratings_and_choices_by_their_type(kind: Any, expected: An
 @pytest.mark.parametrize("kind", [Score, Choice, Choice[("a", ""), ("b", ""), ("c", "")]])
 def test_decisions_without_an_order_are_refused(kind: Any) -> None:
     signature = dspy.Signature({"text": (str, dspy.InputField()), "x": (kind, dspy.OutputField())})
-    with pytest.raises(ProgramError, match="no rating and no choice"):
+    with pytest.raises(ProgramError, match="neither a rating nor a choice"):
         answer_of("P", signature)
 
 
