@@ -92,8 +92,8 @@ def _set_apart(result: Verification) -> Iterator[Fact]:
 def _association_facts(associations: Associations) -> Iterator[Fact]:
     """Yield whether scores clearly follow length or order, and whether samples agree."""
     if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
-        judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
-        yield "Length", f"Its scores follow length more than people's: rho {judge}, not {people}."
+        own, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
+        yield "Length", f"Its scores follow length more than people's: rho {own} against {people}."
     if (position := associations.position) and is_clear(position.value, position.interval):
         place, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {place} in {share:.0%} of cases (a coin: 50%)."
