@@ -62,7 +62,7 @@ def test_a_judge_that_follows_length_more_than_people_do_is_said_to(
     assert f"{FOLLOWS}+1.000 against {length['people']:+.3f}." in text
     shorter, text = verified(tmp_path, capsys, -LONGER, quality)
     assert shorter["length"]["judge"] == -1
-    assert f"{FOLLOWS}-1.000, " in text
+    assert f"{FOLLOWS}-1.000 against " in text
 
 
 def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to(
