@@ -275,8 +275,9 @@ def decision_on(
             f"{100 * risk:g}% of such runs would ship all the same."
         )
     elif np.isnan(gain.value) or gain.n_documents < n_needed:
+        documents = "document is" if gain.n_documents == 1 else "documents are"
         reason = (
-            f"{gain.n_documents} documents are too few to compare it with the tuned judge at "
+            f"{gain.n_documents} {documents} too few to compare it with the tuned judge at "
             f"--risk {risk:g}; at least {n_needed} are needed."
         )
     elif np.isinf(gain.low):

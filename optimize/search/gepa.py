@@ -172,7 +172,7 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
 def explore(problem: SearchProblem) -> Exploration:
     """Run GEPA on train: it learns from half of the documents and chooses on the other half.
 
-    The cost of the test on dev is reserved first. Raises JudgesError if there is no proposer.
+    Raises JudgesError if there is no proposer.
     """
     if problem.proposer is None:
         raise JudgesError(
@@ -195,8 +195,7 @@ def explore(problem: SearchProblem) -> Exploration:
     # The cost of the next proposal, including the scoring by which GEPA accepts or rejects it.
     item_cost = evaluator.item_cost(problem.untuned)
     proposal_cost = budget.proposal + (half / n_parts + len(choosing)) * outputs * item_cost
-    dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
-    with budget.reserving(min(dev_cost, budget.remaining / 2)), suppress(*BUDGET_ERRORS):
+    with suppress(*BUDGET_ERRORS):
         if half:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},

@@ -10,6 +10,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.evaluator import BUDGET_ERRORS, SearchProblem, first_documents
 from optimize.search.gate import Finalist, ShipDecision, decide
 from optimize.search.optimizer import (
+    N_FINALISTS,
     CrossFit,
     Exploration,
     JudgeName,
@@ -97,19 +98,28 @@ def _explore(
     budget, explorations = halves[0].evaluator.budget, list[Exploration]()
     finalists: list[list[Finalist]] = []
     limit = budget.limit
-    reserve = asking_cost(halves[0], proposes=optimizer is find_optimizer("rank"))
-    with budget.reserving(reserve), suppress(*BUDGET_ERRORS):
+    is_rank = optimizer is find_optimizer("rank")
+    with budget.reserving(asking_cost(halves[0], proposes=is_rank)), suppress(*BUDGET_ERRORS):
         whole_limit = budget.limit
         for half in halves:
             # The first half may spend only half of the budget.
             budget.limit = whole_limit if explorations else budget.total_cost + budget.remaining / 2
-            explorations.append(optimizer(half))
+            # The rank search knows its finalists, and reserves what their own test costs.
+            with budget.reserving(0 if is_rank else _test_cost(half)):
+                explorations.append(optimizer(half))
             budget.limit = whole_limit
             finalists.append(score_finalists(half, explorations[-1]))
             if explorations[-1].cross_fit:
                 break
     budget.limit = limit
     return explorations, finalists
+
+
+def _test_cost(problem: SearchProblem) -> float:
+    """The usual cost of testing the finalists on dev, at most half of what remains."""
+    evaluator = problem.evaluator
+    cost = (1 + N_FINALISTS) * evaluator.item_cost(problem.untuned) * len(problem.dev)
+    return min(cost, evaluator.budget.remaining / 2)
 
 
 def _out_of_budget(
