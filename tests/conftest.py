@@ -24,16 +24,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 LONGEST = (
     "test_notebooks",
     "test_goes_on",
-    "test_priced_search",
     "test_rows",
+    "test_label_page",
     "test_optimizers",
-    "test_rank_optimizer",
+    "test_recorded",
     "test_rank_decisions",
-    "test_kills",
-    "test_compare",
-    "test_gate",
-    "test_streams",
+    "test_rank_optimizer",
     "test_decisions",
+    "test_kills",
+    "test_priced_search",
 )
 
 
