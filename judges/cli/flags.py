@@ -1,14 +1,18 @@
 """Flags that several commands share, and the judge, the plan and the options that they name."""
 
 import argparse
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError
 from judges.client import Redactor, check_name, holds_secret, read_price
-from judges.labels import flags as labels_flags
+from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
 from judges.terminal import QUIET, print_note, visible
 
@@ -29,11 +33,43 @@ REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
 JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
-class Parser(labels_flags.Parser):
-    """The parser of all commands; it prints no keys and no control characters."""
+class Parser(argparse.ArgumentParser):
+    """A parser that ends with code 2 and one line for wrong usage.
+
+    Flags have no short forms, and `-1:1` is read as a value of --scale. It prints no keys and no
+    control characters.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+        # A word that begins like a number is no flag.
+        self._negative_number_matcher = re.compile(r"-[\d.]")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = sys.argv[1:] if args is None else list(args)
+        if not self._subparsers:
+            # Before argparse reports a missing flag, since the mistyped one may be it.
+            for word in takewhile("--".__ne__, words):
+                self._refuse_unknown(word)
+        return super().parse_known_args(words, namespace)
+
+    def _refuse_unknown(self, word: str) -> None:
+        flag, known = word.partition("=")[0], self._option_string_actions
+        if flag.startswith("--") and " " not in word and flag not in known:
+            close = get_close_matches(flag, list(known), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            self.error(f"unrecognized arguments: {flag}{hint}")
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
 
     def one_line(self, message: str) -> str:
-        return visible(Redactor().redact(super().one_line(message)))
+        """Return the message as it is printed."""
+        return visible(Redactor().redact(" ".join(message.split())))
 
 
 def read_number(text: str) -> float:
@@ -243,9 +279,9 @@ def split_name(text: str) -> tuple[str, str]:
     return name, rest
 
 
-def mapping(arguments: Sequence[str]) -> dict[str, Any]:
+def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
     """The columns that --map names by NAME=COLUMN or FILE.yaml; raises UsageError."""
     try:
-        return labels_flags.read_mapping(arguments)
+        return read_mapping(arguments)
     except ValueError as error:
         raise UsageError(f"--map {error}") from None

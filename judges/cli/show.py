@@ -16,7 +16,7 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
 from judges.prompt import LETTERS, SLOT, Value
-from judges.protocol import is_decision
+from judges.protocol import Message, is_decision
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
@@ -51,25 +51,35 @@ def show_judge(args: argparse.Namespace) -> int:
     if args.json:
         record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         if answers:
-            entries = map(asdict, answers[:-1])
-            record["questions"] = [{n: v for n, v in e.items() if v is not None} for e in entries]
+            record["questions"] = [*map(_answer_entry, answers[:-1])]
         print(json.dumps(record, indent=1))
         return 0
     lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
-    lines += _answer_lines(answers) if answers else []
+    lines += _answer_lines(answers)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
         for message in messages:
-            content = message["content"]
-            if message["role"] == "system" and content.startswith("{"):  # to a decision model
-                content = json.dumps(json.loads(content), indent=1, ensure_ascii=False)
-            lines += ["", f"--- {name}: {message['role']} ---", content]
+            lines += ["", f"--- {name}: {message['role']} ---", _content(message)]
     print_output("\n".join(lines))
     return 0
 
 
+def _answer_entry(answer: AnswerShare) -> dict[str, object]:
+    return {name: value for name, value in asdict(answer).items() if value is not None}
+
+
+def _content(message: Message) -> str:
+    """A message's text; what a decision model gets from the system is JSON, which is indented."""
+    content = message["content"]
+    if message["role"] == "system" and content.startswith("{"):
+        return json.dumps(json.loads(content), indent=1, ensure_ascii=False)
+    return content
+
+
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
     """Lines on each answer: its share of the score, and what it is worth where that is known."""
+    if not answers:
+        return []
     about = "answers, with the share of each in the score"
     if any(each.loss for each in answers):
         about += ", and by how much the judge's figure would change without it"

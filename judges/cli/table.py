@@ -35,7 +35,7 @@ from judges.client import (
 )
 from judges.dimension import Comparison
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Preference
+from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.labels.columns import MOST_FIRST, Columns
 from judges.labels.conversations import as_texts
 from judges.loading import load
@@ -66,7 +66,7 @@ class CostEstimate(NamedTuple):
     tokens_out: int
     cost_usd: float | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "lm": self.lm.split(", "),
             "requests": self.requests,
@@ -96,16 +96,16 @@ def estimate_runs(
         samples, prompts = part.plan.samples if part.plan else 1, n_rows * orders
         # Samples that are drawn in a request each pay for the prompt each time.
         n_requests = 1 if gives_n_replies(part.lm) else samples
-        requests = prompts * n_requests
         texts = characters * orders // CHARACTERS_PER_TOKEN
         tokens_in = (estimate_tokens(part.template()) * prompts + texts) * n_requests
         tokens_out = reply_tokens(part.prompt, part.lm) * prompts * samples
-        table_price = find_price(part.lm)
-        # The user's price is of the model that is asked; the embedded model is free.
-        is_users = part is judge and not is_embedded(part.lm)
-        part_price = price or table_price if is_users else table_price or price
-        cost = part_price.cost(tokens_in, tokens_out) if part_price else None
-        estimates.append(CostEstimate(part.lm, requests, tokens_in, tokens_out, cost))
+        prices = [price, find_price(part.lm)]
+        if part is not judge or is_embedded(part.lm):
+            # The user's price is of the model that is asked; the embedded model is free.
+            prices.reverse()
+        known = prices[0] or prices[1]
+        cost = known.cost(tokens_in, tokens_out) if known else None
+        estimates.append(CostEstimate(part.lm, prompts * n_requests, tokens_in, tokens_out, cost))
     return estimates
 
 
@@ -229,11 +229,14 @@ def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dic
     """The columns of the judges' texts by --map, whose files may name columns of labels, too."""
     columns = mapping(arguments)
     texts = {name for judge in judges for name in judge.texts} | {ID}
-    names = [argument.partition("=")[0] for argument in arguments if "=" in argument]
-    for name in [*names, *(texts & columns.keys())]:
-        if name not in texts or not isinstance(columns[name], str):
+    named = {argument.partition("=")[0] for argument in arguments if "=" in argument}
+    flags: dict[str, str] = {}
+    for name in sorted(named | (texts & columns.keys())):
+        column = columns[name]
+        if name not in texts or not isinstance(column, str):
             raise UsageError(f"--map {name}: give one column to one of {', '.join(sorted(texts))}")
-    return {name: columns[name] for name in texts & columns.keys()}
+        flags[name] = column
+    return flags
 
 
 def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
@@ -290,8 +293,42 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                 store.remove()
 
 
-def _write(run: TableRun, results: "Scores | Preferences") -> dict[str, Any]:
-    """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
+class RunCost(NamedTuple):
+    """What a run took over all of its starts, as --json has it.
+
+    `cost_unconfirmed_usd` is the part for requests whose answer never came, at worst.
+    """
+
+    lm: list[str]
+    lm_calls: int
+    cached_calls: int
+    tokens: dict[str, int]
+    cost_usd: float | None
+    cost_unconfirmed_usd: float
+    seconds: float
+
+    @classmethod
+    def of(cls, session: Session, seconds: float) -> "RunCost":
+        accounts, total = session.budget.accounts, session.budget.total
+        is_known = all(account.price for account in accounts.values())
+        return cls(
+            lm=sorted(accounts),
+            lm_calls=total.calls,
+            cached_calls=total.cached,
+            tokens={"in": total.tokens_in, "out": total.tokens_out},
+            cost_usd=round(total.cost + total.lost_cost, 6) if is_known else None,
+            cost_unconfirmed_usd=round(total.lost_cost + total.open_cost, 6),
+            seconds=round(seconds, 3),
+        )
+
+    def __str__(self) -> str:
+        text = f"cost: ${self.cost_usd:,.4f} for {self.lm_calls:,} calls"
+        unconfirmed = f", ${self.cost_unconfirmed_usd:,.4f} of it at most, where no answer came"
+        return text + unconfirmed if self.cost_unconfirmed_usd else text
+
+
+def _write(run: TableRun, results: "Scores | Preferences") -> RunCost:
+    """Judge all rows and write them with their judgements; returns what that took."""
     began = time.monotonic()
     expected, limit = total_estimate(run.estimates), run.args.max_cost
     print_note(str(expected))
@@ -313,23 +350,24 @@ def _write(run: TableRun, results: "Scores | Preferences") -> dict[str, Any]:
             can_go_on = session.store is not None and session.store.can_go_on
             if isinstance(error, FatalModelError) and not can_go_on:
                 raise  # nothing is kept, as with a wrong key or name
-            reason = getattr(error, "strerror", None) or str(error) or "interrupted"
             rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
-            # A spent budget, and some other errors, say by themselves how to go on.
-            is_spent = isinstance(error, BudgetSpentError)
-            if can_go_on and not is_spent and "same command" not in reason:
-                rows += "; the same command goes on"
-            kind = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
-            raise kind(f"{reason}: {rows}") from error
+            raise _unfinished(error, rows, can_go_on=can_go_on) from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-        cost = _cost(session)
-    if cost["cost_usd"]:
-        note = f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
-        if unconfirmed := cost["cost_unconfirmed_usd"]:
-            note += f", ${unconfirmed:,.4f} of it at most, where no answer came"
-        print_note(note)
-    return {**cost, "seconds": round(time.monotonic() - began, 3)}
+        cost = RunCost.of(session, time.monotonic() - began)
+    if cost.cost_usd:
+        print_note(str(cost))
+    return cost
+
+
+def _unfinished(error: BaseException, rows: str, *, can_go_on: bool) -> BaseException:
+    """The error of a run that was cut short, with the rows that are kept and how to go on."""
+    reason = getattr(error, "strerror", None) or str(error) or "interrupted"
+    # A spent budget, and some other errors, say by themselves how to go on.
+    says_how = isinstance(error, BudgetSpentError) or "same command" in reason
+    how = "" if says_how or not can_go_on else "; the same command goes on"
+    kind = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
+    return kind(f"{reason}: {rows}{how}")
 
 
 def _judge_rows(
@@ -346,23 +384,6 @@ def _judge_rows(
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
             yield row, {name: next(stream) for name, stream in streams.items()}
-
-
-def _cost(session: Session) -> dict[str, Any]:
-    """Models, calls, tokens and dollars over all starts of the run, for --json.
-
-    `cost_unconfirmed_usd` is the part for requests whose answer never came, at worst.
-    """
-    accounts, total = session.budget.accounts, session.budget.total
-    is_known = all(account.price for account in accounts.values())
-    return {
-        "lm": sorted(accounts),
-        "lm_calls": total.calls,
-        "cached_calls": total.cached,
-        "tokens": {"in": total.tokens_in, "out": total.tokens_out},
-        "cost_usd": round(total.cost + total.lost_cost, 6) if is_known else None,
-        "cost_unconfirmed_usd": round(total.lost_cost + total.open_cost, 6),
-    }
 
 
 def _step_of_batch(run: TableRun) -> bool:
@@ -423,105 +444,126 @@ def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[
     return [round(answers[name], DIGITS) if name in answers else None for name in questions]
 
 
+class JudgeScores:
+    """The scores of one rating judge, and its failures by their reasons."""
+
+    def __init__(self, judge: AnyJudge, *, is_as_tested: bool, args: argparse.Namespace) -> None:
+        self.judge, self.is_as_tested = judge, is_as_tested
+        self.questions = _questions_of(judge, args)
+        # Its columns for score, failure, answers and, if it gives one, rationale.
+        self.columns: list[str] = []
+        self.scores = array("d")
+        self.failures = Counter[str]()
+        self.n_unparsable = 0
+        # Of a judge of two values, a key of the document (all texts but the last) of each score.
+        self.is_verdict = judge.subject.scale == (0, 1)
+        self.documents: list[int] = []
+
+    def new_columns(self, columns: Collection[str]) -> list[str]:
+        outputs = self.judge.prompt.outputs if isinstance(self.judge, Judge) else ()
+        has_reasons = any(output.name == "rationale" for output in outputs)
+        suffixes = ["", "_failure", *(f"_{name}" for name in self.questions)]
+        suffixes += ["_rationale"] if has_reasons else []
+        self.columns = _new_names(self.judge.name, suffixes, columns)
+        return self.columns
+
+    def add(self, judgement: AnyJudgement, texts: Row) -> tuple[Row, Row]:
+        """Count a judgement; returns its cells of flat rows and its entry of JSON rows.
+
+        `texts` are those that a judge of two values read.
+        """
+        assert isinstance(judgement, Judgement)
+        self.n_unparsable += judgement.unparsable
+        score = None if judgement.failure else round(judgement.score, DIGITS)
+        if judgement.failure:
+            self.failures[judgement.failure[:200]] += 1
+        else:
+            self.scores.append(judgement.score)
+            if self.is_verdict:
+                words = [*map(str, texts.values())]
+                self.documents.append(hash(tuple(words[:-1] or words)))
+        if self.is_verdict and judgement.score < 0.5 == score:
+            score = judgement.score  # rounding would make it a pass
+        answers = _rounded_answers(judgement, self.questions)
+        values = (score, judgement.failure, *answers, judgement.rationale)
+        # A judge without rationales has one column fewer, and JSON Lines have none.
+        cells: Row = dict(zip(self.columns, values, strict=False))
+        return cells, {**judgement.as_json(), "score": score}
+
+    def pass_rate(self) -> "TrueRate":
+        """The pass rate, corrected by the judge's errors on test labels."""
+        from judges.true_rate import corrected_rate  # which loads NumPy
+
+        tested: Any = (self.judge.provenance or {}).get("tested", []) if self.is_as_tested else []
+        return corrected_rate([score >= 0.5 for score in self.scores], self.documents, tested)
+
+    def average(self) -> dict[str, object]:
+        """The mean, SD and counts of the scores."""
+        return {
+            "mean": fmean(self.scores) if self.scores else None,
+            "sd": pstdev(self.scores) if self.scores else None,
+            "n": len(self.scores),
+            "n_failed": self.failures.total(),
+            "n_unparsable_replies": self.n_unparsable,
+            "failures": dict(self.failures.most_common(20)),
+        }
+
+
 class Scores:
     """The scores of rating judges, and the mean of each judge."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self._originals = [*map(load, args.judges)]
-        sources = zip(self._originals, args.judges, strict=True)
-        self.judges = [_with_flags(judge, source, args) for judge, source in sources]
-        for judge in self.judges:
+        self.by_judge: dict[str, JudgeScores] = {}
+        for source in args.judges:
+            original = load(source)
+            judge = _with_flags(original, source, args)
             if judge.kind == "pairwise":
                 raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
-        self.scores = {judge.name: array("d") for judge in self.judges}
-        self.failures = {judge.name: Counter[str]() for judge in self.judges}
-        self.n_unparsable = Counter[str]()
-        # For judges of two values, a key of the document (all texts but the last) of each score.
-        two_valued = [judge.name for judge in self.judges if judge.subject.scale == (0, 1)]
-        self.documents: dict[str, list[int]] = {name: [] for name in two_valued}
-        if len(self.scores) < len(self.judges):
-            raise UsageError("two judges have the same name; score them in two runs")
-        self.questions = {judge.name: _questions_of(judge, args) for judge in self.judges}
-        # For each judge the columns of score, failure, answers and, if it gives one, rationale.
-        self.columns: dict[str, list[str]] = {}
+            scores = JudgeScores(judge, is_as_tested=judge == original, args=args)
+            if self.by_judge.setdefault(judge.name, scores) is not scores:
+                raise UsageError("two judges have the same name; score them in two runs")
+
+    @property
+    def judges(self) -> list[AnyJudge]:
+        return [scores.judge for scores in self.by_judge.values()]
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        for judge in self.judges:
-            suffixes = ["", "_failure", *(f"_{name}" for name in self.questions[judge.name])]
-            outputs = judge.prompt.outputs if isinstance(judge, Judge) else ()
-            if any(output.name == "rationale" for output in outputs):
-                suffixes.append("_rationale")
-            self.columns[judge.name] = _new_names(judge.name, suffixes, columns)
-        return [column for new in self.columns.values() for column in new]
+        new = (scores.new_columns(columns) for scores in self.by_judge.values())
+        return [*chain.from_iterable(new)]
 
-    def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
-        cells: dict[str, Any] = {}
-        entries: dict[str, Any] = {}
+    def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, AnyJudgement]) -> Row:
+        cells: Row = {}
+        entries: Row = {}
         for name, judgement in judgements.items():
-            if judgement.failure is None:
-                self.scores[name].append(judgement.score)
-                if name in self.documents:
-                    texts = [str(text) for text in _texts_of(row, run.texts[name]).values()]
-                    self.documents[name].append(hash(tuple(texts[:-1] or texts)))
-            else:
-                self.failures[name][judgement.failure[:200]] += 1
-            self.n_unparsable[name] += judgement.unparsable
-            rounded = None if judgement.failure else round(judgement.score, DIGITS)
-            if name in self.documents and judgement.score < 0.5 == rounded:
-                rounded = judgement.score  # rounding would make it a pass
-            entries[name] = {**judgement.as_json(), "score": rounded}
-            answers = _rounded_answers(judgement, self.questions[name])
-            values = (rounded, judgement.failure, *answers, judgement.rationale)
-            # A judge without rationales has one column fewer, and JSON Lines have none.
-            cells.update(zip(self.columns.get(name, ()), values, strict=False))
-        if self.columns:
-            return cells
+            scores = self.by_judge[name]
+            texts = _texts_of(row, run.texts[name]) if scores.is_verdict else {}
+            own, entries[name] = scores.add(judgement, texts)
+            cells |= own
         earlier = row.get("judgements")
-        return {"judgements": {**(earlier if isinstance(earlier, dict) else {}), **entries}}
+        return cells or {
+            "judgements": {**(earlier if isinstance(earlier, dict) else {}), **entries}
+        }
 
-    def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
-        averages = {name: self.average(name) for name in self.scores}
-        rates = [
-            (judge.name, self.true_rate(judge, is_as_tested=judge == original))
-            for judge, original in zip(self.judges, self._originals, strict=True)
-            if judge.name in self.documents
-        ]
+    def report(self, run: TableRun, cost: RunCost) -> None:
+        averages = {name: scores.average() for name, scores in self.by_judge.items()}
+        verdicts = {name: each for name, each in self.by_judge.items() if each.is_verdict}
+        rates = {name: scores.pass_rate() for name, scores in verdicts.items()}
         if run.args.json:
-            for name, rate in rates:
+            for name, rate in rates.items():
                 averages[name]["pass_rate"] = rate.as_json()
-            record = {"out": str(run.args.out), "rows": run.n_rows, "judges": averages, **cost}
-            print(json.dumps(record, indent=1))
+            record = {"out": str(run.args.out), "rows": run.n_rows, "judges": averages}
+            print(json.dumps({**record, **cost._asdict()}, indent=1))
         else:
             width = max(map(len, averages))
             for name, average in averages.items():
-                figures = "mean {mean:.3f}  sd {sd:.3f}" if self.scores[name] else "no score"
+                figures = "mean {mean:.3f}  sd {sd:.3f}" if average["n"] else "no score"
                 line = (figures + "  n={n:,} ({n_failed:,} failed)").format_map(average)
                 print_output(f"{name:<{width}}  {line}")
-            for name, rate in rates:
+            for name, rate in rates.items():
                 print_output(f"{name:<{width}}  {rate}")
-        if not any(self.scores.values()):
-            reason = next(iter(self.failures[self.judges[0].name]))
-            raise RowsError(f"no row got a score; the first reason: {reason}")
-
-    def true_rate(self, judge: AnyJudge, *, is_as_tested: bool) -> "TrueRate":
-        """The pass rate of a judge of two values, corrected by its errors on test labels."""
-        from judges.true_rate import corrected_rate  # which loads NumPy
-
-        tested: Any = (judge.provenance or {}).get("tested", []) if is_as_tested else []
-        passes = [score >= 0.5 for score in self.scores[judge.name]]
-        return corrected_rate(passes, self.documents[judge.name], tested)
-
-    def average(self, name: str) -> dict[str, Any]:
-        """The mean, SD and counts of one judge's scores."""
-        scores = self.scores[name]
-        return {
-            "mean": fmean(scores) if scores else None,
-            "sd": pstdev(scores) if scores else None,
-            "n": len(scores),
-            "n_failed": self.failures[name].total(),
-            "n_unparsable_replies": self.n_unparsable[name],
-            "failures": dict(self.failures[name].most_common(20)),
-        }
+        first, *_ = self.by_judge.values()
+        if not any(average["n"] for average in averages.values()):
+            raise RowsError(f"no row got a score; the first reason: {next(iter(first.failures))}")
 
 
 def winrate(args: argparse.Namespace) -> int:
@@ -551,10 +593,11 @@ class Preferences:
         self.columns = _new_names("verdict", [f"_{key}" for key in keys], columns)
         return self.columns
 
-    def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+    def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, AnyJudgement]) -> Row:
         from judges.winrate import text_length  # which loads NumPy
 
         preference = judgements[self.subject.name]
+        assert isinstance(preference, Preference)
         texts = _texts_of(row, run.texts[self.subject.name])
         length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
         self.preferences.append(preference)
@@ -568,12 +611,13 @@ class Preferences:
             entry["answers"] = preference.answers
         return {"verdict": entry}
 
-    def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
+    def report(self, run: TableRun, cost: RunCost) -> None:
         from judges.winrate import win_rate
 
         rate = win_rate(self.preferences, documents=self.documents, lengths=self.lengths)
         if run.args.json:
-            print(json.dumps({**rate.summary(), "out": str(run.args.out), **cost}, indent=1))
+            record = {**rate.summary(), "out": str(run.args.out), **cost._asdict()}
+            print(json.dumps(record, indent=1))
         else:
             print_output(_win_rate_text(self.subject.name, rate))
         if rate.n == 0:

@@ -1,12 +1,15 @@
 """Reads one cell: as a name, ratings by annotator, texts, or JSON."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
+from typing import TypeVar
 
 from judges.labels.values import looks_like_rating
 from judges.tables.problems import UnreadableError
 from judges.tables.text import Row, TableRow, decode_json
 from judges.tables.text import is_blank as is_blank
 
+T = TypeVar("T")
 # Annotator -> rating; None for a single number without a name, which may be a mean.
 RatingsByAnnotator = dict[str | None, float]
 
@@ -14,6 +17,11 @@ RatingsByAnnotator = dict[str | None, float]
 DOT = "."
 # A longer list of numbers is, say, an embedding.
 MAX_ANNOTATORS = 100
+
+
+def without(mapping: Mapping[str, T], names: Container[str]) -> dict[str, T]:
+    """Return a mapping without some names."""
+    return {name: value for name, value in mapping.items() if name not in names}
 
 
 def value_in(row: TableRow, column: str) -> object:
@@ -58,8 +66,8 @@ def is_rating(value: object, *, typed: bool) -> bool:
     value = from_json(value)
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
-    alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
-    return len(value) <= MAX_ANNOTATORS and all(alike)
+    parts = [part for part in value if not is_blank(part)]
+    return len(value) <= MAX_ANNOTATORS and all(looks_like_rating(p, typed=True) for p in parts)
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
@@ -75,13 +83,12 @@ def from_json(value: object, *, strict: bool = False) -> object:
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
-    try:
+    with suppress(ValueError):
         return decode_json(value)
-    except ValueError:
-        if not strict:
-            return value
-    advice = "write it as JSON, or give flat columns"
-    raise UnreadableError("bad-json", "is not JSON", advice, value)
+    if strict:
+        advice = "write it as JSON, or give flat columns"
+        raise UnreadableError("bad-json", "is not JSON", advice, value)
+    return value
 
 
 def rating_parts(value: object) -> list[tuple[str | None, object]]:
@@ -91,8 +98,7 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
     """
     value = from_json(value, strict=True)
     if isinstance(value, Mapping):
-        names = map(str, value)
-        return [*sorted(dict(zip(names, value.values(), strict=True)).items())]
+        return sorted({str(name): part for name, part in value.items()}.items())
     if isinstance(value, list | tuple):
         return [(str(place), part) for place, part in enumerate(value, 1)]
     return [(None, value)]

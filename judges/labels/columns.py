@@ -15,6 +15,7 @@ from judges.labels.cells import (
     is_rating,
     join_texts,
     value_in,
+    without,
 )
 from judges.labels.names import (
     OUTPUTS,
@@ -78,57 +79,29 @@ Kind = Literal["rating", "text", "label", ""]
 ColumnNames = str | Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Column:
-    """The cells of a column, or of a key inside its objects, and what they are.
+    """A column, or a key inside a column's objects, with what its cells are.
 
-    `is_text` says that the name alone makes it a text, `is_typed` that a string is no number, and
-    `words` are labels in the user's own words.
+    `kind` is ratings, texts, labels such as `good` or `4/5`, or "" for anything else. `is_short`
+    says that all cells are as short as names and labels, and `n_distinct` counts their values.
     """
 
     name: str
     cells: tuple[object, ...]
-    is_text: bool
-    is_typed: bool
-    words: Collection[str]
-
-    @cached_property
-    def kind(self) -> Kind:
-        """Ratings, texts, labels such as `good` or `4/5`, or "" for anything else."""
-        if self.is_text:
-            return "text"
-        cells = [cell for cell in self.cells if not says_nothing(cell)]
-        texts = {str(cell).strip() for cell in cells}
-        if is_reference(self.name) and len(texts) > _MAX_LABELS:
-            return "text"
-        if self._are_ratings(cells):
-            return "rating"
-        if all(map(_TIME.fullmatch, texts)) or not any(map(_is_readable, cells)):
-            return ""
-        # Labels are short and of few kinds, unless they begin with a number.
-        is_varied = len(texts) > _MAX_LABELS and not any(map(str.isdigit, (t[:1] for t in texts)))
-        return "text" if is_varied or not self.is_short else "label"
-
-    def _are_ratings(self, cells: Collection[object]) -> bool:
-        """Whether half of the cells are numbers, or three quarters yes and no (others misspelt)."""
-        n_numbers = sum(is_rating(cell, typed=self.is_typed) for cell in cells)
-        n_truths = sum(says_truth(cell, self.words) for cell in cells)
-        return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_truths >= 3 * len(cells))
-
-    @cached_property
-    def is_short(self) -> bool:
-        """Whether the values are as short as names and labels are."""
-        words = {str(value).strip() for value in self.cells}
-        return all(len(w) <= _MAX_LABEL_LENGTH and w.count(" ") <= _MAX_LABEL_SPACES for w in words)
-
-    @cached_property
-    def n_distinct(self) -> int:
-        return len({*map(str, self.cells)})
+    kind: Kind
+    is_short: bool
+    n_distinct: int
 
     @property
     def is_category(self) -> bool:
         """Whether the cells are short values that repeat, as the names of systems do."""
         return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether every cell holds something, and not all the same."""
+        return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
     def may_be_source(self, most: int) -> bool:
         """Whether a text of any name may be what systems were given.
@@ -139,6 +112,40 @@ class Column:
         repeats = 3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < most
         is_output = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
         return repeats and not is_output and lengths[len(lengths) // 2] > 2
+
+
+def infer_column(
+    name: str, cells: tuple[object, ...], *, is_text: bool, typed: bool, words: Collection[str]
+) -> Column:
+    """Return the column of these cells.
+
+    `is_text` says that the name alone makes it a text, `typed` that a string is no number, and
+    `words` are labels in the user's own words.
+    """
+    filled = [cell for cell in cells if not says_nothing(cell)]
+    values = {str(cell).strip() for cell in filled}
+    is_short = all(
+        len(v) <= _MAX_LABEL_LENGTH and v.count(" ") <= _MAX_LABEL_SPACES for v in values
+    )
+    kind: Kind
+    if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
+        kind = "text"
+    elif _are_ratings(filled, typed, words):
+        kind = "rating"
+    elif all(map(_TIME.fullmatch, values)) or not any(map(_is_readable, filled)):
+        kind = ""
+    else:
+        # Labels are short and of few kinds, unless they begin with a number.
+        are_few = len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
+        kind = "label" if is_short and are_few else "text"
+    return Column(name, cells, kind, is_short, len({*map(str, cells)}))
+
+
+def _are_ratings(cells: Sequence[object], typed: bool, words: Collection[str]) -> bool:
+    """Whether half of the cells are numbers, or most are words for yes and no (others misspelt)."""
+    n_numbers = sum(is_rating(cell, typed=typed) for cell in cells)
+    n_words = sum(says_truth(cell, words) for cell in cells)
+    return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
 
 
 def _is_readable(cell: object) -> bool:
@@ -190,10 +197,19 @@ class Columns:
 
     def _column(self, name: str) -> Column:
         cells = tuple(value_in(row, name) for row in self.table.rows)
-        return Column(name, cells, self.is_judged(name), self.table.typed, self.words)
+        is_text, typed = self.is_judged(name), self.table.typed
+        return infer_column(name, cells, is_text=is_text, typed=typed, words=self.words)
 
     def kind(self, column: str) -> Kind:
         return self.column(column).kind
+
+    def of_kind(self, columns: Iterable[str], *kinds: Kind) -> list[str]:
+        """Return the columns of these kinds."""
+        return [column for column in columns if self.kind(column) in kinds]
+
+    def unused(self, used: Collection[str]) -> list[str]:
+        """Return the table's columns that are not among the `used` ones."""
+        return [column for column in self.table.columns if column not in used]
 
     def _find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
@@ -208,16 +224,13 @@ class Columns:
 
     def _holds(self, column: str, name: str) -> bool:
         """Whether the table has a column that may hold `name`, which no mapping names."""
-        if column not in self.table.columns:
+        if column not in self.table.columns or (column != name and column in self.used(())):
             return False
-        # A column called `system` may hold a text: a prompt, or what the system wrote.
-        is_name = name != "system" or self.column(column).is_short
         if name in NESTED:
             # People write remarks under these names, too.
-            is_name = any(
-                str(cell).lstrip()[:1] in ("{", "[") for cell in self.column(column).cells
-            )
-        return is_name and (column == name or column not in self.used(()))
+            return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.values(column))
+        # A column called `system` may hold a text: a prompt, or what the system wrote.
+        return name != "system" or self.column(column).is_short
 
     def cell(self, row: TableRow, name: str) -> object:
         """Return a row's cell in the column that holds `name`; None where there is no such."""
@@ -298,14 +311,14 @@ class Columns:
     @cached_property
     def comments(self) -> tuple[str, ...]:
         """The columns in which people comment on their labels, which no judge reads."""
-        roots, used = self.find_all(NESTED), self.used(()) | {*self.judged}
-        nested = [name for name in self.nested_names if self.root_of(name) in roots]
-        free = [column for column in (*self.table.columns, *nested) if column not in used]
-        return tuple(filter(self._holds_comments, free))
+        nested = (name for name in self.nested_names if self.root_of(name) in self.find_all(NESTED))
+        named = filter(self._is_comment, (*self.table.columns, *nested))
+        used = self.used(()) | {*self.judged}
+        return tuple(c for c in self.of_kind(named, "text", "label") if c not in used)
 
-    def _holds_comments(self, column: str) -> bool:
-        is_persons = _MODELS.isdisjoint(tokens(column)) or not self.labelled
-        return is_comment(column) and is_persons and self.kind(column) in ("text", "label")
+    def _is_comment(self, column: str) -> bool:
+        """Whether a column's name is of comments; beside labels a model's are not people's."""
+        return is_comment(column) and not (self.labelled and _MODELS & {*tokens(column)})
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
@@ -314,38 +327,33 @@ class Columns:
         which system wrote the output. What is mapped to a name of the user's own is a text unless
         it is `rated`.
         """
-        texts = self._unmapped_texts({*used, *rated})
-        mapped = {name: headers[0] for name, headers in self.mapping.items() if name not in _ROLES}
-        for name, column in mapped.items():
-            is_text = is_known_text(name) or self.kind(column) in ("text", "label")
-            if is_text and column not in rated:
-                texts[name] = column
-        if "text" not in map(self.kind, texts.values()):
-            return texts
-        few = {name for name, column in texts.items() if self.column(column).is_category}
-        return {name: texts[name] for name in texts if name in mapped or name not in few}
+        free = self.unused({*used, *rated, *self.comments})
+        roots = {*map(self.root_of, (*used, *rated))}
+        # What a user takes from a nested column is not a text once more.
+        own = [c for c in free if is_usual_text(c) or c not in roots]
+        named = {self._text_name(column): column for column in filter(self._may_be_text, own)}
+        texts = without(named, self.mapping)
+        mapped = self._mapped_texts(rated)
+        if self.of_kind((*texts.values(), *mapped.values()), "text"):
+            texts = {n: c for n, c in texts.items() if not self.column(c).is_category}
+        return {**texts, **mapped}
 
-    def _unmapped_texts(self, used: Collection[str]) -> dict[str, str]:
-        taken = {*used, *self.comments}
-        roots = {*map(self.root_of, used)}
-        texts = {}
-        for column in self.table.columns:
-            is_usual = is_usual_text(column)
-            name = self._text_name(column) if is_usual else column
-            is_free = column not in taken and (is_usual or column not in roots)
-            if is_free and name not in self.mapping and self._may_be_text(column):
-                texts[name] = column
-        return texts
+    def _mapped_texts(self, rated: Collection[str]) -> dict[str, str]:
+        """The texts that the user names."""
+        columns = {name: headers[0] for name, headers in without(self.mapping, _ROLES).items()}
+        free = {n: c for n, c in columns.items() if c not in rated}
+        strings = self.of_kind(free.values(), "text", "label")
+        return {n: c for n, c in free.items() if c in strings or is_known_text(n)}
 
     def _may_be_text(self, column: str) -> bool:
         # A column called the truth may hold the labels.
         may_be_short = self.labelled and not is_reference(column)
-        return self.kind(column) in (("text", "label") if may_be_short else ("text",))
+        return self.kind(column) == "text" or (may_be_short and self.kind(column) == "label")
 
     def _text_name(self, column: str) -> str:
-        """The name by which a judge reads a usual text: plain letters, small, with underscores."""
+        """The name of a text; of a usual one in plain letters, small, with underscores."""
         key, name = name_key(column), "_".join(tokens(column))
-        if self.column_like(key) != column:
+        if not is_usual_text(column) or self.column_like(key) != column:
             return column
         return name if name.isascii() else "output" if key in OUTPUTS else "input"
 
@@ -355,9 +363,8 @@ class Columns:
         Texts with empty cells or one value only are the last choice.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
-        varied = [name for name, column in columns.items() if column.n_distinct > 1]
-        full = (name for name in varied if not any(map(is_blank, columns[name].cells)))
-        if usual := source_name(full) or source_name(texts):
+        varied = [name for name, column in columns.items() if column.is_varied]
+        if usual := source_name(varied) or source_name(texts):
             return usual
         most = max((column.n_distinct for column in columns.values()), default=0)
         likely = [name for name, column in columns.items() if column.may_be_source(most)]
@@ -401,11 +408,10 @@ def add_missing_column(
 def mapping_advice(columns: Columns, name: str) -> str:
     """How to say which column holds `name`: for a text one of another usual name."""
     alike = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
+    leaves = columns.of_kind(columns.nested_names, "text", "label")
     if alike:
-        own = [column for column in columns.table.columns if name_key(column) in alike]
-        leaves = [leaf for leaf in columns.nested_names if leaf.rpartition(DOT)[2] in alike]
-    else:
-        own, leaves = [], [*columns.nested_names]
-    kinds = ("text", "label") if alike or name in columns.judged else ("rating",)
-    likely = [*own, *(leaf for leaf in leaves if columns.kind(leaf) in kinds)]
+        leaves = [leaf for leaf in leaves if leaf.rpartition(DOT)[2] in alike]
+    elif name not in columns.judged:
+        leaves = columns.of_kind(columns.nested_names, "rating")
+    likely = [*(c for c in columns.table.columns if name_key(c) in alike), *leaves]
     return f"name yours with {map_flag(name, likely[:1] or ['COLUMN'])}"

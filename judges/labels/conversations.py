@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, takewhile
 
-from judges.labels.cells import first_value, from_json
+from judges.labels.cells import first_value, from_json, without
 from judges.labels.columns import ColumnNames
-from judges.labels.names import OUTPUTS, known_word
+from judges.labels.names import is_output
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
 from judges.tables.text import Row
@@ -28,37 +28,48 @@ _LISTS = ("messages", "conversation", "conversations")
 _ROLES, _CONTENTS = ("role", "from", "speaker"), ("content", "value", "text")
 _CALLS = ("tool_calls", "function_call")
 _NEW_LINE, _MOST = "\n    ", 20_000
-_PAIR_NOTE = "the turns that two share are the prompt, what follows is the responses"
-_WHOLE_NOTE = "all of it is judged (--judge turn: the last assistant turn)"
-_TURN_NOTE = "the last assistant turn is judged (--judge conversation: all of it)"
+# Which texts are made of conversations, and the note that says so.
+_Made = tuple[set[str], str]
+_PAIR: _Made = (
+    {"prompt", "response_a", "response_b"},
+    "the turns that two share are the prompt, what follows is the responses",
+)
+_WHOLE: _Made = ({CONVERSATION}, "all of it is judged (--judge turn: the last assistant turn)")
+_TURN: _Made = (
+    {"input", "dialogue", "output"},
+    "the last assistant turn is judged (--judge conversation: all of it)",
+)
 Turn = tuple[str, str]  # who speaks, or what is done, and the text
 
 
 def read_turns(value: object) -> list[Turn]:
     """Return the turns in a cell, which may be a string of JSON or of printed Python."""
-    # A list from Parquet is an array in a data frame.
-    value = value.tolist() if hasattr(value, "tolist") else from_json(value)
-    if isinstance(value, str) and value.startswith("[{'"):
+    if hasattr(value, "tolist"):
+        # A list from Parquet is an array in a data frame.
+        value = value.tolist()
+    elif isinstance(value, str) and value.startswith("[{'"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = ast.literal_eval(value)
+    value = from_json(value)
     if isinstance(value, Mapping):
         # A message alone is a conversation of one turn.
         value = [value] if "role" in value else first_value(value, _LISTS)
     messages = list(value) if isinstance(value, list | tuple) else []
-    turns = [_turns_of(message) for message in messages]
-    return [turn for of_message in turns for turn in of_message] if all(turns) else []
+    turns = [*map(_turns_of, messages)]
+    return [*chain.from_iterable(turns)] if all(turns) else []
 
 
 def _turns_of(message: object) -> list[Turn]:
     """The turns of a message, its text and its calls; none where a value is no message."""
-    role = first_value(message, _ROLES) if isinstance(message, Mapping) else None
-    if not isinstance(role, str) or not isinstance(message, Mapping):
+    if not isinstance(message, Mapping) or message.keys().isdisjoint((*_CONTENTS, *_CALLS)):
+        return []
+    role = first_value(message, _ROLES)
+    if not isinstance(role, str):
         return []
     text = _text_of(first_value(message, _CONTENTS))
     calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-    is_said = text or (not calls and not message.keys().isdisjoint({*_CONTENTS, *_CALLS}))
     speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
-    return [(speaker, text), *calls] if is_said else calls
+    return [(speaker, text), *calls] if text or not calls else calls
 
 
 def _text_of(part: object) -> str:
@@ -97,37 +108,49 @@ def as_texts(cells: Mapping[str, object]) -> Row:
     without an output beside it, `output` (the last assistant turn) and `input` (all before it).
     """
     conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
-    texts: Row = {column: _alone(turns) for column, turns in conversations.items()}
+    if not conversations:
+        return dict(cells)
+    others = without(cells, conversations)
     if sides := _sides(conversations):
-        a, b = (conversations[column] for column in sides)
-        alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
-        n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
-        texts |= {"prompt": as_text(a[:n_shared])} if n_shared else {}
-        texts |= {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
-    elif conversations:
-        turns, outputs = next(iter(conversations.values())), _outputs(cells)
-        beside = [
-            (_ASSISTANT, str(cells[c])) for c in outputs if c not in conversations and cells[c]
-        ]
-        texts[CONVERSATION] = as_text([*turns, *beside])
-        if not outputs:
-            backwards = [who in _ANSWERS for who, _ in reversed(turns)]
-            end = len(turns) - [*backwards, True].index(True)
-            start = end - [*backwards[len(turns) - end :], False].index(False)
-            # What the user calls `input` stays what it is.
-            before = "dialogue" if "input" in cells and "input" not in conversations else "input"
-            texts[before] = as_text(turns[:start]) or "[the conversation begins here]"
-            texts["output"] = _alone(turns[start:end]) if end else None
-    return {**cells, **texts}
+        texts = _pair_texts(conversations[sides[0]], conversations[sides[1]])
+    else:
+        has_output = any(map(is_output, cells))
+        texts = _single_texts(next(iter(conversations.values())), others, has_output=has_output)
+    return {**cells, **{column: _alone(turns) for column, turns in conversations.items()}, **texts}
+
+
+def _pair_texts(a: list[Turn], b: list[Turn]) -> Row:
+    """The texts of two conversations that begin with the same turns."""
+    alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
+    n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
+    responses: Row = {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
+    return {"prompt": as_text(a[:n_shared]), **responses} if n_shared else responses
+
+
+def _single_texts(turns: list[Turn], others: Row, *, has_output: bool) -> Row:
+    """The texts of a conversation; its last assistant turn unless an output stands beside it."""
+    beside = [(_ASSISTANT, str(others[name])) for name in filter(is_output, others) if others[name]]
+    whole: Row = {CONVERSATION: as_text([*turns, *beside])}
+    if has_output:
+        return whole
+    before, answer = _last_answer(turns)
+    # What the user calls `input` stays what it is.
+    name = "dialogue" if "input" in others else "input"
+    whole[name] = as_text(before) or "[the conversation begins here]"
+    return {**whole, "output": _alone(answer) if answer else None}
+
+
+def _last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
+    """The turns before the assistant's last ones, and these."""
+    after = [*takewhile(lambda turn: turn[0] not in _ANSWERS, reversed(turns))]
+    turns = turns[: len(turns) - len(after)]
+    answer = [*takewhile(lambda turn: turn[0] in _ANSWERS, reversed(turns))]
+    return turns[: len(turns) - len(answer)], answer[::-1]
 
 
 def _sides(columns: Collection[str]) -> tuple[str, str] | None:
     sides = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
     return next(sides, None)
-
-
-def _outputs(columns: Iterable[str]) -> list[str]:
-    return [column for column in columns if known_word(column) in OUTPUTS]
 
 
 def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool) -> Table:
@@ -137,20 +160,22 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
         return table
     texts = [as_texts(row.cells) for row in table.rows]
     mapped = [name for name, column in mapping.items() if column in table.columns]
-    has_outputs = _outputs((*table.columns, *mapped)) != []
-    has_answers = any(of_row.get("output") for of_row in texts)
-    names, how, read = {*columns}, "each is one text", columns[:1]
+    has_outputs = any(map(is_output, (*table.columns, *mapped)))
+    (made, how), read = _TURN, columns[:1]
     if _sides(columns):
-        names, how, read = {"prompt", "response_a", "response_b"}, _PAIR_NOTE, columns
-    elif whole or not (has_outputs or has_answers):
-        names, how = {CONVERSATION}, _WHOLE_NOTE
-    elif not has_outputs:
-        names, how = {"input", "dialogue", "output"}, _TURN_NOTE
-    names |= {*table.columns} - {*columns}
-    texts = [{name: of_row[name] for name in of_row if name in names} for of_row in texts]
-    rows = tuple(row._replace(cells=cells) for row, cells in zip(table.rows, texts, strict=True))
-    notes = [*table.notes, f"{joined_names(read)} holds conversations: {how}"]
+        (made, how), read = _PAIR, columns
+    elif whole or not (has_outputs or any(row.get("output") for row in texts)):
+        made, how = _WHOLE
+    elif has_outputs:
+        made, how = {*columns}, "each is one text"
+    names = made | {*table.columns}.difference(columns)
+    kept = [{name: cell for name, cell in row.items() if name in names} for row in texts]
+    notes = [f"{joined_names(read)} holds conversations: {how}"]
     if others := columns[len(read) :]:
         notes.append(f"of conversations one is read, and not {joined_names(others)}")
-    header = tuple(dict.fromkeys(chain.from_iterable(texts)))
-    return replace(table, rows=rows, columns=header, notes=tuple(notes))
+    return replace(
+        table,
+        rows=tuple(row._replace(cells=cells) for row, cells in zip(table.rows, kept, strict=True)),
+        columns=tuple(dict.fromkeys(chain.from_iterable(kept))),
+        notes=(*table.notes, *notes),
+    )

@@ -1,14 +1,10 @@
 """Reads the flags on how to read a file: --map NAME=COLUMN, --values WORD=NUMBER, --scale 1-5."""
 
-import argparse
 import math
 import re
-import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from itertools import takewhile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TypeVar
 
 from judges.labels.columns import ColumnNames
 from judges.labels.names import split_quoted
@@ -16,6 +12,7 @@ from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
+Entry = TypeVar("Entry")
 # Keys of a mapping file beside our names: what words count, and the scale.
 VALUES, SCALE = "values", "scale"
 # An entry of a mapping: columns (those of a data frame may be numbers), or what words count.
@@ -23,44 +20,6 @@ MapEntry = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that ends with code 2 and one line for wrong usage.
-
-    Flags have no short forms, and `-1:1` is read as a value of --scale.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, **kwargs)
-        # A word that begins like a number is no flag.
-        self._negative_number_matcher = re.compile(r"-[\d.]")
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        words = sys.argv[1:] if args is None else list(args)
-        if not self._subparsers:
-            # Before argparse reports a missing flag, since the mistyped one may be it.
-            for word in takewhile("--".__ne__, words):
-                self._refuse_unknown(word)
-        return super().parse_known_args(words, namespace)
-
-    def _refuse_unknown(self, word: str) -> None:
-        flag, known = word.partition("=")[0], self._option_string_actions
-        if flag.startswith("--") and " " not in word and flag not in known:
-            close = get_close_matches(flag, list(known), n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            self.error(f"unrecognized arguments: {flag}{hint}")
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
-
-    def one_line(self, message: str) -> str:
-        """Return the message as it is printed."""
-        return " ".join(message.split())
 
 
 def read_mapping(words: Iterable[str]) -> dict[str, MapEntry]:
@@ -159,7 +118,7 @@ def _value_of(meaning: object, word: str) -> float | Vote | None:
     return number
 
 
-def pop_scale(columns: dict[str, ColumnNames]) -> Scale | None:
+def pop_scale(columns: dict[str, Entry]) -> Scale | None:
     """Remove the scale from a mapping file's columns and return it; None if there is none."""
     scale = read_bounds(str(columns.get(SCALE)))
     if scale is not None:

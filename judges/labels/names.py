@@ -52,6 +52,11 @@ def is_known_text(column: str) -> bool:
     return bool(known_word(column))
 
 
+def is_output(column: str) -> bool:
+    """Whether a column goes by a name of what systems write."""
+    return known_word(column) in OUTPUTS
+
+
 def is_usual_text(column: str) -> bool:
     """Whether a column goes by a name of what systems get, write, or should have written."""
     return is_known_text(column) or is_reference(column)

@@ -14,7 +14,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteCells
-from judges.tables.problems import Problems, UnreadableError, count, joined_names
+from judges.tables.problems import Problems, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
 _CHOICES = (*VOTES, "gewinner", "gagnant", "ganador")
@@ -38,21 +38,18 @@ def find_sides(columns: Columns) -> Sides | None:
         return Sides("response", (first[0], second[0]))
     sides = []
     for match in filter(None, map(_SIDE.fullmatch, columns.table.columns)):
-        column, other = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
-        is_side = columns.has(other) and column not in columns.comments
-        if is_side and _SYSTEMS.isdisjoint(tokens(match[1])):
-            sides.append(Sides(name_key(match[1]), (column, other)))
-    texts = [side for side in sides if columns.is_judged(side.word)]
-    others = [side for side in sides if "rating" not in map(columns.kind, side.columns)]
-    return next(iter((*texts, *others)), None)
+        both = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
+        are_texts = columns.is_judged(name_key(match[1])) or not columns.of_kind(both, "rating")
+        is_free = columns.has(both[1]) and both[0] not in columns.comments
+        if is_free and are_texts and _SYSTEMS.isdisjoint(tokens(match[1])):
+            sides.append(Sides(name_key(match[1]), both))
+    return min(sides, key=lambda side: not columns.is_judged(side.word), default=None)
 
 
 def _find_choices(columns: Columns) -> tuple[str, ...]:
     """The columns of votes: by the mapping, else the first with a usual name."""
-    for name in VOTES:
-        if name in columns.mapping:
-            return tuple(column for column in columns.mapping[name] if columns.has(column))
-    return columns.find_all(_CHOICES)[:1]
+    named = next((columns.mapping[name] for name in VOTES if name in columns.mapping), ())
+    return tuple(filter(columns.has, named)) if named else columns.find_all(_CHOICES)[:1]
 
 
 def holds_pairs(columns: Columns) -> bool:
@@ -143,8 +140,6 @@ def _read_votes(
         names = (columns.cell(row, role) for role in ("system_a", "system_b"))
         name_a, name_b = (None if is_blank(name) else str(name) for name in names)
         for column, cells in choices.items():
-            try:
+            with problems.collect(line=row.line, field=column):
                 of_pair += cells.read(value_in(row, column), (name_a, name_b))
-            except UnreadableError as error:
-                problems.add_error(error, line=row.line, field=column)
     return votes

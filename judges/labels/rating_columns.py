@@ -48,16 +48,16 @@ class RatingColumns:
     """Where a table keeps its ratings; `nested` is in rising order of precedence.
 
     A dimension in several flat columns has one annotator in each; `groups` are those that show in
-    the columns' names. `guesses` are columns of numbers that nobody named, `candidates` are all,
-    and `keys` are the names inside nested columns.
+    the columns' names. `numbers` are all columns of numbers, `guesses` the others that are read
+    although nobody named them, and `keys` the names inside nested columns.
     """
 
     nested: Headers = ()
     keys: Headers = ()
     flat: Mapping[str, Headers] = field(default_factory=dict)
     groups: Mapping[str, Headers] = field(default_factory=dict)
+    numbers: Headers = ()
     guesses: Headers = ()
-    candidates: Headers = ()
 
     def all(self) -> set[str]:
         return {*self.nested}.union(*self.flat.values())
@@ -71,58 +71,66 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     """
     if columns.is_long:
         return RatingColumns()
-    nested, others = columns.find_all(NESTED), columns.used(_RESERVED)
-    unused = [column for column in columns.table.columns if column not in others]
-    candidates = tuple(column for column in unused if columns.kind(column) == "rating")
-    groups, flat, guesses = _annotator_groups(candidates), dict[str, Headers](), Headers()
-    if dimensions is not None:
+    nested, used = columns.find_all(NESTED), columns.used(_RESERVED)
+    numbers = tuple(columns.of_kind(columns.unused(used), "rating"))
+    groups, guesses = _annotator_groups(numbers), Headers()
+    if dimensions is None:
+        flat = _mapped_ratings(columns)
+        if not (flat or nested):
+            guesses = _guess_ratings(columns, numbers, groups)
+            flat = {**groups, **{column: (column,) for column in guesses}}
+    else:
         headers = {name: _headers_of(columns, name, groups) for name in dimensions}
-        flat = {name: names for name, names in headers.items() if names}
-    elif mapped := _mapped_ratings(columns):
-        flat = mapped
-    elif not nested:
-        guesses = _guess_ratings(columns, candidates, groups)
-        flat = {**groups, **{column: (column,) for column in guesses}}
-    leaves = [name for name in columns.nested_names if columns.root_of(name) in nested]
+        flat = {name: own for name, own in headers.items() if own}
+    keys = (key for key in columns.nested_names if columns.root_of(key) in nested)
     return RatingColumns(
         nested=nested,
-        keys=tuple(leaf.partition(DOT)[2] for leaf in leaves if leaf not in columns.comments),
+        keys=tuple(key.partition(DOT)[2] for key in keys if key not in columns.comments),
         flat=flat,
         groups=groups,
+        numbers=numbers,
         guesses=guesses,
-        candidates=candidates,
     )
 
 
 def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
     """The mapping of all names whose columns may hold ratings, sound or faulty."""
     others = {*_RESERVED, *VOTES}
-    mapping = {name: columns.mapping[name] for name in columns.mapping if name not in others}
     return {
         name: headers
-        for name, headers in mapping.items()
-        if not is_known_text(name) and (len(headers) > 1 or columns.kind(headers[0]) != "text")
+        for name, headers in columns.mapping.items()
+        if not (name in others or is_known_text(name))
+        and (len(headers) > 1 or columns.kind(headers[0]) != "text")
     }
+
+
+def _annotator_groups(numbers: Headers) -> dict[str, Headers]:
+    """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
+    groups: dict[str, list[re.Match[str]]] = defaultdict(list)
+    for match in filter(None, map(_MARKED.fullmatch, numbers)):
+        groups[name_key(match[1])].append(match)
+    several = [group for group in groups.values() if len(group) > 1]
+    return {group[0][1]: tuple(match[0] for match in group) for group in several}
 
 
 def _headers_of(columns: Columns, name: str, groups: Mapping[str, Headers]) -> Headers:
     """The columns mapped to a dimension, called like it or like its annotators', or of labels."""
-    if name in columns.mapping:
-        return columns.mapping[name]
     column = columns.own_name(name)
-    if columns.has(column):
-        return (column,)
+    if name in columns.mapping or columns.has(column):
+        return columns.mapping.get(name, (column,))
     by_key = {name_key(group): headers for group, headers in groups.items()}
+    if name_key(name) in by_key:
+        return by_key[name_key(name)]
     labels = () if columns.find_all(NESTED) else tuple(_label_columns(columns, name))
-    return by_key.get(name_key(name)) or (labels if len(labels) == 1 else ())
+    return labels if len(labels) == 1 else ()
 
 
 def _guess_ratings(columns: Columns, numbers: Headers, groups: Mapping[str, Headers]) -> Headers:
-    """The one column that is called a label, else all columns of numbers."""
+    """The one column that is called a label, else all columns of numbers outside of groups."""
     members = set[str]().union(*groups.values())
-    guesses = tuple(column for column in numbers if column not in members)
-    labels = tuple(filter(guesses.__contains__, _label_columns(columns, "label")))
-    return labels if len(labels) == 1 else guesses
+    single = tuple(column for column in numbers if column not in members)
+    labels = tuple(filter(single.__contains__, _label_columns(columns, "label")))
+    return labels if len(labels) == 1 else single
 
 
 def _label_columns(columns: Columns, dimension: str) -> list[str]:
@@ -130,38 +138,24 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
 
     Their names have a word for labels or one of the dimension's, which is not misspelled.
     """
-    words, reserved = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
-    free = [c for c in (*columns.table.columns, *columns.nested_names) if c not in reserved]
-    called = [column for column in free if _is_called(column, words)]
-    labels = [column for column in called if columns.kind(column) in ("rating", "label")]
-    return [] if _is_misspelled(columns, dimension, labels) else labels
+    words, used = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
+    named = (*columns.unused(used), *columns.nested_names)
+    called = (column for column in named if column not in used and _is_called(column, words))
+    labels = columns.of_kind(called, "rating", "label")
+    others = {*columns.table.columns}.difference(labels) | {*catalog.names()}
+    is_misspelled = dimension not in catalog.names() and close_names(dimension, others)
+    return [] if is_misspelled else labels
+
+
+def close_names(name: str, names: Iterable[str]) -> list[str]:
+    """Return the name of which this one may be a misspelling, alone in a list."""
+    return get_close_matches(name, [*names], 1, 0.85)
 
 
 def _is_called(column: str, words: set[str]) -> bool:
     """Whether a column, or a key inside one, has one of these words and none of another sense."""
     own = {*tokens(column.rpartition(DOT)[2])}
     return not own.isdisjoint(words) and own <= words | _OF_LABELS
-
-
-def _is_misspelled(columns: Columns, dimension: str, labels: Collection[str]) -> bool:
-    """Whether a name is nearly that of the catalogue or of a column beside the labels."""
-    names = catalog.names()
-    headers = [*names, *(column for column in columns.table.columns if column not in labels)]
-    return dimension not in names and bool(get_close_matches(dimension, headers, 1, 0.85))
-
-
-def _named_after(dimension: str, candidates: Iterable[str]) -> list[str]:
-    words = {*tokens(dimension)}
-    return [column for column in candidates if words and words <= {*tokens(column)}]
-
-
-def _annotator_groups(candidates: Iterable[str]) -> dict[str, Headers]:
-    """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
-    groups: dict[str, list[re.Match[str]]] = defaultdict(list)
-    for match in filter(None, map(_MARKED.fullmatch, candidates)):
-        groups[name_key(match[1])].append(match)
-    several = [group for group in groups.values() if len(group) > 1]
-    return {group[0][1]: tuple(match[0] for match in group) for group in several}
 
 
 def check_ratings(
@@ -175,7 +169,7 @@ def check_ratings(
     for name in dimensions or ():
         if name not in columns.mapping:
             _check_dimension(columns, layout, name, problems)
-    notes = []
+    notes: list[str] = []
     for name, headers in layout.flat.items():
         if headers in layout.groups.values():
             notes.append(f"{name} is read from {joined_names(headers)}: one annotator in each")
@@ -190,7 +184,9 @@ def _check_dimension(
     """Add a problem where columns that nobody mapped may hold (more) ratings on a dimension."""
     headers = layout.flat.get(name, ())
     # A column with the dimension's words in its name may be another annotator's.
-    group = [*dict.fromkeys((*headers, *_named_after(name, layout.candidates)))]
+    words = {*tokens(name)}
+    named = [column for column in layout.numbers if words and words <= {*tokens(column)}]
+    group = [*dict.fromkeys((*headers, *named))]
     if len(headers) < 2 <= len(group):
         fault = f"{joined_names(group)} may be one annotator's each"
         advice = f"take them all by {map_flag(name, group)}, or one alone by "
@@ -203,10 +199,10 @@ def _check_dimension(
 
 def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[str]:
     """The columns of labels, or else those of numbers that may be a dimension of the user's own."""
-    labels, names = _label_columns(columns, name), catalog.names()
-    if labels or name in names or _is_misspelled(columns, name, labels):
+    labels, names = _label_columns(columns, name), {*catalog.names()}
+    if labels or name in names or close_names(name, names.union(columns.table.columns)):
         return labels
-    return [column for column in layout.candidates if column.casefold() not in names]
+    return [column for column in layout.numbers if column.casefold() not in names]
 
 
 def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) -> None:
@@ -220,7 +216,7 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
     if len(layout.guesses) > 1 or layout.groups:
         are_clear = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
     else:
-        are_clear = not is_mark and _are_like_ratings(columns, layout.guesses[0])
+        are_clear = not is_mark and _are_like_ratings(columns.values(layout.guesses[0]))
     if not are_clear:
         likely = _label_columns(columns, "label") or [*layout.guesses]
         cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
@@ -230,8 +226,7 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
 
 
 def _guess_advice(likely: list[str], *, is_mark: bool) -> str:
-    flags = " ".join(map_flag(name, [name]) for name in likely)
-    advice = f"name what is rated, as in {flags}"
+    advice = f"name what is rated, as in {' '.join(map_flag(name, [name]) for name in likely)}"
     if len(likely) > 1:
         common = set(tokens(likely[0])).intersection(*map(tokens, likely))
         join = map_flag("_".join(sorted(common)) or "NAME", likely)
@@ -240,11 +235,10 @@ def _guess_advice(likely: list[str], *, is_mark: bool) -> str:
     return advice + turn if is_mark else advice
 
 
-def _are_like_ratings(columns: Columns, column: str) -> bool:
+def _are_like_ratings(cells: Iterable[object]) -> bool:
     """Whether numbers may be ratings: on a usual scale, and not the numbers of the rows."""
-    texts = [str(value).strip() for value in columns.values(column)]
+    texts = [str(cell).strip() for cell in cells]
     numbers = [float(text) for text in texts if _PLAIN_NUMBER.fullmatch(text)]
-    if any(abs(number) > _MAX_RATING for number in numbers):
-        return False
-    are_whole = all(map(float.is_integer, numbers))
-    return not are_whole or len(numbers) < _MIN_ROWS or len({*numbers}) < len(numbers)
+    are_different = len(numbers) >= _MIN_ROWS and len({*numbers}) == len(numbers)
+    is_number_of_row = are_different and all(map(float.is_integer, numbers))
+    return max(map(abs, numbers), default=0) <= _MAX_RATING and not is_number_of_row

@@ -15,7 +15,7 @@ from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
 from judges.labels.rating_columns import find_ratings
-from judges.labels.ratings import RatingReader, ReadOptions, ReadRatings
+from judges.labels.ratings import ReadOptions, ReadRatings, read_ratings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -128,14 +128,12 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: Held = "") -> Re
         if problems.file in SHIPPED_NAMES:
             table = replace(table, name=problems.file)
         named = holds or ("outputs" if options.dimensions or options.annotations else "")
-        try:
+        with problems.collect():
             columns = _columns_of(as_plain_table(table, options), options)
             if named == "pairs" or (not named and holds_pairs(columns)):
                 labelled = _read_pairs(columns, problems, options)
             else:
                 labelled = _read_outputs(columns, problems, options, long)
-        except UnreadableError as error:
-            problems.add_error(error)
     if long is not None and isinstance(labelled, LabelledSet):
         labelled = _with_long_file(labelled, long, options, long_problems)
     return labelled, (*long_problems, *problems)
@@ -195,21 +193,19 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
     path = options.annotations
     if path is None or (table := read_table(path, problems)) is None:
         return None
-    try:
+    with problems.collect():
         columns = latest_labels(Columns(as_plain_table(table, options, is_beside=True)))
-    except UnreadableError as error:
-        problems.add_error(error)
-        return None
-    if columns.find("id") is None:
-        advice = "give a file with the columns id and label, or id, dimension, annotator, rating"
-        problems.add("no-column", "has no column of ids", advice)
-        return None
-    _check_once(columns, problems)
-    dimensions = () if columns.is_long else options.dimensions
-    layout = find_ratings(columns, dimensions)
-    ratings = RatingReader(columns, layout, options, problems).read()
-    problems.notes = [*columns.table.notes, *ratings.notes]
-    return ratings
+        if columns.find("id") is None:
+            advice = (
+                "give a file with the columns id and label, or id, dimension, annotator, rating"
+            )
+            raise UnreadableError("no-column", "has no column of ids", advice)
+        _check_once(columns, problems)
+        layout = find_ratings(columns, options.dimensions)
+        ratings = read_ratings(columns, layout, options, problems)
+        problems.notes = [*columns.table.notes, *ratings.notes]
+        return ratings
+    return None
 
 
 def _check_once(columns: Columns, problems: Problems) -> None:

@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in
+from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in, without
 from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
-from judges.labels.names import OUTPUTS, is_usual_text, known_word, map_flag, only_text
+from judges.labels.names import is_output, is_usual_text, map_flag, only_text
 from judges.labels.types import FileReading
 from judges.labels.values import Scale, looks_like_rating, says_nothing, word_of
 from judges.tables.formats import Table
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
-from judges.tables.text import Row, TableRow
+from judges.tables.text import TableRow
 
 # The columns of one over a document's chance of being drawn, and of how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
@@ -59,7 +59,7 @@ def latest_labels(columns: Columns) -> Columns:
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
         notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
     others = (*_HOW, *SAMPLING, *(_MARKS if _TIME in table.columns else ()))
-    names = tuple(name for name in table.columns if name not in others)
+    names = tuple(columns.unused(others))
     return columns.with_table(
         replace(table, columns=names, rows=rows, notes=notes), columns.mapping
     )
@@ -106,37 +106,30 @@ class RowReader:
         roles: Collection[str],
         rated: Collection[str],
         judged: Collection[str] | None,
-        candidates: Mapping[str, str] | None = None,
+        candidates: Mapping[str, str],
     ) -> None:
-        self._problems, self._candidates = problems, dict(candidates or {})
-        self._of_file, self._roles = columns, roles
+        self._problems, self._of_file, self._roles = problems, columns, roles
         self.notes: list[str] = []
-        used = columns.used(roles) | {*self._candidates.values()}
-        texts = columns.texts(used, rated) | self._candidates
-        certain = {column for name, column in texts.items() if self._is_certain(name)}
+        sides = {*candidates.values()}
+        texts = {**columns.texts(columns.used(roles) | sides, rated), **candidates}
+        sure = {c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping} | sides
         if not problems:
-            content = certain if len(certain) > 1 else {*texts.values()}
+            content = sure if len(sure) > 1 else {*texts.values()}
             self.notes += _note_repeats(columns, problems, content, rated)
         if columns.is_by_annotator and not columns.numbers_rows:
-            columns = self._merge_rows(columns, rated, certain)
-        self.columns = columns
+            columns, note = _merge_rows(columns, problems, rated, sure)
+            self.notes += note
+        self.columns, self._lines = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
-        self._systems = [columns.find(role) for role in roles if role.startswith("system")]
-        self._id, self._group = columns.find("id"), columns.find("group")
-        of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
-        self._source = columns.source(of_prompt)
-        required = _required_texts(columns, problems, of_prompt, judged)
-        self._required = {*required, *self._candidates}
+        prompts = without(self.texts, candidates)
+        self._source = columns.source(prompts)
+        self._required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
+        # A row without one of these is left out and counted; without another it is a problem.
+        self._answers = {*filter(is_output, self._required)} | candidates.keys()
+        self._candidates = candidates
         self.notes += self._note_empty_texts()
-        if not of_prompt and judged != ():
+        if not prompts and judged != ():
             self._add_missing_texts()
-        # The line of each id, and the lines without an answer by the answer's column.
-        self._lines: dict[str, int] = {}
-        self._empty_answers: dict[str, list[int]] = defaultdict(list)
-
-    def _is_certain(self, name: str) -> bool:
-        columns = self._of_file
-        return columns.is_judged(name) or name in columns.mapping or name in self._candidates
 
     def _note_empty_texts(self) -> Iterator[str]:
         """Yield a note on each usual text that is empty in some rows, and need not be there."""
@@ -155,8 +148,8 @@ class RowReader:
     @property
     def grouped_by(self) -> str:
         """Say in words which rows share a document."""
-        if self._group is not None:
-            return f"column {self._group!r}"
+        if (group := self.columns.find("group")) is not None:
+            return f"column {group!r}"
         if self._source is None:
             return "each row is its own document, since there is no group and no source text"
         return f"identical text {self._source!r}, since there is no group"
@@ -175,34 +168,39 @@ class RowReader:
             texts=self.texts,
             ratings=ratings,
             comments=columns.comments,
-            unread=tuple(column for column in columns.table.columns if column not in roots),
+            unread=tuple(columns.unused(roots)),
         )
 
     def items(self) -> Iterator[ItemFields]:
         """Yield the fields of every row without a fault, then note the rows without an answer."""
+        lines_without: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
             n_before = len(self._problems)
             fields = self._read_row(row)
-            if fields is not None and len(self._problems) == n_before:
+            missing = without(self.texts, fields.texts)
+            blank = [
+                c for n, c in missing.items() if n in self._answers and is_blank(value_in(row, c))
+            ]
+            for column in blank:
+                lines_without[column].append(row.line)
+            if fields.id and not blank and len(self._problems) == n_before:
                 yield fields
-        for column, lines in self._empty_answers.items():
-            self._report_empty_answers(column, lines)
+        for column, lines in lines_without.items():
+            self._report_missing_answers(column, lines)
 
-    def _read_row(self, row: TableRow) -> ItemFields | None:
-        n_empty = sum(map(len, self._empty_answers.values()))
-        systems = tuple(self._name(row, column) for column in self._systems)
+    def _read_row(self, row: TableRow) -> ItemFields:
+        roles = (role for role in self._roles if role.startswith("system"))
+        systems = tuple(self._name(row, self.columns.find(role)) for role in roles)
         item = self._read_id(row)
         cells = {name: self._text(row, name, column) for name, column in self.texts.items()}
         texts = {name: text for name, text in cells.items() if text is not None}
         advice = "name the document in every row"
-        document = self._required_name(row, self._group, "no-group", advice)
-        if item is None or sum(map(len, self._empty_answers.values())) > n_empty:
-            return None
+        document = self._name(row, self.columns.find("group"), "no-group", advice)
         draw = {name: row.cells[name] for name in SAMPLING if name in row.cells}
         document = document or _document_of(item, texts, self._source)
         return ItemFields(item, document, systems, texts, draw)
 
-    def _report_empty_answers(self, column: str, lines: list[int]) -> None:
+    def _report_missing_answers(self, column: str, lines: list[int]) -> None:
         n_rows = len(self.columns.table.rows)
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
@@ -212,129 +210,119 @@ class RowReader:
         rows = count(len(lines), "row")
         self.notes.append(f"left out for an empty {excerpt(column)}: {rows} ({where})")
 
-    def _merge_rows(
-        self, columns: Columns, rated: Collection[str], texts: Collection[str]
-    ) -> Columns:
-        """Merge the rows of each id to one, without labels and comments.
-
-        A column that differs between rows of an id is left out with a note; it is a problem in
-        `texts` and where it says which document or system the output is of.
-        """
-        labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
-        labels |= {*rated, *map(columns.root_of, rated)}
-        names = [column for column in columns.table.columns if column not in labels]
-        must_agree = {*texts, *columns.find_all(_ORIGINS)}
-        merged: dict[str, TableRow] = {}
-        differing: dict[str, None] = {}
-        for row in columns.table.rows:
-            cells = {column: row.cells.get(column) for column in names}
-            first = merged.setdefault(columns.item_key(row), row._replace(cells=cells)).cells
-            for column in _differences(first, cells):
-                if column in must_agree:
-                    fault = f"differs from another row of the id {columns.item_key(row)!r:.60}"
-                    advice = "write the same in every row of an id, or give other outputs other ids"
-                    self._fault(row, column, "two-texts", fault, advice, cells[column])
-                else:
-                    differing[column] = None
-        if differing:
-            left_out = joined_names([f"column {column!r}" for column in differing])
-            self.notes.append(f"not one for each id, so left out: {left_out}")
-        dropped = labels | differing.keys()
-        table = replace(
-            columns.table,
-            columns=tuple(column for column in names if column not in differing),
-            rows=tuple(merged.values()),
-        )
-        mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
-        return columns.with_table(table, mapping)
-
-    def _name(self, row: TableRow, column: str | None) -> str | None:
-        """Return the name in a cell, None where it is blank or a fault."""
-        value = None if column is None else value_in(row, column)
-        if column is None or is_blank(value):
-            return None
-        if is_name(value):
-            # Nobody sees spaces at the ends of a cell.
-            return self._checked(str(value).strip(), row, column)
-        advice = "write a string or a whole number"
-        return self._fault(row, column, "no-name", "is no name", advice, value)
-
-    def _required_name(
-        self, row: TableRow, column: str | None, kind: str, advice: str
+    def _name(
+        self, row: TableRow, column: str | None, kind: str = "", advice: str = ""
     ) -> str | None:
-        """Return the name in a cell, None where it is a fault, or where there is no column."""
-        if column is not None and is_blank(value_in(row, column)):
-            return self._fault(row, column, kind, "is empty", advice)
-        return self._name(row, column)
+        """Return the name in a cell, None where it is blank or a fault.
+
+        Where a kind of problem is given, a blank cell is such a one.
+        """
+        value = None if column is None else value_in(row, column)
+        if column is None or (is_blank(value) and not kind):
+            return None
+        if is_blank(value):
+            self._problems.add(kind, "is empty", advice, line=row.line, field=column)
+            return None
+        if not is_name(value):
+            advice = "write a string or a whole number"
+            self._problems.add(
+                "no-name", "is no name", advice, line=row.line, field=column, value=value
+            )
+            return None
+        # Nobody sees spaces at the ends of a cell.
+        return self._checked(str(value).strip(), row, column)
 
     def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
         cell = value_in(row, column)
-        value = join_texts(cell) or cell
+        # NaN, which equals nothing, is how data frames spell a missing text.
+        value = str(cell) if isinstance(cell, bool | int | float) and cell == cell else cell
+        value = join_texts(value) or value
         # A candidate may be empty in a typed file, since people vote on systems that wrote nothing;
         # in other files the cell may have been forgotten. A pair's prompt may be white space.
-        may_be_empty = name in self._candidates and self.columns.table.typed
+        may_be_empty = self.columns.table.typed and name in self._candidates
         may_be_blank = may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, column)
-        # NaN, which equals nothing, is how data frames spell a missing text.
-        if isinstance(value, bool | int | float) and value == value:
-            return str(value)
-        if name not in self._required:
-            return None
-        if is_blank(value) and (name in self._candidates or known_word(name) in OUTPUTS):
-            self._empty_answers[column].append(row.line)
+        if name not in self._required or (name in self._answers and is_blank(value)):
             return None
         fault = "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
         advice = "write the text, or leave out the row"
         if key := next(iter(as_object(value) or ()), None):
             advice = f"name the text in it, as in {map_flag(name, [f'{column}{DOT}{key}'])}"
-        return self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
+        self._problems.add(
+            "no-text", fault, advice, line=row.line, field=column, value=value or NO_VALUE
+        )
+        return None
 
-    def _read_id(self, row: TableRow) -> str | None:
-        """A row's id, None if it is missing; a repeated id is added as a problem and returned."""
+    def _read_id(self, row: TableRow) -> str:
+        """A row's id, empty if it is missing; a repeated id is added as a problem and returned."""
         if self.columns.numbers_rows:
             return str(row.number)
-        item = self._required_name(row, self._id, "no-id", "give every row an id")
-        if item is not None and (first := self._lines.setdefault(item, row.line)) != row.line:
+        column = self.columns.find("id")
+        item = self._name(row, column, "no-id", "give every row an id") or ""
+        first = self._lines.setdefault(item, row.line)
+        if item and first != row.line:
             fault = f"is the id of {self._problems.unit} {first} too"
             advice = "give every row an id of its own"
             if self.columns.find("annotator") is None:
                 advice += ", or name who gave its ratings with --map annotator=COLUMN"
-            self._fault(row, str(self._id), "twice", fault, advice, item)
+            self._problems.add("twice", fault, advice, line=row.line, field=column, value=item)
         return item
 
     def _checked(self, text: str, row: TableRow, column: str) -> str | None:
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
-            return self._fault(row, column, "bad-text", fault, advice, text)
+            self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
+            return None
         return text
 
-    def _fault(
-        self,
-        row: TableRow,
-        field: str,
-        kind: str,
-        fault: str,
-        advice: str,
-        value: object = NO_VALUE,
-    ) -> str | None:
-        """Add a problem of a cell; return None, which is what is read from the cell."""
-        self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
-        return None
+
+def _merge_rows(
+    columns: Columns, problems: Problems, rated: Collection[str], texts: Collection[str]
+) -> tuple[Columns, list[str]]:
+    """Return the columns with one row for each id, and a note on those that are left out.
+
+    These differ between rows of an id, which is a problem in `texts` and where they say which
+    document or system the output is of. Labels and comments are left out, too.
+    """
+    labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
+    labels |= {*rated, *map(columns.root_of, rated)}
+    names = columns.unused(labels)
+    must_agree = {*texts, *columns.find_all(_ORIGINS)}
+    merged: dict[str, TableRow] = {}
+    differing: dict[str, None] = {}
+    for row in columns.table.rows:
+        item = columns.item_key(row)
+        cells = {name: row.cells.get(name) for name in names}
+        first = merged.setdefault(item, row._replace(cells=cells)).cells
+        for name, cell in cells.items():
+            if is_blank(first[name]):
+                first[name] = cell
+            if is_blank(cell) or cell == first[name]:
+                continue
+            if name in must_agree:
+                fault = f"differs from another row of the id {item!r:.60}"
+                advice = "write the same in every row of an id, or give other outputs other ids"
+                problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
+            else:
+                differing[name] = None
+    dropped = labels | differing.keys()
+    kept = tuple(columns.unused(dropped))
+    table = replace(columns.table, columns=kept, rows=tuple(merged.values()))
+    mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
+    left_out = joined_names([f"column {column!r}" for column in differing])
+    notes = [f"not one for each id, so left out: {left_out}"] if differing else []
+    return columns.with_table(table, mapping), notes
 
 
-def _differences(first: Row, cells: Row) -> list[str]:
-    """The columns in which two rows differ; blank cells of the first are filled by the other's."""
-    first |= {name: cell for name, cell in cells.items() if is_blank(first[name])}
-    return [name for name, cell in cells.items() if not is_blank(cell) and cell != first[name]]
+# People's comments by the row's key and by the name of what they are on.
+Comments = dict[str, dict[str, tuple[str, ...]]]
 
 
-def read_comments(
-    columns: Columns, names: Callable[[str, TableRow], Iterable[str]]
-) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return people's comments by the row's key and the names that `names` gives the column."""
-    comments: dict[str, dict[str, tuple[str, ...]]] = {}
+def read_comments(columns: Columns, names: Callable[[str, TableRow], Iterable[str]]) -> Comments:
+    """Return people's comments; `names` says what a column's comment in a row is on."""
+    comments: Comments = {}
     for row in columns.table.rows:
         for column in columns.comments:
             cell = value_in(row, column)
@@ -353,7 +341,7 @@ def _required_texts(
     source = columns.source(texts)
     if judged is None:
         # Only these, since the input beside an instruction or a question is often empty.
-        return {name for name in texts if known_word(name) in OUTPUTS or name == source}
+        return {name for name in texts if is_output(name) or name == source}
     if (only := only_text(texts, judged)) is not None:
         return {only}
     for name in judged:
@@ -366,15 +354,15 @@ def _required_texts(
 
 def _note_repeats(
     columns: Columns, problems: Problems, texts: Collection[str], rated: Collection[str]
-) -> Iterator[str]:
-    """Yield a note on the rows that repeat another row's texts, and on labels that differ there.
+) -> list[str]:
+    """Return a note on the rows that repeat another row's texts, and on labels that differ there.
 
     It is a problem where annotators are named, and nothing tells which rows are of one output.
     """
     groups = _same_rows(columns, texts)
     repeats = sorted(row.line for _, *others in groups for row in others)
     if not repeats:
-        return
+        return []
     unit, few = problems.unit, 2 * len(repeats) < len(columns.table.rows) - 1
     if columns.find("annotator") and not (columns.find("id") and few):
         first, line = groups[0][0].line, groups[0][1].line
@@ -383,12 +371,28 @@ def _note_repeats(
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
-    told = [*_labels_of(groups, sorted(rated), unit)] if columns.labelled else []
-    differ = [text for text, is_one in told if not is_one]
-    if differ:
-        ends = "disagree" if len(differ) > 1 else "disagrees"
-        note += f". {count(len(differ), 'pair')} {ends}: {'; '.join(differ[:10])}"
-    yield f"{note}. Their labels agree" if told and not differ else note
+    if columns.labelled:
+        note += _agreement(groups, rated, unit)
+    return [note]
+
+
+def _agreement(groups: Iterable[list[TableRow]], rated: Iterable[str], unit: str) -> str:
+    """Say whether the labels in each group of rows agree; nothing where there are none."""
+    of_groups = [
+        (labels, joined_names([str(row.line) for row in group]))
+        for group in groups
+        for column in sorted(rated)
+        if (labels := _labels_in(group, column))
+    ]
+    differ = [
+        f"{joined_names(labels)} ({unit}s {lines})"
+        for labels, lines in of_groups
+        if len(labels) > 1
+    ]
+    if not differ:
+        return ". Their labels agree" if of_groups else ""
+    ends = "disagree" if len(differ) > 1 else "disagrees"
+    return f". {count(len(differ), 'pair')} {ends}: {'; '.join(differ[:10])}"
 
 
 def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
@@ -403,19 +407,11 @@ def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _labels_of(
-    groups: Iterable[list[TableRow]], rated: Collection[str], unit: str
-) -> Iterator[tuple[str, bool]]:
-    """Yield each group's labels in a column with their lines, and whether they are one label."""
-    for group in groups:
-        lines = joined_names([str(row.line) for row in group])
-        for column in rated:
-            cells = (value_in(row, column) for row in group)
-            # Lists hold several annotators' labels.
-            single = (cell for cell in cells if not isinstance(cell, list | Mapping))
-            labels = sorted({word_of(cell) for cell in single if not says_nothing(cell)})
-            if labels:
-                yield f"{joined_names(labels)} ({unit}s {lines})", len(labels) == 1
+def _labels_in(rows: Iterable[TableRow], column: str) -> list[str]:
+    """The labels in a column of some rows; lists hold several annotators' labels."""
+    cells = (value_in(row, column) for row in rows)
+    single = (cell for cell in cells if not isinstance(cell, list | Mapping))
+    return sorted({word_of(cell) for cell in single if not says_nothing(cell)})
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

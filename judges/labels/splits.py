@@ -34,14 +34,19 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
             f"{labelled.name}: no output is rated on {dimension!r}, only on "
             f"{joined_names(labelled.dimensions)}; name yours with --map {dimension}=COLUMN"
         )
-    clear = tuple(o for o in rated if dimension not in labelled.words or o.rating(dimension) != 0.5)
-    n_tied, notes = len(rated) - len(clear), labelled.notes
+    if dimension not in labelled.words:
+        return replace(labelled, outputs=rated, n_tied=0)
+    clear = tuple(output for output in rated if output.rating(dimension) != 0.5)
+    n_tied, notes = len(rated) - len(clear), [*labelled.notes]
     if n_tied:
-        notes += (f"{dimension}: left out, for as many annotators say either: {n_tied:,}",)
-    if dimension in labelled.words and len({labelled.label(o, dimension) for o in clear}) == 1:
-        word = labelled.words[dimension][clear[0].rating(dimension) < 0.5]
-        notes += (f"every label on {dimension} is {word}: there is nothing to learn or to measure",)
-    return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
+        notes.append(f"{dimension}: left out, for as many annotators say either: {n_tied:,}")
+    labels = {labelled.label(output, dimension) for output in clear}
+    if len(labels) == 1:
+        word = labelled.words[dimension][0.0 in labels]
+        notes.append(
+            f"every label on {dimension} is {word}: there is nothing to learn or to measure"
+        )
+    return replace(labelled, outputs=clear, notes=tuple(notes), n_tied=n_tied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,12 +169,14 @@ def as_plain_table(table: Table, options: ReadOptions, *, is_beside: bool = Fals
 
 def _matches(table: Table, export: LabelExport) -> bool:
     """Whether a table is an export: cells tell it from a user's own columns of the same names."""
-    for name, pattern in export.columns.items():
-        columns = [column for column in table.columns if re.fullmatch(name, column)]
-        cells = (str(row.cells.get(column)) for column in columns for row in table.rows)
-        if not columns or (pattern and not any(re.fullmatch(pattern, c, re.DOTALL) for c in cells)):
-            return False
-    return True
+    return all(_has_cell(table, name, cell) for name, cell in export.columns.items())
+
+
+def _has_cell(table: Table, column: str, cell: str) -> bool:
+    """Whether a table has a cell like this in a column like this; `cell` is "" for any."""
+    columns = [name for name in table.columns if re.fullmatch(column, name)]
+    is_like = re.compile(cell or ".*", re.DOTALL).fullmatch
+    return any(is_like(str(row.cells.get(name))) for name in columns for row in table.rows)
 
 
 class _Reader:
@@ -185,6 +187,8 @@ class _Reader:
         columns = Columns(table, options.map)
         # What a user names stays as it is.
         self._mapped_columns = {*map(columns.root_of, columns.used(()))} & {*table.columns}
+        self._dimensions = {name_key(name): name for name in options.dimensions or ()}
+        self._words = {word_of(word): number for word, number in options.values.items()}
         self._omissions = Counter[str]()
 
     def read(self, *, is_beside: bool) -> Table:
@@ -279,31 +283,29 @@ class _Reader:
     ) -> Row | None:
         """The cells of an entry that is a person's label of a known output; others are counted."""
         name = str(first_value(entry, PLACES["dimension"]))
-        names = {name_key(each): each for each in self._options.dimensions or ()}
-        dimension = names.get(name_key(name), name)
+        dimension = self._dimensions.get(name_key(name), name)
         is_read = self._options.reads(dimension) or is_comment(dimension)
         source = source or str(first_value(entry, PLACES["source"]) or "unknown")
         if not (is_read and self._is_persons(entry, source, row.line)):
             return None
-        what = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
-        what |= {"dimension": dimension, "rating": _rating(entry)}
-        own = None if "" in self._export.labels else first_value(row.cells, PLACES["id"])
-        item = first_value(entry, PLACES["of"]) or own
+        own = {} if "" in self._export.labels else row.cells
+        item = first_value(entry, PLACES["of"]) or first_value(own, PLACES["id"])
+        label: Row = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
+        label |= {"dimension": dimension, "rating": _rating(entry), "id": str(item)}
         if not (str(item) in outputs if outputs else item):
             self._omissions["of outputs that are not in the file"] += 1
-        elif what["rating"] is None and what["comment"] is None:
+        elif label["rating"] is None and label["comment"] is None:
             self._omissions["without a rating"] += 1
         else:
-            return {**(outputs[str(item)].cells if outputs else {}), **what, "id": str(item)}
+            return {**outputs[str(item)].cells, **label} if outputs else label
         return None
 
     def _is_persons(self, entry: Row, source: str, line: int) -> bool:
         """Whether a person gave a label; UnreadableError if that is not known of its source."""
-        words = {word_of(word): number for word, number in self._options.values.items()}
-        counts = words.get(word_of(source), self._export.sources.get(source))
+        counts = self._words.get(word_of(source), self._export.sources.get(source))
         if any(value_at(entry, name) == value for name, value in _WITHDRAWN.items()):
             source, counts = "withdrawn", 0
-        elif counts is None and word_of(source) not in words:
+        elif counts is None and word_of(source) not in self._words:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"

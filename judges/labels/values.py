@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -193,24 +193,26 @@ class RatingCells:
         self._cells = self._by_key.values()
         kinds = _tally((cell.kind, cell.count) for cell in self._cells)
         pairs = self._find_pairs()
-        # What most cells are: numbers, shares, or words for yes and no; empty if none is known.
-        usual = kinds.keys() - {_MAPPED, _MISSING, _WORD, *([] if pairs else [_TRUTH])}
-        default = _TRUTH if kinds[_MAPPED] else ""
-        self._kind = max(usual, key=lambda kind: (kinds[kind], kind), default=default)
         # What a column's words count; the user's only where a cell has one.
         self._known = {word: _TRUTH_WORDS[word] for pair in pairs for word in pair}
         if kinds[_MAPPED]:
             numbers = {w: n for w, n in self._words.items() if isinstance(n, int | float)}
             self._known |= {word: float(number) for word, number in numbers.items()}
-        self._decimal_commas = self._has_decimal_commas(default=decimal_commas)
+        # What most cells are: numbers, shares, or words for yes and no; empty if none is known.
+        usual = kinds.keys() - {_MAPPED, _MISSING, _WORD} - ({_TRUTH} if not pairs else set())
+        default = _TRUTH if kinds[_MAPPED] else ""
+        self._kind = max(usual, key=lambda kind: (kinds[kind], kind), default=default)
+        # The decimal mark is a comma if a cell says so, or by default if none has a point.
+        texts = [cell.text.rstrip("% ") for cell in self._cells]
+        no_points = not any("." in text and not _OPEN.fullmatch(text) for text in texts)
+        has_commas = any(map(_DECIMAL_COMMA.fullmatch, texts))
+        self._decimal_commas = has_commas or (decimal_commas and no_points)
         self._codes, self._counts_downwards = self._find_codes(), self._is_downward()
 
     def _parse(self, value: object) -> _Cell:
         """Read a cell by the user's words, else on its own."""
         word = word_of(value)
-        if word not in self._words:
-            return _parse(value)
-        meaning = self._words[word]
+        meaning = self._words.get(word, "")
         if isinstance(meaning, str):
             return _parse(value)
         return _Cell(_MISSING) if meaning is None else _Cell(_MAPPED, float(meaning), word)
@@ -227,12 +229,6 @@ class RatingCells:
         most = max(1, *counts.values(), 3 * truths.total() / 4)
         return [pair for pair, number in counts.items() if number == most]
 
-    def _has_decimal_commas(self, *, default: bool) -> bool:
-        """Whether a comma is the decimal mark: by the cells, or by default if no point is."""
-        texts = [cell.text.rstrip("% ") for cell in self._cells]
-        points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
-        return any(map(_DECIMAL_COMMA.fullmatch, texts)) or (default and not points)
-
     @property
     def two_values(self) -> tuple[str, str] | None:
         """The words for 1 and for 0 of a column with these two values; None for other columns.
@@ -240,15 +236,14 @@ class RatingCells:
         A single word of a pair is enough, but 1 without 0 may be the lowest rating of 1 to 5.
         """
         rated = [cell for cell in self._cells if cell.kind != _MISSING]
-        kinds = {cell.kind for cell in rated}
-        if not kinds or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
+        if not {cell.kind for cell in rated} <= {_NUMBER, _TRUTH, _MAPPED}:
             return None
         # How often each value is written as which word; 0 times if only its pair's other word is.
-        spellings: dict[float, Counter[str]] = {}
+        spellings: dict[float, Counter[str]] = defaultdict(Counter)
         for word, number in self._known.items():
-            spellings.setdefault(number, Counter())[word] = 0
+            spellings[number][word] = 0
         for cell in rated:
-            spellings.setdefault(cell.number, Counter())[cell.spelling] += cell.count
+            spellings[cell.number][cell.spelling] += cell.count
         if spellings.keys() != {0, 1}:
             return None
         return spellings[1].most_common(1)[0][0], spellings[0].most_common(1)[0][0]

@@ -40,9 +40,11 @@ class VoteCells:
                 texts.update(word_of(part) for _, part in rating_parts(value))
         self._numbers = set(map(float, filter(_NUMBER.fullmatch, texts - self._words.keys())))
         self._signed = min(self._numbers, default=0) < 0
-        are_numbered = {str(side)[-1:] for side in sides} == {"1", "2"} or self._numbers != {1}
-        is_one_or_two = are_numbered and self._numbers <= _NUMBERS.keys()
-        self._by_number = _NUMBERS if is_one_or_two else {}
+        self._by_number: dict[float, Vote] = {}
+        if self._signed:
+            self._by_number = {n: _SIGNED[(n > 0) - (n < 0)] for n in self._numbers}
+        elif self._numbers != {1} or {str(side)[-1:] for side in sides} == {"1", "2"}:
+            self._by_number = _NUMBERS if self._numbers <= _NUMBERS.keys() else {}
 
     def read(self, value: object, systems: Sides) -> tuple[Vote, ...]:
         """Return every vote in a cell, which may have none; raises UnreadableError."""
@@ -78,12 +80,9 @@ class VoteCells:
 
     def _side_of(self, word: str) -> Vote | None:
         """The vote that a usual word or a number is; None for others."""
-        if not _NUMBER.fullmatch(word):
-            return "tie" if word.startswith("tie") else _WORDS.get(word)
-        number = float(word)
-        if not self._signed:
-            return self._by_number.get(number)
-        return _SIGNED[(number > 0) - (number < 0)]
+        if _NUMBER.fullmatch(word):
+            return self._by_number.get(float(word))
+        return "tie" if word.startswith("tie") else _WORDS.get(word)
 
 
 def _by_name(word: str, names: Sides) -> Vote | None:

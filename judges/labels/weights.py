@@ -35,23 +35,30 @@ def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
     return weights
 
 
+def _positive(cell: object) -> float:
+    """A positive number in a cell; NaN for anything else."""
+    with suppress(ValueError):
+        number = float(str(cell))
+        return number if 0 < number < math.inf else math.nan
+    return math.nan
+
+
 def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the set with the weights of a table's sampling columns, or as it is without them."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
     draws: dict[str, Draw] = {}
+    advice = f"mend {' and '.join(SAMPLING)}, or take both out: all count alike then"
     for row in columns.table.rows:
         cells = [row.cells.get(name) for name in SAMPLING]
-        document = documents.get(columns.item_key(row))
-        if document is None or all(map(is_blank, cells)):
+        document = documents.get(columns.item_key(row), "")
+        if not document or all(map(is_blank, cells)):
             continue
-        fault = "are no two numbers above 0"
-        with suppress(ValueError):
-            draw = tuple(float(str(cell)) for cell in cells)
-            if all(0 < number < math.inf for number in draw):
-                first = draws.setdefault(document, draw)
-                fault = "" if first == draw else f"differ in another row of {excerpt(document)}"
-        if fault:
-            advice = f"mend {' and '.join(SAMPLING)}, or take both out: all count alike then"
+        draw = tuple(map(_positive, cells))
+        if any(map(math.isnan, draw)):
+            fault = "are no two numbers above 0"
+            problems.add("sampling", fault, advice, line=row.line, value=cells)
+        elif draws.setdefault(document, draw) != draw:
+            fault = f"differ in another row of {excerpt(document)}"
             problems.add("sampling", fault, advice, line=row.line, value=cells)
     if problems or not draws:
         return labelled

@@ -154,9 +154,8 @@ def _bounded(rows: Iterable[TableRow], *, is_held: bool) -> Iterator[TableRow]:
 def _added_to(problems: Problems) -> Iterator[None]:
     """Add to `problems` what makes a file unreadable."""
     try:
-        yield
-    except UnreadableError as error:
-        problems.add_error(error)
+        with problems.collect():
+            yield
     except UnicodeDecodeError as error:
         fault = f"cannot be read as {error.encoding} ({error.reason})"
         problems.add("not-utf8", fault, "save the file as UTF-8")

@@ -1,7 +1,8 @@
 """The problems of a file, which are collected so that a check can list all of them."""
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dspy_judges import bounds
@@ -95,12 +96,14 @@ class Problems(list[Problem]):
         if len(self) > bounds.MAX_PROBLEMS:
             raise RowsError(f"{self[0]} (the first of more than {bounds.MAX_PROBLEMS:,} problems)")
 
-    def add_error(
-        self, error: UnreadableError, *, line: int | None = None, field: str | None = None
-    ) -> None:
-        """Append an error of the file, or of the cell in a line and column."""
-        line = error.line if line is None else line
-        self.add(error.kind, error.fault, error.advice, line=line, field=field, value=error.value)
+    @contextmanager
+    def collect(self, *, line: int | None = None, field: str | None = None) -> Iterator[None]:
+        """Add the error that is raised inside: one of the file, or of a cell in line and column."""
+        try:
+            yield
+        except UnreadableError as error:
+            line, value = line or error.line, error.value
+            self.add(error.kind, error.fault, error.advice, line=line, field=field, value=value)
 
 
 def excerpt(value: object) -> str:

@@ -45,17 +45,18 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         note = f"{problems.unit} {line} ({title}) above the header is read as a title"
         problems.notes.append(note)
     names = _column_names(head[header_at])
-    n_required = max(i for i, name in enumerate(names, 1) if name)
+    n_named = max(place for place, name in enumerate(names, 1) if name)
     # A first column without a name numbers the rows and may be left out.
-    unnamed = [i for i, name in enumerate(names) if i and not name]
+    unnamed = {place for place, name in enumerate(names) if place and not name}
     nameless: set[int] = set()
     for line, cells in chain(head[header_at + 1 :], filled_rows):
-        if len(cells) < n_required or not all(map(is_blank, cells[len(names) :])):
+        filled = {place for place, cell in enumerate(cells) if not is_blank(cell)}
+        if len(cells) < n_named or max(filled) >= len(names):
             fault = f"has {count(len(cells), 'cell')}, the header {len(names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTES}", line=line)
-            continue
-        nameless.update(i for i in unnamed if i < len(cells) and not is_blank(cells[i]))
-        yield TableRow(line, {n: cell for n, cell in zip(names, cells, strict=False) if n})
+        else:
+            nameless |= filled & unnamed
+            yield TableRow(line, {n: cell for n, cell in zip(names, cells, strict=False) if n})
     if nameless:
         fault = f"has no name over {count(len(nameless), 'column')} that hold something"
         problems.add("no-name", fault, "name every column here", line=head[header_at].line)

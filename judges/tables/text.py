@@ -88,12 +88,8 @@ def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            try:
-                value = decode_json(line)
-            except ValueError as error:
-                problems.add_error(_json_fault(error, number))
-            else:
-                yield from _if_object(number, value, problems)
+            with problems.collect():
+                yield from _if_object(number, _json_value(line, number), problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
@@ -115,6 +111,13 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     problems.unit = "row"
     for number, value in enumerate(rows, 1):
         yield from _if_object(number, value, problems)
+
+
+def _json_value(line: str, number: int) -> object:
+    try:
+        return decode_json(line)
+    except ValueError as error:
+        raise _json_fault(error, number) from error
 
 
 def _if_object(number: int, value: object, problems: Problems) -> Iterator[TableRow]:

@@ -3,9 +3,10 @@
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, Protocol
 
 from dspy_judges import bounds
 from judges.tables.problems import Problems, UnreadableError, beyond, excerpt, joined_names
@@ -17,6 +18,24 @@ _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
 _ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
 # The merged areas of a sheet.
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
+
+
+class Cell(Protocol):
+    """A cell of openpyxl, which has no types."""
+
+    value: object
+    number_format: object
+
+
+class Sheet(Protocol):
+    """A sheet of openpyxl."""
+
+    title: str
+    sheet_state: str
+
+    def reset_dimensions(self) -> None: ...
+    def iter_rows(self, *, max_row: int) -> Iterator[Sequence[Cell]]: ...
+    def _get_source(self) -> AbstractContextManager[BinaryIO]: ...
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
@@ -42,7 +61,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             warnings.simplefilter("ignore")
             # The read-only mode loads no cells that the file only claims to have.
             workbook = load_workbook(file, read_only=True, data_only=True)
-            grid = _grid(workbook, sheet, problems)
+            grid = _grid(workbook.worksheets, workbook.sheetnames, sheet, problems)
             workbook.close()
     except UnreadableError:
         raise
@@ -66,26 +85,28 @@ def _check_size(file: Path) -> None:
                 raise beyond(f"has {n_elements:,} XML elements in {name}, more than {most:,}")
 
 
-def _grid(workbook: Any, name: str | None, problems: Problems) -> list[GridRow]:
+def _grid(
+    sheets: Sequence[Sheet], titles: Sequence[str], name: str | None, problems: Problems
+) -> list[GridRow]:
     """The rows of the sheet of that name, or of the only visible one with a table."""
     grids = {
         sheet: _rows(sheet)
-        for sheet in workbook.worksheets
+        for sheet in sheets
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     }
     tables = [sheet for sheet, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
     if len(tables) > 1 or not grids:
-        fault = f"has the sheets {joined_names(workbook.sheetnames)}"
+        fault = f"has the sheets {joined_names(titles)}"
         raise UnreadableError("no-sheet", fault, "name the one with the labels, as FILE.xlsx:SHEET")
     sheet = (tables or [*grids])[0]
-    others = [title for title in workbook.sheetnames if title != sheet.title]
+    others = [title for title in titles if title != sheet.title]
     if name is None and others:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(others)}"
         problems.notes.append(note)
     return _with_merged(sheet, grids[sheet])
 
 
-def _rows(sheet: Any) -> list[GridRow]:
+def _rows(sheet: Sheet) -> list[GridRow]:
     """The rows of a sheet that hold anything, all of the same length."""
     # The size in the file may be wrong.
     sheet.reset_dimensions()
@@ -104,7 +125,7 @@ def _rows(sheet: Any) -> list[GridRow]:
     return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
 
 
-def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
+def _with_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
     """The rows of a sheet, with merged cells filled downwards."""
     from openpyxl.utils import range_boundaries
 
@@ -121,7 +142,7 @@ def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     return grid
 
 
-def _value_of(cell: Any) -> object:
+def _value_of(cell: Cell) -> object:
     """The value of a cell as people see it."""
     value = cell.value
     if value is None or isinstance(value, bool | str):
