@@ -23,7 +23,7 @@ from judges.loading import load
 from optimize import __main__ as tune
 from optimize import compare, panel
 
-DOCUMENTS, SYSTEMS, CONCURRENCY = 24, 5, 8
+DOCUMENTS, SYSTEMS, CONCURRENCY = 16, 5, 8
 LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"
 # What differs between a run that was killed and one that was not: its bill and its time.
 OF_THE_RUN = {

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 
@@ -158,7 +158,6 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=80)
 @given(st.lists(STEPS, max_size=20), st.sampled_from([*ANSWERS]))
 def test_the_file_holds_what_was_acknowledged_whatever_happens(steps: Any, kind: str) -> None:
     """Labels with right and outdated windows, undos, full disks, kills and restarts."""

@@ -184,7 +184,7 @@ def test_a_chat_model_gives_the_probabilities_in_words(openai_server: OpenAIServ
 
     openai_server.judge = judge
     chat = dspy.LM("openai/judge-1", api_key="sk-local", api_base=openai_server.url)
-    tuned = compile_with(chat, dspy.Predict(Rated), ROWS[:56], output="rating", max_calls=300)
+    tuned = compile_with(chat, dspy.Predict(Rated), ROWS[:56], output="rating", max_calls=280)
     assert tuned.detailed_results.summary["shipped"] == "tuned", str(tuned.detailed_results)
     assert set(tuned.scoring.weights.slopes) == {"clear", "rating"}
 

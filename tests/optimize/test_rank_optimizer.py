@@ -143,7 +143,7 @@ class Retrieving(dspy.Module):  # type: ignore[misc]
 def test_a_predictor_that_is_left_alone_may_make_the_inputs_of_the_tuned_one(
     server: OpenAIServer,
 ) -> None:
-    optimizer = RankOptimizer(label="score", group="source", max_calls=800, quiet=True)
+    optimizer = RankOptimizer(label="score", group="source", max_calls=500, quiet=True)
     with dspy.context(lm=lm_of(server)):
         tuned = optimizer.compile(Retrieving(), trainset=EXAMPLES)
     result = tuned.detailed_results
@@ -248,7 +248,7 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
 ) -> None:
     program = dspy.ChainOfThought("document, summary -> rating: int", temperature=0.5)
     optimizer = RankOptimizer(
-        label="score", group="source", max_calls=800, folder=tmp_path / "run", quiet=True
+        label="score", group="source", max_calls=500, folder=tmp_path / "run", quiet=True
     )
     with dspy.context(lm=lm_of(server, temperature=0, top_p=0.9)), dspy.track_usage() as usage:
         tuned = optimizer.compile(program, trainset=EXAMPLES)
@@ -260,7 +260,7 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
         # The folder keeps every reply.
         again = optimizer.compile(program, trainset=EXAMPLES)
         assert again.detailed_results.trials == result.trials
-        assert len(server.log) == n_asked <= 800
+        assert len(server.log) == n_asked <= 500
         prediction = tuned(document="A document.", summary="A summary of quality 2.")
         assert (prediction.rating, prediction.reasoning) == (2, "Because.")
     assert type(tuned) is dspy.ChainOfThought

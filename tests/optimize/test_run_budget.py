@@ -52,7 +52,7 @@ def test_what_measures_is_kept_and_the_search_spends_the_rest() -> None:
 
 
 def test_more_money_is_never_less_to_search_with_or_to_show() -> None:
-    budgets = [plan(max_cost=SMALLEST * 1.25**step) for step in range(20)]
+    budgets = [plan(max_cost=SMALLEST * 1.5**step) for step in range(11)]
     for less, more in pairwise(budgets):
         assert less.search.limit <= more.search.limit
         assert less.options.longest_demos <= more.options.longest_demos
