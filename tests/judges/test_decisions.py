@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from decision_server import SPOILS, TEXTS, DecisionServer, Opinion, questions_of, state_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 from openai_replies import error
@@ -121,7 +121,6 @@ def test_questions_are_asked_in_one_request_and_weighed(
     assert list(questions_of(seen.body)) == ["deadline", "tone", "rating"]
 
 
-@settings(max_examples=30)
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0.96, 1.04))
 def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts: list[float], total: float) -> None:
     p = [part / sum(parts) * total for part in parts]
