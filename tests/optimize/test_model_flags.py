@@ -54,7 +54,7 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
         error(400, refusal, "invalid_request_error") if "seed" in body else None
     )
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--proposer-lm", PROPOSER]
-    flags += ["--max-calls", "2400", "--out", "run", "--price", "1,10"]
+    flags += ["--max-calls", "2800", "--out", "run", "--price", "1,10"]
     flags += [*OF_THE_JUDGE, *OF_THE_PROPOSER]
     assert command(flags) == 0
     for model, limit, effort, name in (
