@@ -29,18 +29,16 @@ def verdict_on(card: Scorecard, data: DataCounts) -> str:
         return "Do not use it yet: it may be no better than a coin."
     if two:
         own, fixed = share_text(two.judge.accuracy.value), share_text(two.constant.accuracy.value)
-        agrees = f"agrees with people on {own}, and always saying {two.constant_word} would on"
+        agrees = f"agrees with people on {own}; always saying {two.constant_word} would agree on"
         if beats_constant(two):
             return f"Use it: it {agrees} {fixed}."
-        return (
-            f"Do not use its verdicts yet: it {agrees} {fixed}. It may choose what people look "
-            "at first."
-        )
+        return f"Do not use its verdicts yet: it {agrees} {fixed}."
     annotator = card.people.one_annotator if card.people else None
     if annotator and (gap := annotator.gap.interval):
-        how = "better than" if gap.low > 0 else "not as well as" if gap.high < 0 else ""
-        compared = f"{how or 'perhaps as well as'} one annotator"
-        return f"Use it: it orders outputs better than a coin, {compared}."
+        how = "better than" if gap.low > 0 else "perhaps as well as"
+        if gap.high < 0:
+            return "Use it with care: it beats a coin, but orders outputs worse than one annotator."
+        return f"Use it: it orders outputs better than a coin, {how} one annotator."
     verb = "prefers the same side" if card.is_pairs else "orders outputs"
     return f"Use it: it {verb} as people do, clearly more often than a coin."
 

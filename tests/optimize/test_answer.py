@@ -130,7 +130,7 @@ def test_failures_of_either_judge_are_counted() -> None:
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ((-0.2, -0.1), ", not as well as one annotator."),
+        ((-0.2, -0.1), " worse than one annotator."),
         ((-0.2, 0.1), ", perhaps as well as one annotator."),
         ((0.1, 0.2), ", better than one annotator."),
         ((None, None), "than a coin."),
@@ -198,7 +198,7 @@ def verdicts(right: int, n: int = 80, n_fails: int = 20) -> Scorecard:
         # The first 76 are right: all 20 fails and 56 of 60 passes, 95 % beside 75 %.
         (
             verdicts(76),
-            "Use it: it agrees with people on 95%, and always saying pass would on 75%.",
+            "Use it: it agrees with people on 95%; always saying pass would agree on 75%.",
         ),
         (verdicts(62), "Do not use its verdicts yet: it agrees with people on 78%"),
         (card(None, order(0.54, 0.06)), "Do not use it yet: it may be no better than a coin"),
