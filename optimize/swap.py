@@ -49,6 +49,11 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
+    if not is_recorded and Path(flags.against).suffix == ".jsonl":
+        raise SettingsError(
+            f"--against {flags.against}: a recording is named by --scores OLD={flags.against}, and "
+            "then by --against OLD"
+        )
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
     if len(specs) + len(recordings) != 2:
         raise SettingsError(

@@ -288,8 +288,12 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
             f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
             f"{MOST_LOOKS} looks at most"
         )
-    if flags.report and (Path(flags.report).is_dir() or not Path(flags.report).parent.is_dir()):
-        raise SettingsError(f"--report {flags.report}: name a file in a folder that exists")
+    # Any other ending could be that of a file of labels or scores, which the page would replace.
+    page = Path(flags.report or "page.html")
+    if page.suffix != ".html" or not page.parent.is_dir():
+        raise SettingsError(
+            f"--report {flags.report}: name a file that ends in .html, in a folder that exists"
+        )
     if not is_swap and (flags.margin is not None or flags.changed is not None):
         raise SettingsError(
             "--margin and --changed belong to a swap: name the old judge by --against OLD"

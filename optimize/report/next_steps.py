@@ -9,8 +9,8 @@ from operator import itemgetter
 
 from judges.labels.values import VERDICTS
 from judges.protocol import is_embedded
-from optimize.figures.as_text import cost_text, counted
-from optimize.measuring.comparison import JudgeComparison
+from optimize.figures.as_text import counted
+from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.measuring.floors import suggested_floors
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
@@ -18,6 +18,7 @@ from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.card import is_useful
 from optimize.statistics.intervals import PERFECT
+from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS
 
 # A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
 LOOK_AGAIN = "add --looks 2 then, or as many looks as there will be"
@@ -155,10 +156,9 @@ def _more_labels(card: Scorecard, where: str) -> str:
     """The labels to add for an interval or for a narrower one; "" if there are enough."""
     two, share = card.two_values, card.beside_coin
     if two and any(two.judge.n_more.values()):
-        rates = {"pass": two.judge.tpr, "fail": two.judge.tnr}
+        need = f"it needs {FEW_OUTPUTS} {where}, from {FEW_DOCUMENTS_FOR_RATES} documents"
         return " ".join(
-            f"Label {counted(n_more, f'more {word}')} for an interval: {where} are "
-            f"{rates[word].n:,}."
+            f"Label {counted(n_more, f'more {word}')} for an interval: {need}."
             for word, n_more in two.judge.n_more.items()
             if n_more
         )
@@ -170,6 +170,14 @@ def _more_labels(card: Scorecard, where: str) -> str:
     return ""
 
 
+def recommended(result: JudgeComparison) -> ComparedJudge:
+    """The cheapest of the best judge and those as good; the best one if its price is unknown."""
+    near = [judge for judge in result.judges if judge.standing in ("best", "as good")]
+    prices = [judge.usage.cost_per_1000_rows for judge in near]
+    known = [price for price in prices if price is not None]
+    return near[prices.index(min(known))] if near and prices[0] is not None else result.judges[0]
+
+
 def comparison_step(result: JudgeComparison) -> str:
     """A sentence on which judge to use."""
     if result.data.is_constructed:
@@ -179,15 +187,8 @@ def comparison_step(result: JudgeComparison) -> str:
     best, *rest = result.judges
     if math.isnan(best.card.headline.value):
         return "Use labels that differ: none of the judges has a figure on these."
-    costs = [
-        (cost, judge)
-        for judge in result.judges
-        if judge.standing in ("best", "as good")
-        and (cost := judge.usage.cost_per_1000_rows) is not None
-    ]
-    cost, cheapest = min(costs, key=itemgetter(0), default=(None, best))
-    if cheapest is not best:
-        return f"Use {cheapest.name}: as good as the best, and it costs {cost_text(cost)}."
+    if (cheapest := recommended(result)) is not best:
+        return f"Use {cheapest.name}: as good as the best, and cheaper."
     if any(judge.standing == "unclear" for judge in rest):
         return f"Use {best.name} for now; more labels would tell whether it is better."
     return f"Use {best.name}."

@@ -71,7 +71,9 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
     test = on_split(untuned=both, tuned=both, balanced=gain(NAN, None, None))
     summary = run_result(test=test)
     assert "TNR" not in " ".join(map(str, tiles_of(both)))
-    assert run_steps(summary)[0] == "Label 10 more fails for an interval: on test are 0."
+    assert run_steps(summary)[0] == (
+        "Label 10 more fails for an interval: it needs 10 on test, from 5 documents."
+    )
 
 
 @pytest.mark.parametrize(
@@ -316,7 +318,7 @@ def comparison(value: float, error: float, standing: Standing) -> JudgeCompariso
 
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
     near, unclear = comparison(0.45, 0.06, "as good"), comparison(0.328, 0.08, "unclear")
-    assert comparison_step(near) == "Use cheap: as good as the best, and it costs $0.1000."
+    assert comparison_step(near) == "Use cheap: as good as the best, and cheaper."
     assert ("As good", "within one standard error of the best judge: cheap.") in comparison_answer(
         near
     ).facts
