@@ -36,7 +36,7 @@ from judges.client import (
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
-from judges.labels.columns import MOST_FIRST, Columns
+from judges.labels.columns import N_FIRST_ROWS, Columns
 from judges.labels.conversations import as_texts
 from judges.loading import load
 from judges.panel import AnyJudge
@@ -192,7 +192,7 @@ def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> Table
     characters = Counter[str]()
     notes: list[str] = []
     rows = read_table_rows(args.data, notes)
-    first = [*islice(rows, MOST_FIRST)]
+    first = [*islice(rows, N_FIRST_ROWS)]
     names = {name for row in first for name in as_texts(row.cells)}
     texts = {judge.name: judge.find_columns(names, map_flags) for judge in judges}
     for row in chain(first, rows):

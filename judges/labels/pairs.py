@@ -54,7 +54,7 @@ def _find_choices(columns: Columns) -> tuple[str, ...]:
 
 def holds_pairs(columns: Columns) -> bool:
     """Whether a table has two candidates, no ratings, and votes (or at least no numbers)."""
-    if find_sides(columns) is None or columns.holds_ratings:
+    if find_sides(columns) is None or columns.has_ratings_without_flags:
         return False
     return _find_choices(columns) != () or not find_ratings(columns, None).flat
 

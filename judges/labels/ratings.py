@@ -102,9 +102,13 @@ def read_ratings(
             rating = readers[cell.dimension].read(cell.value, options.scale(cell.dimension))
             if rating is not None:
                 by_annotator = by_item[cell.item][cell.dimension]
-                name = _annotator(cell, by_annotator) if columns.is_by_annotator else cell.annotator
+                name = (
+                    _annotator(cell, by_annotator)
+                    if columns.has_row_per_annotator
+                    else cell.annotator
+                )
                 by_annotator[name] = rating
-    if columns.is_by_annotator:
+    if columns.has_row_per_annotator:
         by_item = {item: _sorted(ratings) for item, ratings in by_item.items()}
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
     words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}

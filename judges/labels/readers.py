@@ -141,7 +141,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: Held = "") -> Re
 
 def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """The pairs; UnreadableError where labels of outputs show that the file holds none."""
-    if options.labelled and find_sides(columns) is None and columns.holds_ratings:
+    if options.labelled and find_sides(columns) is None and columns.has_ratings_without_flags:
         advice = "read it with read_labels, or tune on it with --dimension"
         raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
     return read_pair_rows(columns, problems, options)
@@ -152,7 +152,9 @@ def _read_outputs(
 ) -> LabelledSet:
     """The outputs; UnreadableError where the file holds pairs, unless a long file rates outputs."""
     sides = None if long and long.by_item else find_sides(columns)
-    has_names = options.dimensions is not None or columns.mapping or columns.holds_ratings
+    has_names = (
+        options.dimensions is not None or columns.mapping or columns.has_ratings_without_flags
+    )
     if sides is not None and not (has_names and not holds_pairs(columns)):
         advice = "label takes pairs by --pairwise NAME, plan takes none"
         if options.labelled:
@@ -211,7 +213,7 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
 def _check_once(columns: Columns, problems: Problems) -> None:
     """Add a problem for a second row of an output, unless each row is one annotator's."""
     keys = set[str]()
-    for row in () if columns.is_by_annotator else columns.table.rows:
+    for row in () if columns.has_row_per_annotator else columns.table.rows:
         key = columns.item_key(row)
         if key in keys:
             advice = "keep one of the two, or name who gave each in a column annotator"

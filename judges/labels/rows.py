@@ -6,7 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in, without
+from judges.labels.cells import (
+    DOT,
+    as_object,
+    is_blank,
+    is_name,
+    join_texts,
+    value_in,
+    without_keys,
+)
 from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
 from judges.labels.names import is_output, is_usual_text, map_flag, only_text
@@ -116,12 +124,12 @@ class RowReader:
         if not problems:
             content = sure if len(sure) > 1 else {*texts.values()}
             self.notes += _note_repeats(columns, problems, content, rated)
-        if columns.is_by_annotator and not columns.numbers_rows:
+        if columns.has_row_per_annotator and not columns.ids_are_row_numbers:
             columns, note = _merge_rows(columns, problems, rated, sure)
             self.notes += note
         self.columns, self._lines = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
-        prompts = without(self.texts, candidates)
+        prompts = without_keys(self.texts, candidates)
         self._source = columns.source(prompts)
         self._required = _required_texts(columns, problems, prompts, judged) | candidates.keys()
         # A row without one of these is left out and counted; without another it is a problem.
@@ -159,7 +167,7 @@ class RowReader:
         columns = self._of_file
         found = columns.find_each(role for role in self._roles if role not in (*NESTED, "rating"))
         rows = {role: (column,) for role, column in found.items()}
-        if columns.numbers_rows:
+        if columns.ids_are_row_numbers:
             rows["id"] = (ROW,)
         read = {*found.values(), *self.texts.values(), *columns.comments}.union(*ratings.values())
         roots = {*map(columns.root_of, read)}
@@ -177,7 +185,7 @@ class RowReader:
         for row in self.columns.table.rows:
             n_before = len(self._problems)
             fields = self._read_row(row)
-            missing = without(self.texts, fields.texts)
+            missing = without_keys(self.texts, fields.texts)
             blank = [
                 c for n, c in missing.items() if n in self._answers and is_blank(value_in(row, c))
             ]
@@ -257,7 +265,7 @@ class RowReader:
 
     def _read_id(self, row: TableRow) -> str:
         """A row's id, empty if it is missing; a repeated id is added as a problem and returned."""
-        if self.columns.numbers_rows:
+        if self.columns.ids_are_row_numbers:
             return str(row.number)
         column = self.columns.find("id")
         item = self._name(row, column, "no-id", "give every row an id") or ""
