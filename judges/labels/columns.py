@@ -313,7 +313,7 @@ class Columns:
         return self.is_long or self.find("annotator") is not None
 
     @property
-    def has_ratings_without_flags(self) -> bool:
+    def has_nested_or_long_ratings(self) -> bool:
         """Whether ratings are in objects or in long form, so that no flag has to name their columns."""
         return self.is_long or self.find_all(NESTED) != ()
 

@@ -34,7 +34,10 @@ _PAIR: _TextsAndNote = (
     {"prompt", "response_a", "response_b"},
     "the turns that two share are the prompt, what follows is the responses",
 )
-_WHOLE: _TextsAndNote = ({CONVERSATION}, "all of it is judged (--judge turn: the last assistant turn)")
+_WHOLE: _TextsAndNote = (
+    {CONVERSATION},
+    "all of it is judged (--judge turn: the last assistant turn)",
+)
 _TURN: _TextsAndNote = (
     {"input", "dialogue", "output"},
     "the last assistant turn is judged (--judge conversation: all of it)",
@@ -120,14 +123,21 @@ def as_texts(cells: Mapping[str, object]) -> Row:
     else:
         has_output = any(map(is_output, cells))
         texts = _single_texts(next(iter(conversations.values())), others, has_output=has_output)
-    return {**cells, **{column: _plain_or_lines(turns) for column, turns in conversations.items()}, **texts}
+    return {
+        **cells,
+        **{column: _plain_or_lines(turns) for column, turns in conversations.items()},
+        **texts,
+    }
 
 
 def _pair_texts(a: list[Turn], b: list[Turn]) -> Row:
     """Return the texts of two conversations: the turns that both begin with, and their responses."""
     shared = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
     n_shared = min(len([*shared]), len(a) - 1, len(b) - 1)
-    responses: Row = {"response_a": _plain_or_lines(a[n_shared:]), "response_b": _plain_or_lines(b[n_shared:])}
+    responses: Row = {
+        "response_a": _plain_or_lines(a[n_shared:]),
+        "response_b": _plain_or_lines(b[n_shared:]),
+    }
     return {"prompt": as_text(a[:n_shared]), **responses} if n_shared else responses
 
 

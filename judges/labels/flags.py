@@ -35,7 +35,9 @@ def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
         if not equals and argument.endswith((".yaml", ".yml")):
             from_files |= read_map_file(argument)
         elif not (name and column):
-            raise LabelError(f"{argument!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml")
+            raise LabelError(
+                f"{argument!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml"
+            )
         elif column not in columns.setdefault(name, []):
             columns[name].append(column)
     return from_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
