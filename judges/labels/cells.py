@@ -43,7 +43,7 @@ def value_at(cells: Mapping[str, object], path: str) -> object:
 
 
 def first_value(cells: Mapping[str, object], paths: Iterable[str]) -> object:
-    """Return the value at the first path whose value is not blank; None if there is no such path."""
+    """Return the first value at one of these paths that is not blank; None if there is none."""
     values = (value_at(cells, path) for path in paths)
     return next((value for value in values if not is_blank(value)), None)
 

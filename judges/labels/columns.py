@@ -192,7 +192,7 @@ class Columns:
         self.find, self.column = cache(self._find), cache(self._column)
 
     def _headers(self, names: ColumnNames) -> tuple[str, ...]:
-        """Return the exact names of the columns in a mapping; a string may list several with commas."""
+        """Return the exact names of the columns in a mapping; commas may separate several."""
         headers: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # The name of one column may contain a comma.
@@ -232,11 +232,11 @@ class Columns:
         return next((column for column in names if self._holds(column, name)), None)
 
     def _holds(self, column: str, name: str) -> bool:
-        """Whether the table has a column of this name that may serve as `name`, which is not mapped."""
+        """Whether the table has the column, and it can be the column for the unmapped `name`."""
         if column not in self.table.columns or (column != name and column in self.used(())):
             return False
         if name in NESTED:
-            # People write remarks in columns of these names, too: only objects and lists are ratings.
+            # A column of this name may also hold remarks; ratings are objects or lists.
             return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.values(column))
         # A column called `system` may hold system prompts or outputs instead of systems' names.
         return name != "system" or self.column(column).is_short
@@ -255,7 +255,7 @@ class Columns:
         return str(item).strip() if is_name(item) else f"{ROW} {row.number}"
 
     def column_like(self, name: str) -> str | None:
-        """Return the column with this name, whatever its case and spacing; None if not exactly one."""
+        """Return the only column with this name in any case and spacing; None if not exactly one."""
         columns = self._by_key.get(name_key(name), [])
         return columns[0] if len(columns) == 1 else None
 
@@ -268,7 +268,7 @@ class Columns:
         return self.root_of(column) in self.table.columns
 
     def root_of(self, column: str) -> str:
-        """Return the name of the table's column: `a` for a key `a.b` inside it, else the name itself."""
+        """Return the column `a` for the name `a.b` of a key inside it, else the name itself."""
         return column if column in self.table.columns else column.partition(DOT)[0]
 
     def used(self, names: Iterable[str]) -> set[str]:
@@ -314,7 +314,7 @@ class Columns:
 
     @property
     def has_nested_or_long_ratings(self) -> bool:
-        """Whether ratings are in objects or in long form, so that no flag has to name their columns."""
+        """Whether ratings are in objects or in long form, so that no flag has to name them."""
         return self.is_long or self.find_all(NESTED) != ()
 
     @cached_property
@@ -386,7 +386,7 @@ class Columns:
         return max(likely, key=lambda name: columns[name].n_distinct, default=None)
 
     def is_judged(self, name: str) -> bool:
-        """Whether a text is surely a source or an output: by its name, or because a judge reads it."""
+        """Whether a text is surely a source or an output: by its name, or since a judge reads it."""
         return is_known_text(name) or name in self.judged
 
     @cached_property

@@ -131,7 +131,7 @@ def as_texts(cells: Mapping[str, object]) -> Row:
 
 
 def _pair_texts(a: list[Turn], b: list[Turn]) -> Row:
-    """Return the texts of two conversations: the turns that both begin with, and their responses."""
+    """Return the texts of two conversations: the turns that they share, and both responses."""
     shared = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
     n_shared = min(len([*shared]), len(a) - 1, len(b) - 1)
     responses: Row = {

@@ -67,7 +67,7 @@ def is_usual_text(column: str) -> bool:
 
 
 def is_reference(column: str) -> bool:
-    """Whether a column has a usual name of a reference answer: what a system should have written."""
+    """Whether a column has a usual name of a reference answer, the output that is expected."""
     words = {*tokens(column)}
     other_words = words - _REFERENCE_WORDS
     # For instance `gold answer`: a word for references, and the name of an output.

@@ -32,7 +32,7 @@ class Sides(NamedTuple):
 
 
 def find_sides(columns: Columns) -> Sides | None:
-    """Return the two columns of candidates, such as `answer_a` and `answer_b`; None if there are none.
+    """Return the two columns of candidates, such as `answer_a` and `answer_b`, or None.
 
     Of several such columns, those with a usual name of a text are preferred.
     """
@@ -56,7 +56,7 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether a table has two columns of candidates, no ratings, and votes or at least no numbers."""
+    """Whether a table has two columns of candidates, and votes, or else no ratings."""
     if find_sides(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_ratings(columns, None).flat
@@ -137,7 +137,7 @@ def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> L
 def _read_votes(
     columns: Columns, readers: Mapping[str, VoteCells], problems: Problems
 ) -> dict[str, list[Vote]]:
-    """Return the votes by the pair's id; a pair may have several rows. Adds a problem for bad cells."""
+    """Return the votes by the pair's id, from all of its rows; adds a problem for each bad cell."""
     votes: dict[str, list[Vote]] = defaultdict(list)
     for row in columns.table.rows:
         pair_votes = votes[columns.item_key(row)]

@@ -162,7 +162,7 @@ def close_names(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _has_label_name(column: str, words: set[str]) -> bool:
-    """Whether the name of a column, or of a key in one, has one of these words and no unknown word."""
+    """Whether a name has one of these words, and apart from them only qualifiers of labels."""
     name_words = {*tokens(column.rpartition(DOT)[2])}
     return not name_words.isdisjoint(words) and name_words <= words | _LABEL_QUALIFIERS
 
@@ -190,7 +190,7 @@ def check_ratings(
 def _check_dimension(
     columns: Columns, layout: RatingColumns, name: str, problems: Problems
 ) -> None:
-    """Add a problem if columns that nobody mapped may hold ratings, or more ratings, on a dimension."""
+    """Add a problem if columns that nobody mapped may hold (further) ratings on a dimension."""
     headers = layout.flat.get(name, ())
     # A column whose name contains the dimension's words may be another annotator's.
     words = {*tokens(name)}
@@ -216,7 +216,7 @@ def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[s
 
 
 def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) -> None:
-    """Add a problem, with the flags to use, unless it is clear that the guessed columns are ratings.
+    """Add a problem, with flags to use, unless it is clear that the guessed columns are ratings.
 
     It is clear for a single column of numbers on a usual scale, and for columns that are called
     like judges of the catalogue.

@@ -123,7 +123,7 @@ def read_ratings(
 
 
 def _annotator(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
-    """The name or number of a row's annotator; UnreadableError if they rated the same output twice."""
+    """The name or number of a row's annotator; UnreadableError if it is their second rating."""
     if cell.annotator in by_annotator:
         names = map(excerpt, (cell.item, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)

@@ -218,7 +218,7 @@ def _columns_of(table: Table, options: ReadOptions) -> Columns:
 
 
 def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | None:
-    """Return the ratings in the file of `options.annotations`; None without one, or if unreadable."""
+    """Return the ratings in the file `options.annotations`; None if there is none to read."""
     path = options.annotations
     if path is None or (table := read_table(path, problems)) is None:
         return None

@@ -142,7 +142,7 @@ class RowReader:
         self._source = columns.source(other_texts)
         self._required = _required_texts(columns, problems, other_texts, judged)
         self._required |= candidates.keys()
-        # A row without one of these texts is left out and counted. Any other missing text is a problem.
+        # A row without one of these is left out and counted; without another text it is a problem.
         self._outputs = {*filter(is_output, self._required)} | candidates.keys()
         self._candidates = candidates
         self.notes += self._note_empty_texts()
@@ -150,7 +150,7 @@ class RowReader:
             self._add_missing_texts()
 
     def _note_empty_texts(self) -> Iterator[str]:
-        """Yield a note on each text with a usual name that is not required and is empty in some rows."""
+        """Yield a note on each usual text that is not required and is empty in some rows."""
         for name in sorted(self.texts.keys() - self._required):
             n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
             if n_empty and is_usual_text(name):
@@ -173,7 +173,7 @@ class RowReader:
         return f"identical text {self._source!r}, since there is no group"
 
     def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
-        """Return what was read from which columns; `ratings` are the columns of ratings or votes."""
+        """Return what was read from which columns; `ratings` are those of ratings or votes."""
         columns = self._file_columns
         role_columns = columns.find_each(
             role for role in self._roles if role not in (*NESTED, "rating")
@@ -283,7 +283,7 @@ class RowReader:
         return None
 
     def _read_id(self, row: TableRow) -> str:
-        """Return a row's id, or "" if it is missing; adds a problem if another row has the same id."""
+        """Return a row's id, or "" if it is missing; adds a problem if an earlier row has it, too."""
         if self.columns.ids_are_row_numbers:
             return str(row.number)
         column = self.columns.find("id")
@@ -349,7 +349,7 @@ Comments = dict[str, dict[str, tuple[str, ...]]]
 
 
 def read_comments(columns: Columns, names: Callable[[str, TableRow], Iterable[str]]) -> Comments:
-    """Return people's comments; `names` gives the dimensions that a column's comment in a row is on."""
+    """Return people's comments; `names` tells which dimensions a comment is on."""
     comments: Comments = {}
     for row in columns.table.rows:
         for column in columns.comments:

@@ -71,7 +71,7 @@ class Splits(Generic[Labels]):
 
     @property
     def by(self) -> Literal["document", "both"]:
-        """Return "both" if documents and systems were held out, "document" if only documents were."""
+        """Return "both" if the split is by document and by system, else "document"."""
         return "document" if self.test_unseen_systems is None else "both"
 
     def ids(self) -> dict[str, list[str]]:
@@ -168,7 +168,7 @@ def _equal_documents(items: Sequence[Item]) -> list[set[str]]:
 
 
 def _source_texts(item: Item) -> tuple[str, ...]:
-    """The texts by which items are kept in one split: the source text, else all texts, else the id."""
+    """The texts that tell documents apart: the source text, else all texts, else the id."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     sides = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()

@@ -51,11 +51,11 @@ class LabelExport:
     unread: str = ""
 
 
-_ANNOTATIONS_ADVICE = "give their file beside that of the outputs: --annotations FILE"
+_ADVICE = "give their file beside that of the outputs: --annotations FILE"
 _LANGFUSE = LabelExport(
     "Langfuse",
     {"htmlPath": "", "scores": LIST_OR_OBJECT},
-    f"export each trace by api.trace.get(ID), or export the scores and {_ANNOTATIONS_ADVICE}",
+    f"export each trace by api.trace.get(ID), or export the scores and {_ADVICE}",
     {"scores": ""},
     sources={"ANNOTATION": True, "EVAL": False, "API": False},
 )
@@ -65,7 +65,7 @@ _LANGFUSE_TABLE = {"traceId|bookmarked": "", "level": "DEBUG|DEFAULT|WARNING|ERR
 _PHOENIX = LabelExport(
     "Phoenix",
     {r"context(\.span_id)?": "", "span_kind": "[A-Z]+"},
-    f"export get_spans_dataframe; export labels by get_span_annotations_dataframe and {_ANNOTATIONS_ADVICE}",
+    f"export get_spans_dataframe; export labels by get_span_annotations_dataframe and {_ADVICE}",
     {"annotations": ""},
     sources={"HUMAN": True, "LLM": False, "CODE": False},
 )
@@ -73,7 +73,7 @@ _PHOENIX_LABELS = {"span_id": "", "annotator_kind": "|".join(_PHOENIX.sources)}
 _LANGSMITH = LabelExport(
     "LangSmith",
     {"run_id": "", "key": "", "feedback_source": LIST_OR_OBJECT},
-    f"export list_runs; export labels by list_feedback and {_ANNOTATIONS_ADVICE}",
+    f"export list_runs; export labels by list_feedback and {_ADVICE}",
     {"": ""},
     sources={"app": True, "api": False, "model": False, "auto_eval": False, "evaluator": False},
 )
@@ -178,7 +178,7 @@ def _matches(table: Table, export: LabelExport) -> bool:
 
 
 def _has_cell(table: Table, column: str, cell: str) -> bool:
-    """Whether a cell matches the pattern `cell` ("": any cell) in a column that matches `column`."""
+    """Whether a cell matches the pattern `cell` ("": any) in a column that matches `column`."""
     columns = [name for name in table.columns if re.fullmatch(column, name)]
     match_cell = re.compile(cell or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
@@ -291,7 +291,7 @@ class _Reader:
     def _label(
         self, row: TableRow, entry: Row, source: str, outputs: Mapping[str, TableRow]
     ) -> Row | None:
-        """Return the cells of a row for a label; None, and counted, if it is not a person's label."""
+        """Return a label's cells in the long table; None, and counted, if no person gave it."""
         name = str(first_value(entry, PLACES["dimension"]))
         dimension = self._dimensions.get(name_key(name), name)
         is_read = self._options.reads(dimension) or is_comment(dimension)
@@ -341,7 +341,7 @@ def _entries(cells: Row, path: str) -> Iterator[Row]:
 
 
 def _column_entries(cells: Row, column: str, dimension: str) -> Iterator[Row]:
-    """Yield each value in a list, with the values at the same place in the lists of `column.KEY`."""
+    """Yield each value of a list, with those at the same place in the lists `column.KEY`."""
     prefix = f"{column}{DOT}"
     lists = {c.removeprefix(prefix): list_in(cells[c]) for c in cells if c.startswith(prefix)}
     for place, value in enumerate(list_in(cells[column])):

@@ -231,7 +231,7 @@ class RatingCells:
         return _Cell(_MISSING) if meaning is None else _Cell(_MAPPED, float(meaning), word)
 
     def _find_pairs(self) -> list[tuple[str, ...]]:
-        """Return the pair of words for yes and no to which most cells belong, or several if tied."""
+        """Return the pairs of words for yes and no to which most cells belong: one, or none."""
         truths = _tally(
             (cell.word, cell.count)
             for cell in self._cells
@@ -252,7 +252,7 @@ class RatingCells:
         rated = [cell for cell in self._cells if cell.kind != _MISSING]
         if not {cell.kind for cell in rated} <= {_NUMBER, _TRUTH, _MAPPED}:
             return None
-        # Counts the words for each number. A word of a known pair is counted 0 times if no cell has it.
+        # Counts how many cells have each word for a number; 0 for a known word in no cell.
         word_counts: dict[float, Counter[str]] = defaultdict(Counter)
         for word, number in self._known.items():
             word_counts[number][word] = 0
@@ -269,7 +269,7 @@ class RatingCells:
         return len(words) == 2 and {cell.kind for cell in self._cells} <= {_WORD, _MISSING}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
-        """Return the rating in a cell, or None if it is missing; raises UnreadableError for other cells."""
+        """Return the rating in a cell, None if it is missing; else raises UnreadableError."""
         cell = self._by_key[_key(value)]
         if cell.kind == _MISSING:
             return None

@@ -52,7 +52,7 @@ class VoteCells:
             self._by_number = _NUMBERS if self._numbers <= _NUMBERS.keys() else {}
 
     def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
-        """Return all votes in a cell, which may be empty; raises UnreadableError for other words."""
+        """Return all votes in a cell, which may be empty; else raises UnreadableError."""
         parts = [part for _, part in rating_parts(value)]
         return tuple(self._vote(part, systems) for part in parts if not self._is_missing(part))
 
@@ -62,7 +62,7 @@ class VoteCells:
             yield "votes: negative numbers prefer A, positive ones B, 0 is a tie; --values turns it"
 
     def _is_missing(self, part: object) -> bool:
-        """Whether a part of a cell is a missing vote, by the user's words or else by the usual ones."""
+        """Whether a part of a cell is a missing vote, by the user's words or the usual ones."""
         word = word_of(part)
         return self._words[word] is None if word in self._words else says_nothing(part)
 

@@ -12,9 +12,9 @@ from judges.tables.problems import (
     Problems,
     RowsError,
     UnreadableError,
-    too_large,
     excerpt,
     joined_names,
+    too_large,
 )
 from judges.tables.text import Row, TableRow
 
@@ -31,7 +31,7 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         # The metadata of columns is not read, since in a damaged file it may crash the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
             groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-            # A text that many rows repeat is stored once, so each row may unpack to a group's full size.
+            # A text that rows repeat is stored once, so each row may unpack to its group's size.
             largest_group = max((group.total_byte_size for group in groups), default=0)
             batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group + 1), 1), 1000)
             names = Counter(parquet.schema_arrow.names)

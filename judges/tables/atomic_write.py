@@ -31,7 +31,7 @@ def in_use(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # The file is deleted before the lock is released, so that no other run locks a deleted file.
+        # The file is deleted before the lock is released: no other run can lock a deleted file.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 

@@ -28,7 +28,7 @@ class Format(NamedTuple):
 
     `open_writer` opens a new file with the given columns; it is None if the format can only be
     read. If `is_typed` is False (CSV, .xlsx), a string may be a number. A flat format has the same
-    columns in every row, and no objects in cells.
+    columns in every row.
     """
 
     endings: tuple[str, ...]

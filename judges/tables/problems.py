@@ -107,7 +107,7 @@ class Problems(list[Problem]):
 
     @contextmanager
     def collect(self, *, line: int | None = None, field: str | None = None) -> Iterator[None]:
-        """Turn an UnreadableError that is raised in the block into a problem, and go on after it."""
+        """Turn an UnreadableError that is raised in the block into a problem, and continue."""
         try:
             yield
         except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""Finds the header in a grid of cells, as in CSV files and spreadsheets, and reads the rows below."""
+"""Finds the header in a CSV file or spreadsheet, and reads the rows below it."""
 
 import csv
 from collections import Counter

@@ -45,7 +45,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def decode_json(text: str) -> Any:
-    """Decode JSON; raises ValueError for invalid JSON, a repeated key, or a text beyond the bounds."""
+    """Decode JSON; raises ValueError if it is invalid, repeats a key, or exceeds the bounds."""
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
         limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
         raise ValueError(f"has more than {limits}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from dspy_judges import bounds
-from judges.tables.problems import Problems, UnreadableError, too_large, excerpt, joined_names
+from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names, too_large
 from judges.tables.spreadsheet import GridRow, n_filled, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
