@@ -26,7 +26,7 @@ T = TypeVar("T", int, float)
 MEAN_TEMPERATURE = 1.0
 # The model for which `export` writes a judge that has no model of its own.
 DEFAULT_LM = "openai/gpt-4.1-mini"
-API_KEY_ENV = "the variable that holds the key (the provider's own)"
+API_KEY_ENV = "environment variable with the API key (the provider's own)"
 PRICE = "US dollars per million input tokens and per million output tokens"
 MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
 REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         words = sys.argv[1:] if args is None else list(args)
         if not self._subparsers:
-            # Checked before argparse reports a missing flag: the mistyped flag may be the missing one.
+            # Before argparse reports a missing flag: the mistyped one may be the missing one.
             for word in takewhile("--".__ne__, words):
                 self._refuse_unknown(word)
         return super().parse_known_args(words, namespace)
@@ -99,13 +99,15 @@ def _within(kind: type[T], low: T, high: float, expected: str) -> Callable[[str]
 count = _within(int, 1, 1e15, "a whole number, 1 or more")
 seed = _within(int, 0, 1e15, "a whole number, 0 or more")
 dollars = _within(float, 0.0, 1e12, "a number, 0 or more")
-temperature = _within(float, 0.0, 10.0, "a number within 0 and 10")
+temperature = _within(float, 0.0, 10.0, "a number from 0 to 10")
 
 
 def address(text: str) -> str:
     """Check the address of a model's server; a `type` for argparse."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("is empty: give http://HOST:PORT/v1, or leave it out")
+        raise argparse.ArgumentTypeError(
+            "is empty: give http://HOST:PORT/v1, or leave out the flag"
+        )
     if holds_secret(text):
         raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
     return text
@@ -226,7 +228,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--batch-api",
         choices=("submit", "collect"),
         metavar="STEP",
-        help="batch files at half price: submit, and within a day collect",
+        help="use batch files at half price: submit, and collect within a day",
     )
     add_reporting_flags(run)
     run.add_argument("--quiet", action="store_true", help=QUIET)
@@ -291,7 +293,7 @@ def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
     if frozen_plan is not None and result != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
-            "model or plan its measured correlations do not hold"
+            "model or plan its measured figures do not hold"
         )
     return result
 
@@ -306,7 +308,7 @@ def split_name(text: str) -> tuple[str, str]:
     if not equals or Path(text).exists() or "/" in name:
         return "", text
     if not (name and rest):
-        raise UsageError(f"{text}: expected NAME=... with both sides")
+        raise UsageError(f"{text}: expected NAME=VALUE, with both parts")
     return name, rest
 
 

@@ -157,7 +157,7 @@ def export(args: argparse.Namespace) -> int:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
     if is_decision(judge.lm):
-        raise UsageError(f"{judge.lm} reads no chat request: name a chat model by --lm")
+        raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.resolved_plan()
     *earlier, last = (message["content"] for message in messages)
     if any("{{" in text for text in (*earlier, SLOT.sub("", last))):

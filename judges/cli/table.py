@@ -251,7 +251,9 @@ def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dic
     for name in sorted(named | (texts & columns.keys())):
         column = columns[name]
         if name not in texts or not isinstance(column, str):
-            raise UsageError(f"--map {name}: give one column to one of {', '.join(sorted(texts))}")
+            raise UsageError(
+                f"--map {name}: expected one column for one of {', '.join(sorted(texts))}"
+            )
         flags[name] = column
     return flags
 
@@ -268,9 +270,7 @@ def _new_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> 
         names = [f"{stem}{suffix}" for suffix in suffixes]
         if not set(names) & set(columns):
             return names
-    raise RowsError(
-        f"columns {name!r} and {name}_judge are there already; write .jsonl, or rename one"
-    )
+    raise RowsError(f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename one")
 
 
 def _store_path(out: Path) -> Path:
@@ -341,7 +341,9 @@ class RunCost(NamedTuple):
 
     def __str__(self) -> str:
         text = f"cost: ${self.cost_usd:,.4f} for {self.lm_calls:,} calls"
-        unconfirmed = f", ${self.cost_unconfirmed_usd:,.4f} of it at most, where no answer came"
+        unconfirmed = (
+            f", ${self.cost_unconfirmed_usd:,.4f} of it at most for requests without an answer"
+        )
         return text + unconfirmed if self.cost_unconfirmed_usd else text
 
 

@@ -255,7 +255,7 @@ class Columns:
         return str(item).strip() if is_name(item) else f"{ROW} {row.number}"
 
     def column_like(self, name: str) -> str | None:
-        """Return the only column with this name in any case and spacing; None if not exactly one."""
+        """Return the only column with this name in any case and spacing; None without one."""
         columns = self._by_key.get(name_key(name), [])
         return columns[0] if len(columns) == 1 else None
 
@@ -386,7 +386,7 @@ class Columns:
         return max(likely, key=lambda name: columns[name].n_distinct, default=None)
 
     def is_judged(self, name: str) -> bool:
-        """Whether a text is surely a source or an output: by its name, or since a judge reads it."""
+        """Whether a text is surely a source or an output: by its name, or as a judge reads it."""
         return is_known_text(name) or name in self.judged
 
     @cached_property
@@ -429,4 +429,4 @@ def mapping_advice(columns: Columns, name: str) -> str:
     elif name not in columns.judged:
         keys = columns.of_kind(columns.nested_names, "rating")
     likely = [*(c for c in columns.table.columns if name_key(c) in synonyms), *keys]
-    return f"name yours with {map_flag(name, likely[:1] or ['COLUMN'])}"
+    return f"name your column with {map_flag(name, likely[:1] or ['COLUMN'])}"

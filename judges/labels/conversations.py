@@ -32,15 +32,15 @@ _INDENTED_LINE, _MAX_LENGTH = "\n    ", 20_000
 _TextsAndNote = tuple[set[str], str]
 _PAIR: _TextsAndNote = (
     {"prompt", "response_a", "response_b"},
-    "the turns that two share are the prompt, what follows is the responses",
+    "the turns that both share are the prompt, and the rest are the responses",
 )
 _WHOLE: _TextsAndNote = (
     {CONVERSATION},
-    "all of it is judged (--judge turn: the last assistant turn)",
+    "the whole conversation is judged (--judge turn: the last assistant turn)",
 )
 _TURN: _TextsAndNote = (
     {"input", "dialogue", "output"},
-    "the last assistant turn is judged (--judge conversation: all of it)",
+    "the last assistant turn is judged (--judge conversation: the whole conversation)",
 )
 Turn = tuple[str, str]  # the speaker (or `Assistant calls`, `Tool result`), and the text
 
@@ -185,7 +185,7 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
     elif whole or not (has_outputs or any(row.get("output") for row in texts)):
         text_names, how = _WHOLE
     elif has_outputs:
-        text_names, how = {*columns}, "each is one text"
+        text_names, how = {*columns}, "each is read as one text"
     names = text_names | {*table.columns}.difference(columns)
     kept = [{name: cell for name, cell in row.items() if name in names} for row in texts]
     notes = [f"{joined_names(read)} holds conversations: {how}"]

@@ -53,7 +53,7 @@ def read_map_file(path: str | Path) -> dict[str, MapEntry]:
     except ValueError as error:
         raise LabelError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise LabelError(f"{path}: write one `name: column` a line, as in document: article")
+        raise LabelError(f"{path}: write one `name: column` per line, as in document: article")
     for name, entry in content.items():
         if not _is_entry(name, entry):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")

@@ -162,7 +162,7 @@ def _check_ids(
         problems.add("no-output", fault, advice, field="id", value=unknown[0])
     elif unknown:
         number = count(len(unknown), "rated id")
-        return [f"{number} without an output left out, such as {excerpt(unknown[0])}"]
+        return [f"left out {number} without an output, such as {excerpt(unknown[0])}"]
     return []
 
 
@@ -183,7 +183,9 @@ def _check_rated(
             fault += f" (did you mean {near[0]}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not dimensions and not options.dimensions:
-        fault = f"no column is known for labels; there are {joined_names(table.columns)}"
+        fault = (
+            f"no column has a known name for labels; the columns are {joined_names(table.columns)}"
+        )
         problems.add("no-rating", fault, _label_advice(columns))
 
 

@@ -56,7 +56,10 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether a table has two columns of candidates, and votes, or else no ratings."""
+    """Whether a table has two columns of candidates, and votes or at least no columns of ratings.
+
+    A table with nested or long ratings never holds pairs.
+    """
     if find_sides(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_ratings(columns, None).flat
@@ -90,7 +93,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         notes += dict.fromkeys(note for reader in cells.values() for note in reader.notes())
     voted = [pair for pair in pairs if pair.votes or not options.labelled]
     if n_unvoted := len(pairs) - len(voted):
-        notes.insert(0, f"{count(n_unvoted, 'pair')} left out for want of a vote")
+        notes.insert(0, f"left out for lack of a vote: {count(n_unvoted, 'pair')}")
     if options.labelled and not voted and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
     return LabelledPairs(
@@ -110,10 +113,10 @@ def _check_columns(
     """Add a problem if the columns of candidates or of votes are missing."""
     names = joined_names(columns.table.columns)
     if sides is None:
-        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
+        advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
         problems.add("no-column", f"there are no two candidates in {names}", advice)
     if options.labelled and not _find_vote_columns(columns):
-        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
+        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
         problems.add("no-column", f"there are no votes in {names}", advice)
 
 

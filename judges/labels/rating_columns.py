@@ -162,7 +162,7 @@ def close_names(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _has_label_name(column: str, words: set[str]) -> bool:
-    """Whether a name has one of these words, and apart from them only qualifiers of labels."""
+    """Whether a column's name has one of these words, and else only qualifiers of labels."""
     name_words = {*tokens(column.rpartition(DOT)[2])}
     return not name_words.isdisjoint(words) and name_words <= words | _LABEL_QUALIFIERS
 
@@ -181,9 +181,9 @@ def check_ratings(
     notes: list[str] = []
     for name, headers in layout.flat.items():
         if headers in layout.groups.values():
-            notes.append(f"{name} is read from {joined_names(headers)}: one annotator in each")
+            notes.append(f"{name} is read from {joined_names(headers)}: one annotator per column")
         elif name not in columns.mapping and name_key(name) != name_key(headers[0]):
-            notes.append(f"no column is called {name}: its labels are those of {headers[0]!r}")
+            notes.append(f"no column is called {name}: its labels are read from {headers[0]!r}")
     return notes
 
 
@@ -197,11 +197,11 @@ def _check_dimension(
     named = [column for column in layout.numbers if words and words <= {*tokens(column)}]
     group = [*dict.fromkeys((*headers, *named))]
     if len(headers) < 2 <= len(group):
-        fault = f"{joined_names(group)} may be one annotator's each"
-        advice = f"take them all by {map_flag(name, group)}, or one alone by "
+        fault = f"{joined_names(group)} may each be one annotator's ratings"
+        advice = f"read all of them with {map_flag(name, group)}, or only one with "
         problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
     elif not headers and (labels := _likely_labels(columns, layout, name)):
-        fault = f"no column is called so, and {joined_names(labels)} may be its labels"
+        fault = f"no column has this name, but {joined_names(labels)} may be its labels"
         choices = (*zip(labels[:3]), labels)  # one of the first three, or all of them
         flags = dict.fromkeys(map_flag(name, choice) for choice in choices)
         problems.add("labels", fault, f"say which: {' or '.join(flags)}", field=name)

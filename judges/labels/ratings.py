@@ -159,7 +159,9 @@ def _check_words(
     """
     good, bad = words
     if f"{bad}/{good}" in VERDICTS:
-        fault = f"{good!r} counts 1 and {bad!r} 0 by --values, and what counts 1 is good"
+        fault = (
+            f"{good!r} counts 1 and {bad!r} 0 by --values, but the word for 1 must be the good one"
+        )
         advice = "leave these --values out: TNR is the share of failures that a judge finds"
         problems.add("turned", fault, advice, field=names[0])
     bad_names = [name for name in names if _BAD_DIMENSION.match(" ".join(tokens(name)))]
@@ -167,7 +169,7 @@ def _check_words(
     if bad_names and not is_clear:
         fail, success = (f"--values {good}={number},{bad}={1 - number}" for number in (0, 1))
         advice = f"say {fail} ({good} is a fail) or {success}"
-        problems.add("which-word", "may name what is bad", advice, value=bad_names[0])
+        problems.add("which-word", "may be the name of something bad", advice, value=bad_names[0])
 
 
 def _single_ratings(
@@ -194,7 +196,7 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
         if is_name(dimension) and is_name(columns.cell(row, "id")):
             yield _cell(columns, row, str(dimension).strip(), column, columns.cell(row, "rating"))
         else:
-            advice = "say of which output and on which dimension the rating is"
+            advice = "give every rating the id of its output and a dimension"
             problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
 
 

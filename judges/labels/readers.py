@@ -180,7 +180,7 @@ def _read_outputs(
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
     )
     if sides is not None and not (names_ratings and not holds_pairs(columns)):
-        advice = "label takes pairs by --pairwise NAME, plan takes none"
+        advice = "give pairs to label with --pairwise NAME; plan does not read pairs"
         if options.labelled:
             advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or "
             advice += "name a column of ratings with --dimension COLUMN"
@@ -243,7 +243,7 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
     for row in () if columns.has_row_per_annotator else columns.table.rows:
         key = columns.item_key(row)
         if key in keys:
-            advice = "keep one of the two, or name who gave each in a column annotator"
+            advice = "keep one of the two, or say who gave each in a column annotator"
             problems.add("twice", "is rated twice", advice, line=row.line, field="id", value=key)
         keys.add(key)
 

@@ -68,7 +68,9 @@ def latest_labels(columns: Columns) -> Columns:
     if _TIME in table.columns and columns.find("id") and columns.find("annotator"):
         rows = tuple({_label_key(columns, row): row for row in rows}.values())
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
-        notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
+        notes += (
+            f"{count(n, 'label')} changed after seeing others' labels: agreement is not blind",
+        )
     others = (*_PAGE_COLUMNS, *SAMPLING, *(_FLAGS if _TIME in table.columns else ()))
     names = tuple(columns.unused(others))
     return columns.with_table(
@@ -157,9 +159,11 @@ class RowReader:
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
     def _add_missing_texts(self) -> None:
-        advice = "name what systems were given and wrote, as in --map document=COLUMN"
+        advice = (
+            "name the columns of what systems were given and wrote, as in --map document=COLUMN"
+        )
         if self._file_columns.is_long:
-            advice = "give it beside the file of outputs, as in --annotations FILE"
+            advice = "give the file of outputs, and this one with --annotations FILE"
         fault = f"no column holds texts; there are {self.columns.names}"
         self._problems.add("no-text", fault, advice)
 
@@ -283,7 +287,7 @@ class RowReader:
         return None
 
     def _read_id(self, row: TableRow) -> str:
-        """Return a row's id, or "" if it is missing; adds a problem if an earlier row has it, too."""
+        """Return a row's id, or "" if it is missing; adds a problem if an earlier row has it."""
         if self.columns.ids_are_row_numbers:
             return str(row.number)
         column = self.columns.find("id")
@@ -340,7 +344,7 @@ def _merge_rows(
     table = replace(columns.table, columns=kept, rows=tuple(merged.values()))
     mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
     left_out = joined_names([f"column {column!r}" for column in differing])
-    notes = [f"not one for each id, so left out: {left_out}"] if differing else []
+    notes = [f"left out, since rows of one id differ in it: {left_out}"] if differing else []
     return columns.with_table(table, mapping), notes
 
 
@@ -374,7 +378,7 @@ def _required_texts(
         return {only}
     for name in judged:
         if name not in texts:
-            add_missing_column(columns, problems, name, name, ", and the judge reads it")
+            add_missing_column(columns, problems, name, name, ", but the judge reads it")
     # The source is needed to group documents, even if the judge does not read it.
     is_needed = source is not None and columns.find("group") is None
     return {*judged, str(source)} if is_needed else {*judged}
@@ -395,8 +399,10 @@ def _note_repeats(
     unit, are_few = problems.unit, 2 * len(repeats) < len(columns.table.rows) - 1
     if columns.find("annotator") and not (columns.find("id") and are_few):
         first, line = groups[0][0].line, groups[0][1].line
-        fault = f"holds the texts of {unit} {first}: both may be annotators' of one output"
-        advice = "give rows of one output one id: --map id=COLUMN"
+        fault = (
+            f"has the same texts as {unit} {first}: both may be annotators' ratings of one output"
+        )
+        advice = "give all rows of one output the same id: --map id=COLUMN"
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"

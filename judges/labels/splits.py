@@ -36,14 +36,16 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     if not rated:
         raise LabelError(
             f"{labelled.name}: no output is rated on {dimension!r}, only on "
-            f"{joined_names(labelled.dimensions)}; name yours with --map {dimension}=COLUMN"
+            f"{joined_names(labelled.dimensions)}; name your column with --map {dimension}=COLUMN"
         )
     if dimension not in labelled.words:
         return replace(labelled, outputs=rated, n_tied=0)
     clear = tuple(output for output in rated if output.rating(dimension) != 0.5)
     n_tied, notes = len(rated) - len(clear), [*labelled.notes]
     if n_tied:
-        notes.append(f"{dimension}: left out, for as many annotators say either: {n_tied:,}")
+        notes.append(
+            f"{dimension}: left out, since equally many annotators gave either value: {n_tied:,}"
+        )
     labels = {labelled.label(output, dimension) for output in clear}
     if len(labels) == 1:
         word = labelled.words[dimension][0.0 in labels]
@@ -128,8 +130,8 @@ def _split_documents(
         are = "1 document is" if number == 1 else f"{number} documents are"
         grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
-            f"{labelled.name}: {are} too few to split into train, dev and test ({grouping}"
-            f"{MIN_UNITS_TO_SPLIT} are the least, 30 a fair start); label more documents, mend the "
+            f"{labelled.name}: {are} too few to split into train, dev and test ({grouping}at least "
+            f"{MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more documents, correct the "
             "grouping with --map group=COLUMN, or measure a judge with dspy-judges verify"
         )
     order = rng.permutation(units).tolist()

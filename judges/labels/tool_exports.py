@@ -51,7 +51,7 @@ class LabelExport:
     unread: str = ""
 
 
-_ADVICE = "give their file beside that of the outputs: --annotations FILE"
+_ADVICE = "give their file with --annotations FILE, and the outputs, too"
 _LANGFUSE = LabelExport(
     "Langfuse",
     {"htmlPath": "", "scores": LIST_OR_OBJECT},
@@ -232,7 +232,7 @@ class _Reader:
         if not self._export.labels:
             return others
         complete = [row for row in others if not any(map(is_blank, row.cells.values()))]
-        self._omissions["outputs without a label and a text"] = len(others) - len(complete)
+        self._omissions["outputs without a label and without a text"] = len(others) - len(complete)
         # Each row of a long table names a dimension.
         dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
         return [row._replace(cells={**row.cells, **dimension}) for row in complete]

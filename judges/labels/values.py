@@ -231,7 +231,7 @@ class RatingCells:
         return _Cell(_MISSING) if meaning is None else _Cell(_MAPPED, float(meaning), word)
 
     def _find_pairs(self) -> list[tuple[str, ...]]:
-        """Return the pairs of words for yes and no to which most cells belong: one, or none."""
+        """Return the pairs of words for yes and no to which most cells belong; [] if none do."""
         truths = _tally(
             (cell.word, cell.count)
             for cell in self._cells
@@ -274,15 +274,15 @@ class RatingCells:
         if cell.kind == _MISSING:
             return None
         if fault := self._fault(cell):
-            mend = "mend the word" if self._kind == _TRUTH else "write a plain number"
+            mend = "correct the word" if self._kind == _TRUTH else "write a plain number"
             advice = f"{mend}, or say what it counts: {self.values_flag}"
             raise UnreadableError("not-a-number", fault, advice, value)
         if not math.isfinite(cell.number):
-            advice = "leave it empty where there is none"
+            advice = "leave the cell empty if there is no rating"
             raise UnreadableError("not-finite", "is not a finite number", advice, value)
         if scale is not None and not scale[0] <= cell.number <= scale[1]:
             fault = f"is off the scale {scale[0]:g} to {scale[1]:g}"
-            advice = "mend the rating, or state the scale that people were given"
+            advice = "correct the rating, or state the scale that people were given"
             raise UnreadableError("off-scale", fault, advice, value)
         return cell.number
 
@@ -291,13 +291,17 @@ class RatingCells:
         if cell.kind in (_MISSING, _MAPPED):
             return ""
         if cell.kind != self._kind or (cell.kind == _TRUTH and cell.word not in self._known):
-            faults = {"": "is not a number", _TRUTH: "is not one of the words like the others"}
+            faults = {"": "is not a number", _TRUTH: "is not a known word, as the others are"}
             return faults.get(self._kind, "is not a number like the others")
         if _AMBIGUOUS.match(cell.text) and self._decimal_commas != ("," in cell.text):
             return "may have a decimal mark or a separator of thousands"
         if cell.number in self._codes:
             return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
-        return "is on a scale that counts downwards" if self._is_reversed and cell.word else ""
+        return (
+            "is on a scale on which the lowest number is the best"
+            if self._is_reversed and cell.word
+            else ""
+        )
 
     @cached_property
     def values_flag(self) -> str:
@@ -346,18 +350,18 @@ class RatingCells:
         missing = {text: cell for text, cell in cells.items() if cell.kind == _MISSING}
         if two := self.two_values:
             note = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
-            yield note if "/".join(two) in VERDICTS else f"{note}; --values turns it"
+            yield note if "/".join(two) in VERDICTS else f"{note}; --values reverses it"
         elif read := [
             f"{excerpt(text)} as {cell.number:.12g}"
             for text, cell in cells.items()
             if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
         ]:
             more = ", ..." if len(read) > _MAX_WORDS else ""
-            yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
+            yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values changes this"
         if missing:
             words = ", ".join(map(excerpt, [*missing][:_MAX_WORDS]))
             n_missing = sum(cell.count for cell in missing.values())
-            yield f"{n_missing:,} without a rating, which say {words}"
+            yield f"{n_missing:,} without a rating, written {words}"
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> Counter[str]:

@@ -78,7 +78,7 @@ class ParquetSink:
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 raise RowsError(
                     f"{self._path}: the column {name!r} holds values of several types, which "
-                    f"Parquet cannot ({excerpt(str(error))}); write .csv or .jsonl"
+                    f"Parquet cannot hold ({excerpt(str(error))}); write .csv or .jsonl"
                 ) from error
         pyarrow.parquet.write_table(pa.table(arrays), self._path)
 
@@ -104,7 +104,7 @@ def load_dataset(path: str) -> Any:
     splits: Mapping[str, Any] = loaded if isinstance(loaded, Mapping) else {"": loaded}
     split = split or (min(splits) if len(splits) == 1 else "")
     if split not in splits:
-        fault = f"has the splits {joined_names(sorted(splits))}, and none is {split!r}"
+        fault = f"has the splits {joined_names(sorted(splits))}, but not {split!r}"
         advice = f"add one to its name, as in {HUB}{name}:{min(splits)}"
         raise UnreadableError("no-split", fault, advice)
     return splits[split]

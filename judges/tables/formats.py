@@ -175,7 +175,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
         problems.add("not-utf8", fault, "save the file as UTF-8")
     except OSError as error:
         fault = f"cannot be read ({error.strerror})"
-        problems.add("unreadable", fault, "check its permission")
+        problems.add("unreadable", fault, "check its permissions")
 
 
 def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:

@@ -52,7 +52,7 @@ def rows_in_memory(source: Any) -> list[Row]:
     for number, row in enumerate(plain, start=1):
         if not isinstance(row, dict):
             where = f"{name_of(source)}, row {number}"
-            raise RowsError(f"{where}: {excerpt(row)} is not a mapping from columns")
+            raise RowsError(f"{where}: {excerpt(row)} is not a mapping from columns to cells")
     return plain
 
 

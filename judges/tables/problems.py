@@ -36,7 +36,7 @@ class UnreadableError(JudgesError):
 
 def too_large(fault: str, line: int | None = None) -> UnreadableError:
     """Return the error for a file that exceeds one of the bounds in `dspy_judges.bounds`."""
-    advice = "leave out what no judge reads, or split it"
+    advice = "leave out columns that no judge reads, or split the file"
     return UnreadableError("too-large", fault, advice, line=line)
 
 

@@ -53,13 +53,13 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     for line, cells in chain(head[header_at + 1 :], filled_rows):
         filled = {place for place, cell in enumerate(cells) if not is_blank(cell)}
         if len(cells) < n_named or max(filled) >= len(names):
-            fault = f"has {count(len(cells), 'cell')}, the header {len(names)}"
+            fault = f"has {count(len(cells), 'cell')}, but the header has {len(names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTES}", line=line)
         else:
             unnamed_in_use |= filled & unnamed
             yield TableRow(line, {n: cell for n, cell in zip(names, cells, strict=False) if n})
     if unnamed_in_use:
-        fault = f"has no name over {count(len(unnamed_in_use), 'column')} that hold something"
+        fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
         problems.add("no-name", fault, "name every column here", line=head[header_at].line)
 
 

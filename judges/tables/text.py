@@ -16,7 +16,9 @@ from judges.tables.problems import Problems, UnreadableError
 
 # A cell that a spreadsheet would run as a formula.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
-_OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
+_OBJECTS = (
+    "write one object per line, or an array, as DataFrame.to_json(FILE, orient='records') does"
+)
 # Under these keys, a web API's reply has the rows.
 _ROW_KEYS = ("data", "events")
 
@@ -40,7 +42,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Make an object of its pairs; ValueError if a key is repeated."""
     cells = dict(pairs)
     if len(cells) != len(pairs):
-        raise ValueError("has a name twice in one object")
+        raise ValueError("has the same key twice in one object")
     return cells
 
 
