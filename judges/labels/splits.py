@@ -131,8 +131,8 @@ def _split_documents(
         grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {are} too few to split into train, dev and test ({grouping}at least "
-            f"{MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more documents, correct the "
-            "grouping with --map group=COLUMN, or measure a judge with dspy-judges verify"
+            f"{MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more documents, correct "
+            "the grouping with --map group=COLUMN, or measure a judge with dspy-judges verify"
         )
     order = rng.permutation(units).tolist()
     first = min(max(round(FRACTIONS[0] * number), 2), number - 4)

@@ -59,7 +59,7 @@ class VoteCells:
     def notes(self) -> Iterator[str]:
         """Yield a note on how negative numbers were read, if there are any."""
         if self._signed:
-            yield "votes: negative numbers prefer A, positive ones B, 0 is a tie; --values reverses it"
+            yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
     def _is_missing(self, part: object) -> bool:
         """Whether a part of a cell is a missing vote, by the user's words or the usual ones."""

@@ -146,7 +146,7 @@ ZOO: dict[str, Sheet] = {
     ),
     "annotators' rows without ids": Sheet(
         "document,summary,annotator,mark\nOne,Short,Anna,4\nOne,Short,Ben,2\n",
-        ("row 3", "holds the texts of row 2", "one id: --map id=COLUMN"),
+        ("row 3", "has the same texts as row 2", "the same id: --map id=COLUMN"),
     ),
     "nested JSON": Sheet(
         json.dumps(NESTED), [(4,), (2, 3)], name="labels.json", note="'4 - good' as 4"
@@ -163,7 +163,7 @@ ZOO: dict[str, Sheet] = {
     ),
     "the winner's model": votes("gpt", "gpt", expected=[("A",), ("B",)], more=MODELS),
     "a phrase": votes("A is worse", expected=("row 2", "'A is worse' is not a vote", "--values")),
-    "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers pref"),
+    "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers are A"),
     "bare 0 and 1": votes(
         "0", "1", expected=("row 2", "'0' is not a vote", "--values 0=A,1=B (or 0=B,1=A)")
     ),
@@ -276,7 +276,7 @@ def test_columns_that_nobody_names_are_read_where_that_is_sure_and_else_asked_ab
         labelled = data.read_labels(path)
         assert labelled.reading.ratings == expected
         if any(len(columns) > 1 for columns in expected.values()):
-            assert any(note.endswith("one annotator in each") for note in labelled.notes)
+            assert any(note.endswith("one annotator per column") for note in labelled.notes)
         return
     with pytest.raises(data.LabelError) as caught:
         data.read_labels(path)

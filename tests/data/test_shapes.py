@@ -190,7 +190,7 @@ def test_rows_of_several_annotators_are_one_output_not_several(tmp_path: Path) -
     # Ids that number the rows would make an output of each.
     rows = [f"{place},{line[2:]}" for place, line in enumerate(ROWS_OF_TWO.splitlines()[1:3])]
     numbered = csv_of(path, "\n".join([ROWS_OF_TWO.splitlines()[0], *rows]) + "\n")
-    with pytest.raises(data.LabelError, match=r"texts of row 2.*one id: --map id=COLUMN"):
+    with pytest.raises(data.LabelError, match=r"texts as row 2.*the same id: --map id=COLUMN"):
         data.read_labels(numbered, dimensions=["relevance"])
 
 

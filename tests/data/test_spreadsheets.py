@@ -77,7 +77,7 @@ EXPORTS = {
     ),
     "a column without a name": Export(
         TEXT.replace("\n", ",why\n").replace("mark,why", "mark,"),
-        problem="has no name over 1 column",
+        problem="has no name above 1 column",
     ),
     "the numbers of a DataFrame's rows": Export(
         "".join(f"{n or ''},{line}\n" for n, line in enumerate(TEXT.splitlines()))
