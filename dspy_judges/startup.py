@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 INTERRUPTED = 130
+# The environment variable with modules that a command imports first, separated by commas.
+EXTENSIONS = "DSPY_JUDGES_EXTENSIONS"
 HOME = Path(__file__).resolve().parents[1]
 
 
@@ -68,6 +70,11 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
     with loading_time():
+        for extension in filter(None, os.environ.get(EXTENSIONS, "").split(",")):
+            try:
+                import_module(extension)
+            except ImportError as error:
+                sys.exit(f"dspy-judges: {EXTENSIONS}={extension}: {error}")
         command = getattr(import_module(module), function)
     code: int = command(sys.argv[1:] if arguments is None else list(arguments))
     return code

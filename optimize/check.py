@@ -1,4 +1,4 @@
-"""`check FILE`: prints what a label file holds and every problem in it, and writes its mapping."""
+"""The command `check`: print what a label file holds and its problems, and write its mapping."""
 
 import argparse
 import json
@@ -47,7 +47,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check one file; the exit code is 1 where it has problems."""
+    """Check one file; returns 1 if it has problems."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     flags = parser().parse_args(words[1:] if words[:1] == ["check"] else words)
     return run_command("dspy-judges check", lambda: _check(flags))
@@ -56,40 +56,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     command = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command.add_argument
-    many: dict[str, Any] = {"action": "append", "default": []}
+    repeatable: dict[str, Any] = {"action": "append", "default": []}
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
-    about = "the column of a text, a rating, id, group or system; or FILE.yaml; repeatable"
-    add("--map", metavar="NAME=COLUMN,...", help=about, **many)
-    about = "of conversations: turn or conversation (turn)"
-    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **many)
-    about = "what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B"
-    add("--values", metavar="WORD=NUMBER,...", help=about, **many)
-    about = "read this one alone; it must be rated; repeatable"
-    add("--dimension", action="append", metavar="NAME", help=about)
-    about = "the scale that people were given, as in 1-5; a rating off it is a problem (none)"
-    add("--scale", metavar="LOW-HIGH", help=about)
-    about = "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
-    add("--annotations", metavar="FILE", help=about)
-    about = "write how the columns were read as a mapping file, which --map takes everywhere"
-    add("--write-map", type=Path, metavar="FILE.yaml", help=about)
+    help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
+    add("--map", metavar="NAME=COLUMN,...", help=help_text, **repeatable)
+    help_text = "for conversations: judge turn or conversation (turn)"
+    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text, **repeatable)
+    help_text = "what words count, as in up=1,down=0, n/a= (nothing) or, for pairs, left=A,right=B"
+    add("--values", metavar="WORD=NUMBER,...", help=help_text, **repeatable)
+    help_text = "read only this one; it must be rated; repeatable"
+    add("--dimension", action="append", metavar="NAME", help=help_text)
+    help_text = "the scale that people were given, as in 1-5; a rating off it is a problem (none)"
+    add("--scale", metavar="LOW-HIGH", help=help_text)
+    help_text = (
+        "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
+    )
+    add("--annotations", metavar="FILE", help=help_text)
+    help_text = "write how the columns were read as a mapping file, which --map takes everywhere"
+    add("--write-map", type=Path, metavar="FILE.yaml", help=help_text)
     add("--json", action="store_true", help="print as JSON, for machines")
     return command
 
 
 def _check(flags: argparse.Namespace) -> int:
-    """Print all problems, or what was read and what to know of it; 1 where there are problems."""
+    """Print all problems, else what was read and what the labels can show; 1 with problems."""
     options = _options(flags)
     labelled, problems = check_file(flags.file, options)
     notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
-    limits: dict[str, str] = {}
+    capacity: dict[str, str] = {}
     if labelled is not None and not problems:
-        # Imported here, since a file with problems needs no statistics.
+        # Imported here, because a file with problems does not need it.
         from optimize.measuring.capacity import capacity_of
 
         name = "margin for A"
         if isinstance(labelled, LabelledSet):
             name = _dimensions_of(labelled, options)[0]
-        limits = capacity_of(labelled, name)
+        capacity = capacity_of(labelled, name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
     if flags.json:
@@ -99,20 +101,20 @@ def _check(flags: argparse.Namespace) -> int:
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
             "reading": None if labelled is None else asdict(labelled.reading),
-            "bearing": limits,
+            "bearing": capacity,
         }
         print_output(json.dumps(record, indent=2))
     elif problems or labelled is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
         lines = [*_page(flags.file, labelled, notes, options.map), ""]
-        lines += [line for entry in limits.items() for line in _entry(*entry)]
+        lines += [line for entry in capacity.items() for line in _entry(*entry)]
         print_output("\n".join([*lines, *_next(labelled, flags, options)]))
     return 1 if problems else 0
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """The first ten problems of each kind and column, and how many there are in all."""
+    """Lines for the first ten problems of each kind and column, and for the number of all."""
     kinds = Counter[tuple[str, str | None]]()
     lines = []
     for problem in problems:
@@ -138,31 +140,35 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
 
 
 def _dimensions(flags: argparse.Namespace) -> dict[str, str]:
-    """The dimensions of the flags with what the user wrote: NAME, or NAME=DEFINITION."""
+    """By dimension, what the user wrote after --dimension: NAME, or NAME=DEFINITION."""
     return {word.partition("=")[0].strip(): word for word in flags.dimension or ()}
 
 
 def _set_notes(labelled: Labelled) -> list[str]:
-    """Notes on the labels of each dimension as a whole."""
+    """Notes that concern all labels on a dimension."""
     if isinstance(labelled, LabelledPairs):
         return []
-    # Only these may have ties that are left out, or one label alone.
-    names, own = sorted(labelled.words.keys() & {*labelled.dimensions}), len(labelled.notes)
-    return [note for name in names for note in with_ratings(labelled, name).notes[own:]]
+    # Only labels with two values can have ties that are left out, or a single value.
+    names, n_set_notes = sorted(labelled.words.keys() & {*labelled.dimensions}), len(labelled.notes)
+    return [note for name in names for note in with_ratings(labelled, name).notes[n_set_notes:]]
 
 
 def map_file(reading: FileReading, options: ReadOptions) -> str:
-    """Return the mapping file for `--map`, as YAML: columns, what words count, and the scale."""
+    """Return a mapping file for --map, as YAML: columns, what words count, and the scale."""
     import yaml
 
-    ratings = {name: many for name, many in reading.ratings.items() if name not in NESTED}
-    lists = {**reading.rows, **ratings}.items()
-    plain = {name: many[0] if len(many) == 1 else [*many] for name, many in lists}
-    # A judge reads every text of a mapping, so leave out those without a usual name.
-    texts = {name: c for name, c in reading.texts.items() if is_known_text(name)}
-    content: dict[str, Any] = {**plain, **texts, **options.map}
+    ratings = {name: columns for name, columns in reading.ratings.items() if name not in NESTED}
+    columns_by_name = {**reading.rows, **ratings}.items()
+    plain_columns = {
+        name: columns[0] if len(columns) == 1 else [*columns] for name, columns in columns_by_name
+    }
+    # A judge reads every text in a mapping. So leave out texts without a usual name.
+    texts = {name: column for name, column in reading.texts.items() if is_known_text(name)}
+    content: dict[str, Any] = {**plain_columns, **texts, **options.map}
     if options.values:
-        content[VALUES] = {word: "" if n is None else n for word, n in options.values.items()}
+        content[VALUES] = {
+            word: "" if value is None else value for word, value in options.values.items()
+        }
     for low, high in options.scales.values():
         content[SCALE] = f"{low:g}:{high:g}"
     text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
@@ -172,52 +178,62 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
 def _page(
     file: str, labelled: Labelled, notes: Sequence[str], mapping: Collection[str]
 ) -> list[str]:
-    """The lines on a file without problems: what was read from it, and the notes."""
+    """The lines for a file without problems: what was read from it, and the notes."""
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
-    holds = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
+    counts = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
     if labelled.systems:
-        holds += f" by {count(len(labelled.systems), 'system')}"
-    lines = textwrap.wrap(f"{Path(file).stem}: no problem in {holds}", _WIDTH)
+        counts += f" by {count(len(labelled.systems), 'system')}"
+    lines = textwrap.wrap(f"{Path(file).stem}: no problem in {counts}", _WIDTH)
     lines += _entry("documents", f"by {labelled.grouped_by}")
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
             lines += _entry("ratings", f"{name}: {_ratings_text(labelled, name)}")
     else:
-        n = Counter(vote for pair in labelled.pairs for vote in pair.votes)
-        votes = f"{n['A']:,} for A, {n['B']:,} for B, and {count(n['tie'], 'tie')}"
-        lines += _entry("votes", f"{votes}, which count half for each side")
+        n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
+        ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
+        votes = f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
+        lines += _entry("votes", votes)
+    lines += _reading_lines(labelled, mapping)
+    return lines + [line for note in notes for line in _entry("note", note)]
+
+
+def _reading_lines(labelled: Labelled, mapping: Collection[str]) -> list[str]:
+    """The lines on the columns that were read, and on those that were not."""
     reading = labelled.reading
-    # Without a definition a judge reads no text of another name, unless the user names it.
-    usual = {n: c for n, c in reading.texts.items() if is_usual_text(n) or n in mapping}
+    # A judge without a definition only reads texts with a usual name, and those in the mapping.
+    is_read = (name for name in reading.texts if is_usual_text(name) or name in mapping)
+    usual = {name: reading.texts[name] for name in is_read}
     texts = reading.texts if isinstance(labelled, LabelledPairs) else usual or reading.texts
     columns_by_name = {
         **reading.rows,
         **{f"text {name}": (column,) for name, column in texts.items()},
         **{f"ratings {name}": columns for name, columns in reading.ratings.items()},
     }
-    parts = (
+    readings = (
         name if columns == (name.split()[-1],) else f"{name} from {' and '.join(columns)}"
         for name, columns in columns_by_name.items()
     )
-    lines += _entry("read", "; ".join(parts))
+    lines = _entry("read", "; ".join(readings))
     if reading.comments:
         names = ", ".join(reading.comments)
-        lines += _entry("comments", f"{names}: what people said of their labels, which teaches")
-    others = [column for name, column in reading.texts.items() if name not in texts]
-    if unread := [*others, *reading.unread]:
+        lines += _entry("comments", f"{names}: what people wrote on their labels; tuning uses it")
+    unused = [column for name, column in reading.texts.items() if name not in texts]
+    if unread := [*unused, *reading.unread]:
         advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
         lines += _entry("not read", f"{', '.join(unread)} ({advice})")
-    return lines + [line for note in notes for line in _entry("note", note)]
+    return lines
 
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
-    """The scale of a dimension's ratings, and who gave them."""
+    """A dimension's lowest and highest rating, how many outputs are rated, and by how many."""
     outputs = [output for output in labelled.outputs if dimension in output.ratings]
     ratings = [rating for output in outputs for rating in output.ratings[dimension]]
-    names = [own for output in outputs if (own := output.annotators.get(dimension, ()))]
-    share = f", {len(names):,} of them" if len(names) < len(outputs) else ""
-    by = f"{share} by {count(len({*chain(*names)}), 'annotator')}" if names else ""
-    text = f"{min(ratings):g} to {max(ratings):g}, {count(len(outputs), 'output')} rated{by}"
+    all_names = [output.annotators.get(dimension, ()) for output in outputs]
+    known_names = [names for names in all_names if names]
+    share = f", {len(known_names):,} of them" if len(known_names) < len(outputs) else ""
+    n_annotators = count(len({*chain(*known_names)}), "annotator")
+    by_text = f"{share} by {n_annotators}" if known_names else ""
+    text = f"{min(ratings):g} to {max(ratings):g}, {count(len(outputs), 'output')} rated{by_text}"
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]
         good, bad = labelled.words[dimension]
@@ -226,34 +242,37 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
 
 
 def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
-    """The user's dimensions, else all; those of the catalogue and with two values come first."""
+    """The dimensions that the user named, else all; catalogue names and two values come first."""
     in_map = [name for name in options.map if name in labelled.dimensions]
     names = options.dimensions or in_map or labelled.dimensions
-    return sorted(names, key=lambda n: (n not in catalog.names(), n not in labelled.words))
+    return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
 
 
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
-    """The next command for these labels, or what is needed before there is one."""
-    is_shipped = flags.file in SHIPPED_NAMES
-    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or is_shipped:
+    """Lines with the next command for these labels, or with what is needed before it."""
+    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
         return []
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
     names, specs = _dimensions_of(labelled, options), _dimensions(flags)
     defined = [name for name in names if name in catalog.names() or "=" in specs.get(name, "")]
-    # Labels with two values can do without a definition.
-    own = [name.lower().replace(" ", "_") for name in names if name in labelled.words]
-    own = [name for name in own if NAME.match(name) and name not in catalog.names()]
-    earned = "a pass" if own else "a high rating"
-    what = f"{(own or names)[0]}=one line that says what earns {earned}"
-    define = f"a definition is worth about as much as tuning; write --dimension '{what}'"
-    if not (defined or own):
+    undefined = _names_without_definition(labelled, names)
+    effect = "a pass" if undefined else "a high rating"
+    example = f"{(undefined or names)[0]}=one line that says what earns {effect}"
+    define = f"a definition is worth about as much as tuning; write --dimension '{example}'"
+    if not (defined or undefined):
         advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
         return _entry("define", f"{define}; {advice}")
-    name = (defined or own)[0]
+    name = (defined or undefined)[0]
     lines = _tune_lines(labelled, name, specs.get(name, name), flags, options)
     has_command = lines[:1] and lines[0].startswith("next")
     return [*lines, *_entry("define", define)] if has_command and not defined else lines
+
+
+def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
+    """Names for judges on labels with two values, which can be tuned without a definition."""
+    judge_names = [name.lower().replace(" ", "_") for name in names if name in labelled.words]
+    return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
 
 
 def _tune_lines(
@@ -280,24 +299,34 @@ def _tune_lines(
         return []
     scale = options.scales.get("*")
     if dimension and not scale:
-        ratings = list(chain(*(output.ratings.get(name, ()) for output in labelled.outputs)))
-        low, high = min(ratings), max(ratings)
-        if low < dimension.scale[0] or dimension.scale[-1] < high:
-            scale = fitting_scale(ratings) or (low // 1, -(-high // 1))
-    options_of = {
+        ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
+        scale = _scale_beyond(dimension.scale, [*ratings])
+    words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
+    # On one line, so that it can be copied.
+    return [f"next       {shlex.join([*words, *_reading_flags(flags, scale)])}"]
+
+
+def _scale_beyond(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
+    """The ends of a scale for ratings that are not all on the judge's; None if they are."""
+    low, high = min(ratings), max(ratings)
+    if scale[0] <= low and high <= scale[-1]:
+        return None
+    return fitting_scale(ratings) or (low // 1, -(-high // 1))
+
+
+def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None) -> list[str]:
+    """The flags that make another command read the labels as this one does."""
+    values_by_flag = {
         "--annotations": [flags.annotations] if flags.annotations else [],
         "--map": [str(flags.write_map)] if flags.write_map else flags.map,
         "--values": [] if flags.write_map else flags.values,
         "--scale": [f"{scale[0]:g}:{scale[1]:g}"] if scale else [],
     }
-    words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
-    words += [word for flag, own in options_of.items() for value in own for word in (flag, value)]
-    # On one line, so that it can be copied.
-    return [f"next       {shlex.join(words)}"]
+    return [word for flag, values in values_by_flag.items() for v in values for word in (flag, v)]
 
 
 def _entry(name: str, text: str) -> list[str]:
-    """The lines of a name and its text, wrapped to the width of the page."""
+    """The lines for a name and a text, wrapped to 80 columns."""
     return textwrap.wrap(
         textwrap.shorten(text, 2000, placeholder=" ..."),
         _WIDTH,

@@ -5,7 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # First, so that no file of the working folder is imported in a library's place.
+    # Before other imports, so that no file in the working folder is imported in place of a library.
     sys.exit(start("optimize.compare:command"))
 
 import argparse
@@ -40,7 +40,7 @@ ABOUT = """\
 Judges and models side by side on one labelled set: how far each agrees with
 people, how sure the differences from the best are, what it costs and how long
 it takes. A JUDGE is asked by its own model; --scores and --replies of other
-judges join at no cost. Rows that any of them was tuned on are set apart."""
+judges join at no cost. Rows that any of them was tuned on are left out."""
 
 EXAMPLES = """\
 examples:
@@ -48,8 +48,8 @@ examples:
       --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
   dspy-judges compare runs/coherence-001 coherence@embedded \\
       --data labels.jsonl --scores gpt-4o=scores.jsonl
-It ends with 0; with 1 where a judge could not be measured on all outputs; 2 for
-wrong usage; 130 where it was interrupted (the same command again goes on)."""
+exit codes: 0 done; 1 a judge could not be measured on all outputs; 2 wrong
+usage; 130 interrupted (the same command again goes on)"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,20 +58,24 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
         epilog=EXAMPLES,
-        # --lm is of several models here.
+        # --lm can be given several times here.
         conflict_handler="resolve",
     )
     add_judges_flags(command_parser, "compare")
-    about = "asked the catalogue's prompt of --dimension, else the first JUDGE's; repeatable"
-    command_parser.add_argument("--lm", metavar="MODEL", action="append", default=[], help=about)
+    help_text = (
+        "asked with the catalogue's prompt for --dimension, else with the first JUDGE's; repeatable"
+    )
+    command_parser.add_argument(
+        "--lm", metavar="MODEL", action="append", default=[], help=help_text
+    )
     return command_parser
 
 
 def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> None:
-    """The flags of a run over several judges."""
+    """Add the flags of a command that asks several judges."""
     add = command_parser.add_argument
-    about = "[NAME=]JUDGE[@MODEL]: a catalogue name, a run folder or a judge's file; repeatable"
-    add("judges", nargs="*", metavar="JUDGE", help=about)
+    help_text = "[NAME=]JUDGE[@MODEL]: a catalogue name, a run folder or a judge's file; repeatable"
+    add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
     add_model_flags(command_parser)
     add("--out", metavar="DIR", help=f"the run's folder (runs/{run_name}-001, then -002)")
@@ -81,7 +85,7 @@ def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRun:
-    """A comparison, and the folder that holds it."""
+    """A comparison and the folder of its run."""
 
     command: str = "optimize.compare"
     comparison: JudgeComparison = field(metadata=FLAT)
@@ -91,13 +95,13 @@ class CompareRun:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Measure and print all judges; returns 1 where one could not be measured."""
+    """Measure all judges and print the comparison; returns 1 if one could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
     return run(NAME, flags, compare)
 
 
 def compare(flags: argparse.Namespace) -> Outcome | None:
-    """Ask all judges and write the run; None after --dry-run, which prints what to expect alone."""
+    """Ask all judges and write the run; None after --dry-run, which only prints the cost."""
     started = time.monotonic()
     name_dimension(flags)
     judges, prompt = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
@@ -108,8 +112,8 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
                 "list), else of the first JUDGE: name one (a run folder or FILE.yaml)"
             )
         prompt = judges[0][1].partition("@")[0]
-    of_models = [(name or lm, f"{prompt}@{lm}") for name, lm in map(split_name, flags.lm)]
-    specs = [*of_models, *judges]
+    model_specs = [(name or lm, f"{prompt}@{lm}") for name, lm in map(split_name, flags.lm)]
+    specs = [*model_specs, *judges]
     task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)
     if flags.dry_run:
@@ -126,14 +130,16 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
         write_comparison(folder / REPORT, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out
-    return Outcome(result, lines, [f"not measured: {e.name}: {e.reason}" for e in left_out])
+    return Outcome(
+        result, lines, [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
+    )
 
 
 @contextmanager
 def ask_all(
     flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
 ) -> Iterator[tuple[Path, list[Entry]]]:
-    """A run's folder, begun or gone on with, and what all judges say."""
+    """Open a run's folder, new or to go on with, and ask all judges; yields folder and entries."""
     config = {
         "command": f"optimize.{name}",
         "settings": {"dimension": task.dimension, "seed": flags.seed},

@@ -1,4 +1,4 @@
-"""The command `estimate`: means as people would give them, from few labels and many judgements."""
+"""The command `estimate`: the mean that people would give, from few labels and many judgements."""
 
 import argparse
 import sys
@@ -18,7 +18,7 @@ from judges.labels.flags import pop_scale
 from judges.labels.readers import read_labels
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
-from optimize.figures.as_json import Cell, fields_json
+from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
 from optimize.inputs.flags import (
     Bounds,
@@ -44,13 +44,13 @@ from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import IntervalEstimate, Vector
 
 NAME = "dspy-judges estimate"
-SCALE = "of the labels, where neither their file nor the dimension tells it"
+SCALE_HELP = "the labels' scale, if neither their file nor the dimension tells it"
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="Means as people would give them, from few labels and many judgements; of\n"
+        description="The mean that people would give, from few labels and many judgements; for\n"
         "pass or fail the true rate. The labelled outputs must be a random part of all,\n"
         "or have the weights that `dspy-judges plan` gave them.",
     )
@@ -59,19 +59,19 @@ def parser() -> argparse.ArgumentParser:
     add("--annotations", metavar="FILE", help="their labels, if in a file of their own")
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all")
     add("--dimension", metavar="NAME", help="what was rated, if labels are on several")
-    add("--scale", metavar="LOW-HIGH", help=SCALE)
+    add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Print the estimates; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
     return run(NAME, parser().parse_args(arguments), estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Outputs as vectors: people's labels and the judge's scores, NaN where there is none."""
+    """Outputs as vectors: people's labels and the judge's scores, NaN if missing."""
 
     label: Vector
     score: Vector
@@ -98,24 +98,25 @@ class Sample:
 
     @property
     def is_two_valued(self) -> bool:
-        """Whether labels are passes, fails and ties of the two."""
+        """Whether labels are passes, fails, and ties between both."""
         return bool(np.isin(self.label[self.has_label], (0, 0.5, 1)).all())
 
     def of_rows(self, rows: Mask) -> "Sample":
         return Sample(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
 
     def mean(self, bounds: Bounds) -> Estimate:
-        """The mean label (see `mean_score`); raises ValueError."""
-        sides = self.label, self.score, self.document
-        return mean_score(*sides, weight=self.weight, bounds=bounds)
+        """The estimated mean label; raises ValueError for too few labels (see `mean_score`)."""
+        vectors = self.label, self.score, self.document
+        return mean_score(*vectors, weight=self.weight, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateResult:
-    """The mean over all outputs, and each system's; None with labels on fewer than two documents.
+    """The estimated mean over all outputs (`overall`), and that of each system.
 
-    `differences` are of every two systems, the higher mean first. `scale` holds the ends of the
-    labels' scale. `weighted`: the labels count unequally.
+    A system with labels on fewer than two documents has None. `differences` compares every two
+    systems, the one with the higher mean first. `scale` holds the ends of the labels' scale.
+    `weighted` says whether labels have unequal weights.
     """
 
     data: LabelledSet
@@ -126,7 +127,7 @@ class EstimateResult:
     systems: Mapping[str, Estimate | None]
     differences: Sequence[SystemDifference]
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         return {
             "data": {"name": self.data.name, "sha256": self.data.sha256},
             "dimension": self.dimension,
@@ -142,7 +143,7 @@ class EstimateResult:
 
 
 def estimate(flags: argparse.Namespace) -> Outcome:
-    """Read the labels and the scores that flags name, and estimate every mean."""
+    """Read the labels and scores that flags name, and estimate every mean."""
     bounds = bounds_of(flags.scale)
     labelled = read_labels(
         flags.data,
@@ -155,14 +156,14 @@ def estimate(flags: argparse.Namespace) -> Outcome:
     )
     dimension = only_dimension(labelled)
     metric, file = split_name(flags.scores)
-    sample = _judged(labelled, Path(file), dimension, metric)
+    sample = _read_sample(labelled, Path(file), dimension, metric)
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_shares(sample.score) and sample.is_two_valued
 
-    def mean_of(part: Sample) -> Estimate:
-        mean = part.mean(bounds)
-        # Alone, a judge passes what it passes.
-        passes = float(np.nanmean(verdicts(part.score))) if is_rate else mean.judge_only
+    def mean_of(sample_part: Sample) -> Estimate:
+        mean = sample_part.mean(bounds)
+        # For pass or fail, the judge's own rate is the share of its verdicts, not of its scores.
+        passes = float(np.nanmean(verdicts(sample_part.score))) if is_rate else mean.judge_only
         return replace(mean, judge_only=passes)
 
     try:
@@ -195,20 +196,24 @@ def estimate(flags: argparse.Namespace) -> Outcome:
     return Outcome(result, lines(result))
 
 
-def _judged(labelled: LabelledSet, scores: Path, dimension: str, metric: str) -> Sample:
-    """The outputs that have a record."""
-    scores_by_id = read_scores(scores, dimension, labelled, print_error, metric)
+def _read_sample(labelled: LabelledSet, path: Path, dimension: str, metric: str) -> Sample:
+    """The outputs that have a score, as vectors."""
+    scores_by_id = read_scores(path, dimension, labelled, print_error, metric)
     outputs = [output for output in labelled.outputs if output.id in scores_by_id]
     if not outputs:
-        raise LabelError(f"{scores.name}: no id is that of an output in {labelled.name}")
-    unjudged, unknown = len(labelled.outputs) - len(outputs), len(scores_by_id) - len(outputs)
-    if unknown and all(output.ratings.get(dimension) for output in outputs):
+        raise LabelError(f"{path.name}: no id is that of an output in {labelled.name}")
+    n_without_score = len(labelled.outputs) - len(outputs)
+    n_unknown = len(scores_by_id) - len(outputs)
+    if n_unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
-            f"{labelled.name}: {unknown:,} scores are of outputs that it lacks; --data needs all "
+            f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
             "outputs, with empty labels where nobody gave one, or the labels by --annotations FILE"
         )
-    if unjudged or unknown:
-        print_error(f"{unjudged} outputs have no score and {unknown} scores no output: left out")
+    if n_without_score or n_unknown:
+        print_error(
+            f"{n_without_score} outputs have no score, and {n_unknown} scores have no output: both "
+            "are left out"
+        )
     score = np.array([scores_by_id[output.id] for output in outputs])
     return Sample.of(labelled, outputs, dimension, score)
 
@@ -216,19 +221,25 @@ def _judged(labelled: LabelledSet, scores: Path, dimension: str, metric: str) ->
 def label_bounds(
     flags: argparse.Namespace, labelled: LabelledSet, name: str, sample: Sample
 ) -> Bounds:
-    """The ends of the labels' scale by --scale, the file, its two words, or the dimension.
+    """The ends of the labels' scale, from --scale, the file, its two words, or the dimension.
 
-    Labels themselves do not tell them, as all may lie at one end: LabelError.
+    Raises LabelError if none of these tells the scale. The labels cannot tell it, since all of them
+    may be at one end.
     """
-    known, subject = sample.label[sample.has_label], find_subject(name)
-    low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
+    labels, subject = sample.label[sample.has_label], find_subject(name)
+    low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
     bounds = bounds_of(flags.scale) or pop_scale(mapping(flags.map)) or labelled.scales.get(name)
     if bounds is None and name in labelled.words:
         bounds = 0.0, 1.0
-    # Labels and scores of 1 at most may be of a scale from 0 to 1, whatever is usual.
+    # If no label or score exceeds 1, the scale may be 0 to 1, whatever the dimension's own scale
+    # is.
     elif bounds is None and isinstance(subject, Dimension):
-        own = subject.scale[0], subject.scale[-1]
-        bounds = own if max(high, np.nanmax(sample.score, initial=0)) > 1 or own[1] == 1 else None
+        dimension_bounds = subject.scale[0], subject.scale[-1]
+        bounds = (
+            dimension_bounds
+            if max(high, np.nanmax(sample.score, initial=0)) > 1 or dimension_bounds[1] == 1
+            else None
+        )
     if bounds is None or low < bounds[0] or bounds[1] < high:
         raise LabelError(
             f"{labelled.name}: labels on {name} run from {low:g} to {high:g}, and which scale they "
@@ -237,28 +248,31 @@ def label_bounds(
     return bounds
 
 
-def _half_width(estimate: Estimate) -> tuple[float | None, int | None]:
-    """Half of today's width, and how many more labels give it; None where nothing does."""
+def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
+    """Half of the interval's width, and how many more labels give that width.
+
+    The width is None without an interval, the number if no number of labels suffices.
+    """
     target = estimate.interval.reach if estimate.interval else None
     needed = labels_needed(estimate, target) if target else None
     return target, None if needed is None else max(needed - estimate.n_labels, 0)
 
 
-def _estimate_json(estimate: Estimate) -> Cell:
-    """What --json prints of an estimate, in all digits."""
-    target, more = _half_width(estimate)
-    cells = fields_json(estimate, "label_sd", "agreement", digits=None)
-    return {**cells, "target_width": target, "more_labels_needed": more}
+def _estimate_json(estimate: Estimate) -> JsonObject:
+    """What --json prints for an estimate, without rounding."""
+    target, more = _halved_width(estimate)
+    record = fields_json(estimate, "label_sd", "agreement", digits=None)
+    return {**record, "target_width": target, "more_labels_needed": more}
 
 
 def lines(result: EstimateResult) -> list[str]:
-    """All outputs in five lines, then a line a system, each beside the one with the best mean."""
+    """Five lines on all outputs, then a line for each system and its gap to the best system."""
     overall = result.overall
     n_given = overall.n_labels + overall.n_judgements
-    what = "true rate" if result.scale == (0.0, 1.0) else "true mean"
+    figure_name = "true rate" if result.scale == (0.0, 1.0) else "true mean"
     text_lines = [
-        f"{result.dimension}: {what} of outputs like these {figure_text(overall)}, if the labelled "
-        "ones are a random part",
+        f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
+        "labelled ones are a random part",
         f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
         f"{overall.n_documents} documents ({overall.n_failed} failed)",
         f"  labels alone {figure_text(overall.labels_only)}; the judge alone "
@@ -266,25 +280,25 @@ def lines(result: EstimateResult) -> list[str]:
     ]
     if result.weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
-    target, more = _half_width(overall)
+    target, n_more = _halved_width(overall)
     if target:
-        half = "Labels of all would not halve the interval."
-        if more is not None:
-            half = f"An interval half as wide takes {counted(more, 'more label')}."
-        text_lines.append(f"  {half}")
-    of_given = IntervalEstimate(overall.value, overall.given_interval)
-    text_lines.append(f"  of these {n_given:,} outputs themselves {figure_text(of_given)}")
-    gaps = result.differences
-    beside_best = {each.less: each for each in gaps if each.system == gaps[0].system}
+        text = "Labels on all outputs would not halve the interval."
+        if n_more is not None:
+            text = f"An interval half as wide takes {counted(n_more, 'more label')}."
+        text_lines.append(f"  {text}")
+    given_estimate = IntervalEstimate(overall.value, overall.given_interval)
+    text_lines.append(f"  of these {n_given:,} outputs themselves {figure_text(given_estimate)}")
+    differences = result.differences
+    gap_to_best = {each.less: each for each in differences if each.system == differences[0].system}
     for name, each in result.systems.items():
         figure = "too few labels (two documents or more are needed)"
         if each is not None:
             figure = f"{figure_text(each)} n={each.n_labels} labels"
-        if gap := beside_best.get(name):
-            apart = IntervalEstimate(gap.estimate.value, gap.together_interval)
-            figure += f"; {gap.system} less {name} {figure_text(apart, signed=True)}"
+        if gap := gap_to_best.get(name):
+            gap_estimate = IntervalEstimate(gap.estimate.value, gap.together_interval)
+            figure += f"; {gap.system} less {name} {figure_text(gap_estimate, signed=True)}"
         text_lines.append(f"{name}: {figure}")
-    if gaps:
+    if differences:
         text_lines.append("Differences are on shared documents, and their intervals hold together.")
     return text_lines
 

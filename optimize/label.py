@@ -1,4 +1,4 @@
-"""The command `label`: serve a page on this machine on which people label outputs."""
+"""The command `label`: serve a page on this machine for people to label outputs."""
 
 import argparse
 import os
@@ -23,7 +23,15 @@ from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
-from optimize.inputs.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
+from optimize.inputs.flags import (
+    MAP_HELP,
+    Bounds,
+    Parser,
+    SettingsError,
+    bounds_of,
+    rescale,
+    whole_ratings,
+)
 from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
 from optimize.label_page.server import Server
 from optimize.label_page.session import Session, State, numbers_of
@@ -37,9 +45,9 @@ PARTS = ("turn", "conversation")
 Row = dict[str, Any]
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
-without its system, the outputs of a document together. Every label is in the
-file before the next output shows; the same command goes on from there.
-Several people may label by turns; at the end come their disagreements."""
+without its system, the outputs of a document together. Every label is saved
+before the next output is shown; the same command goes on from there. Several
+people may label in turn; their disagreements are shown at the end."""
 EXAMPLES = """\
 examples:
   dspy-judges label starter_unlabelled --dimension relevance
@@ -55,24 +63,26 @@ def parser() -> Parser:
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     group = command_parser.add_mutually_exclusive_group(required=True)
-    about = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
-    group.add_argument("--dimension", metavar="NAME", help=about)
-    group.add_argument("--pairwise", metavar="NAME", help="the same, of pairs: which is better")
-    about = "the labels (FILE's name with .NAME.jsonl)"
-    add("--out", type=Path, metavar="FILE.jsonl", help=about)
-    several: Any = {"action": "append", "default": []}
-    add("--map", metavar="NAME=COLUMN", help=MAP, **several)
-    about = "ratings on this scale (the catalogue's; of other names pass or fail)"
-    add("--scale", metavar="LOW-HIGH", help=about)
-    about = f"shown at the end where it disagrees: {JUDGE}; of conversations: turn or conversation"
-    add("--judge", metavar="JUDGE", help=about, **several)
+    help_text = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
+    group.add_argument("--dimension", metavar="NAME", help=help_text)
+    group.add_argument("--pairwise", metavar="NAME", help="the same, for pairs: which is better")
+    help_text = "the labels (FILE's name with .NAME.jsonl)"
+    add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
+    repeatable: Any = {"action": "append", "default": []}
+    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
+    help_text = "ratings on this scale (the catalogue's; for other names pass or fail)"
+    add("--scale", metavar="LOW-HIGH", help=help_text)
+    help_text = (
+        f"shown at the end if it disagrees: {JUDGE}; for conversations: turn or conversation"
+    )
+    add("--judge", metavar="JUDGE", help=help_text, **repeatable)
     add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Exit code: 0 ended by Ctrl-C, 1 failed, 2 wrong usage."""
+    """Serve the page; returns 0 if ended by Ctrl-C, 1 if failed, 2 for wrong usage."""
     flags = parser().parse_args(arguments)
     return run_command(COMMAND, lambda: label(flags), quiet=flags.quiet)
 
@@ -90,7 +100,7 @@ def label(flags: argparse.Namespace) -> int:
         texts = judged_texts(labelled, columns)
         inputs, outputs = texts[:-1], {texts[-1]: texts[-1]}
     subject = _subject(flags, labelled, texts)
-    rows, out = _rows(labelled, flags.seed), _out(flags, labelled, subject)
+    rows, out = _label_rows(labelled, flags.seed), _label_file(flags, labelled, subject)
     judge = _judge_of(flags, subject)
     with in_use(out):
         session = Session(
@@ -107,8 +117,11 @@ def label(flags: argparse.Namespace) -> int:
                 server.serve_forever()
             except KeyboardInterrupt:
                 n_labels = session.close()
-    last = [f"{count(n_labels, 'label')} in {out}", f"next: {_tune_command(flags, subject, out)}"]
-    print_lines(["", *(last if n_labels else ["nothing was labelled"])])
+    last_lines = [
+        f"{count(n_labels, 'label')} in {out}",
+        f"next: {_tune_command(flags, subject, out)}",
+    ]
+    print_lines(["", *(last_lines if n_labels else ["nothing was labelled"])])
     return DONE
 
 
@@ -122,54 +135,63 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
     return shlex.join(["dspy-judges", "tune", "--data", str(out), kind, spec, *scale])
 
 
-def _rows(labelled: Labelled, seed: int) -> list[Row]:
-    """The row of each output or pair for the file; the sides of pairs swap at random."""
+def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
+    """The row for each output or pair in the label file; the sides of pairs are in random order."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
     rows: list[Row] = []
     for item in labelled.pairs:
         row = {"id": item.id, "group": item.document_id, **item.texts}
-        for side, own in zip("ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True):
-            row[f"response_{side}"] = getattr(item, f"response_{own}")
-            if system := getattr(item, f"system_{own}"):
+        for side, source_side in zip(
+            "ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True
+        ):
+            row[f"response_{side}"] = getattr(item, f"response_{source_side}")
+            if system := getattr(item, f"system_{source_side}"):
                 row[f"system_{side}"] = system
         rows.append(row)
     return rows
 
 
 def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
-    """What is labelled; SettingsError if the flags do not fit each other."""
+    """The subject to label; raises SettingsError if the flags do not fit each other."""
     spec, bounds = flags.dimension or flags.pairwise or "", bounds_of(flags.scale)
     title, equals, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
-        raise SettingsError(f"--scale {flags.scale}: of ratings, and as in 1-5")
+        raise SettingsError(f"--scale {flags.scale}: it is for ratings, as in 1-5")
     if equals and not definition:
         raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
     name = judge_name(title)
     subject = None if equals else find_subject(title) or find_subject(name)
     if subject is None:
-        if not equals:
-            _check_spelling(name, labelled)
-        if isinstance(labelled, LabelledPairs):
-            return loading.comparison_on(name, texts, labelled.candidate, definition)
-        ratings = whole_ratings(bounds) if bounds else ()
-        answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-        subject = loading.dimension_on(name, answers, texts, definition)
+        subject = _new_subject(name, definition, labelled, texts, bounds)
     elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
-        other = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
-        raise SettingsError(f"{subject.name}: name it by {other}")
+        flag = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
+        raise SettingsError(f"{subject.name}: name it by {flag}")
     else:
         subject = rescale(subject, flags.scale)
-    if (number := len(numbers_of(subject))) > MOST_ANSWERS:
+    if (n_answers := len(numbers_of(subject))) > MOST_ANSWERS:
         raise SettingsError(
-            f"{subject.name} has {number} answers, and the page has keys for {MOST_ANSWERS}; "
+            f"{subject.name} has {n_answers} answers, and the page has keys for {MOST_ANSWERS}; "
             "give people fewer, as in --scale 1-10"
         )
     return subject
 
 
+def _new_subject(
+    name: str, definition: str, labelled: Labelled, texts: Sequence[str], bounds: Bounds | None
+) -> Subject:
+    """A subject that the catalogue lacks: a comparison, ratings on a scale, or pass and fail."""
+    if not definition:
+        _check_spelling(name, labelled)
+    if isinstance(labelled, LabelledPairs):
+        return loading.comparison_on(name, texts, labelled.candidate, definition)
+    ratings = whole_ratings(bounds) if bounds else ()
+    answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
+    return loading.dimension_on(name, answers, texts, definition)
+
+
 def _check_spelling(name: str, labelled: Labelled) -> None:
-    """Raise SettingsError if the name is nearly that of another judge or column."""
+    """Raise SettingsError if the name is almost the name of another judge or column."""
     names = [*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread]
     similar = get_close_matches(name, names, n=1, cutoff=0.85)
     if similar and name not in names:
@@ -179,7 +201,7 @@ def _check_spelling(name: str, labelled: Labelled) -> None:
 
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
-    """The judge of --judge; SettingsError if its answers differ from those that people give."""
+    """The judge that --judge names; raises SettingsError if its answers are not those of people."""
     specs = [spec for spec in flags.judge if spec not in PARTS]
     if not specs:
         return None
@@ -200,7 +222,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
 def _ask(
     judge: AnyJudge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
 ) -> dict[str, State]:
-    """The judge's answers by row id, as many as the limits allow."""
+    """The judge's answers by row id, for as many rows as the limits allow."""
     columns, answers = judge.find_columns(rows[0]), dict[str, State]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
@@ -219,24 +241,24 @@ def _ask(
 
 
 def _answer(judgement: AnyJudgement, numbers: Mapping[Any, float]) -> State:
-    """A judgement as the page shows it: with the answer nearest to its score."""
+    """A judgement in the page's form, with the answer that is nearest to its score."""
     value: object = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):
         value = judgement.preferred
     return {"value": value, "score": judgement.score, "reason": reason_of(judgement)}
 
 
-def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
-    """The file for the labels; SettingsError if it cannot be used."""
+def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
+    """The file for the labels; raises SettingsError if it cannot be used."""
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
-    own = Path(f"{stem}.{subject.name}.jsonl")
-    out: Path = flags.out or (file.with_name(own.name) if file.is_file() else own)
+    default = Path(f"{stem}.{subject.name}.jsonl")
+    out: Path = flags.out or (file.with_name(default.name) if file.is_file() else default)
     if out.suffix != ".jsonl":
         raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
     if not out.parent.is_dir():
         raise SettingsError(f"--out {out}: there is no folder {out.parent}")
     if out.exists() and file.exists() and out.samefile(file):
         raise SettingsError(f"--out {out}: holds the outputs; name another file")
-    # Follow a link, so that the file has one lock under all of its names.
+    # Follow a link, so that the file has the same lock under all of its names.
     return Path(os.path.realpath(out)) if flags.out and out.is_symlink() else out

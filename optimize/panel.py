@@ -1,11 +1,11 @@
-"""The command `panel`: several judges joined in one, measured beside the best of them."""
+"""The command `panel`: several judges joined in one, compared with the best of them."""
 
 import sys
 
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # First, so that no file of the working folder is imported in a library's place.
+    # Before other imports, so that no file in the working folder is imported in place of a library.
     sys.exit(start("optimize.panel:command"))
 
 import argparse
@@ -21,7 +21,7 @@ from judges.labels.types import LabelledPairs
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, Cell, to_json
+from optimize.figures.as_json import DIGITS, FLAT, JsonObject, to_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -58,8 +58,8 @@ example:
   dspy-judges panel --data labels.jsonl relevance@embedded \\
       relevance@openai/gpt-4.1-mini --scores other.jsonl --max-cost 2
 
-It ends with 0; 1 where it failed; 2 for wrong usage; 130 where it was
-interrupted (the same command again goes on, and pays nothing twice)."""
+exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (the same command
+again goes on, and pays nothing twice)"""
 
 KINDS: Mapping[Kind, str] = {
     "own": "no panel, but the best single judge",
@@ -70,7 +70,7 @@ TERMS = "adds: the rho that a panel loses without the member ± its standard err
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """What ships (`panel`) beside the best single judge (`own`) on one held-out split."""
+    """What ships (`panel`) and the best single judge (`own`) on one held-out split."""
 
     own: Rate
     panel: Rate
@@ -79,7 +79,7 @@ class PanelSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelLabels:
-    """The ids of the labels that teach a panel, and of those that measure it, by split."""
+    """The ids of labels from which a panel is learned, and by split of those that measure it."""
 
     learning: frozenset[str]
     measuring: Mapping[str, frozenset[str]]
@@ -87,7 +87,7 @@ class PanelLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFigures:
-    """What a panel has learned from labels, and its figures on held-out splits by name."""
+    """The panel that was learned from labels, and its figures on held-out splits, by name."""
 
     command: str = "optimize.panel"
     dimension: str
@@ -102,7 +102,7 @@ class PanelFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """A panel's run; `why_no_judge` is empty where its folder holds a judge.json."""
+    """The run of a panel; `why_no_judge` is empty if its folder has a judge.json."""
 
     figures: PanelFigures
     members: Sequence[Entry]
@@ -112,13 +112,13 @@ class PanelRun:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each member in what ships; one without a part has none."""
+        """The weights of the members that ship."""
         return {part.name: part.weight for part in self.figures.fit.parts}
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
         per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
-        cells = {
+        record = {
             **to_json(self.figures),
             "members": [self._member_json(entry) for entry in self.members],
             "cost_per_1000_rows": total_dollars(per_1000_rows),
@@ -126,10 +126,10 @@ class PanelRun:
             "seconds": self.seconds,
             "folder": str(self.folder),
         }
-        return cells | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
+        return record | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
 
-    def _member_json(self, entry: Entry) -> Cell:
-        """A member's weight in what ships (0: none), and what it adds to a panel."""
+    def _member_json(self, entry: Entry) -> JsonObject:
+        """A member's weight in what ships, and how much rho it adds to a panel."""
         fit = self.figures.fit
         return {
             **entry.to_json(),
@@ -152,13 +152,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Join the members and print what ships."""
+    """Join the members and print what ships; returns the exit code."""
     return run(NAME, parser().parse_intermixed_args(arguments), join)
 
 
 def join(flags: argparse.Namespace) -> Outcome | None:
     """Join the members and write the run; None after --dry-run, which only prints its cost."""
-    began = time.monotonic()
+    started = time.monotonic()
     if flags.data is None:
         raise SettingsError(
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
@@ -170,12 +170,12 @@ def join(flags: argparse.Namespace) -> Outcome | None:
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:
-        # Refused before anything is paid for where they cannot be joined, or written down.
+        # Raises an error before anything is paid if the judges cannot be joined or saved.
         _join(judges, [Part(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
     ids = labels.learning.union(*labels.measuring.values())
     entries = [
-        entry.about(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
+        entry.with_items(_items_with_ids(entry.items, ids), flags.price) if entry.judge else entry
         for entry in entries
     ]
     if flags.dry_run:
@@ -192,7 +192,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
         result = PanelRun(
             figures=figures,
             members=entries,
-            seconds=round(time.monotonic() - began, 3),
+            seconds=round(time.monotonic() - started, 3),
             folder=folder,
             why_no_judge=_save(task, figures, entries, labels, folder),
         )
@@ -204,7 +204,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
 def _save(
     task: Task, figures: PanelFigures, entries: Sequence[Entry], labels: PanelLabels, folder: Path
 ) -> str:
-    """Write judge.json; returns why there is none, empty where there is."""
+    """Write judge.json; returns an empty text, or the reason why none was written."""
     fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
     if recorded := [part.name for part in fit.parts if part.name not in judges]:
         return (
@@ -216,7 +216,7 @@ def _save(
         joined = _join(judges, fit.parts)
         provenance = to_json(figures)
         provenance["data"]["constructed"] = figures.data.is_constructed
-        items = _with_ids(task.items(joined), labels.learning)
+        items = _items_with_ids(task.items(joined), labels.learning)
         provenance["tuned_on"] = tuned_keys(items, joined.subject)
         judge = replace(joined, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
@@ -224,9 +224,9 @@ def _save(
 
 
 def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLabels:
-    """The labels without those that a member was tuned on, which would flatter it.
+    """Split the labels, without rows on which a member was tuned and would look too good.
 
-    Raises LabelError where too few are left.
+    Raises LabelError if too few are left.
     """
     tuned_ids = set()
     for judge in judges:
@@ -245,7 +245,7 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
 def learn_and_measure(
     task: Task, scored: Mapping[str, Scored], labels: PanelLabels, seed: int
 ) -> PanelFigures:
-    """Learn the panel on one part of the labels, and measure it on the others."""
+    """Learn the panel from one part of the labels, and measure it on the other parts."""
     scored = on_common_rows(scored)
     first = next(iter(scored.values()))
     ids = [item.id for item in first.items.items]
@@ -253,22 +253,24 @@ def learn_and_measure(
     def rows_of(part: frozenset[str]) -> list[int]:
         return [row for row, name in enumerate(ids) if name in part]
 
-    learning = {name: each.of_rows(rows_of(labels.learning)) for name, each in scored.items()}
-    people = next(iter(learning.values()))
+    learning = {name: member.of_rows(rows_of(labels.learning)) for name, member in scored.items()}
+    labels_to_learn = next(iter(learning.values()))
     fit = learn_panel(
-        {name: each.scores for name, each in learning.items()},
-        people.human,
-        people.documents,
-        people.systems,
+        {name: member.scores for name, member in learning.items()},
+        labels_to_learn.human,
+        labels_to_learn.documents,
+        labels_to_learn.systems,
         level=task.level,
         pairs=first.is_pairs,
         rng=stream(seed, "panel"),
     )
-    numbers = fit.scores({name: each.scores for name, each in scored.items()})
-    joined = from_numbers(zip(ids, numbers.tolist(), strict=True), pairwise=first.is_pairs)
+    panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
+    joined = from_numbers(zip(ids, panel_scores.tolist(), strict=True), pairwise=first.is_pairs)
     panel = task.scored("panel", joined, None)
     splits = {
-        name: _beside(panel.of_rows(rows_of(part)), scored[fit.own].of_rows(rows_of(part)))
+        name: _held_out_figures(
+            panel.of_rows(rows_of(part)), scored[fit.own].of_rows(rows_of(part))
+        )
         for name, part in labels.measuring.items()
     }
     return PanelFigures(
@@ -282,41 +284,41 @@ def learn_and_measure(
     )
 
 
-def _beside(panel: Scored, own: Scored) -> PanelSplit:
-    """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
+def _held_out_figures(panel: Scored, own: Scored) -> PanelSplit:
+    """Figures of what ships and of the best single judge, on rows that both scored."""
     panel, own = with_both_scores(panel, own)
-    figures = [order_figures(s) if s.is_pairs else rho(s) for s in (own, panel)]
+    figures = [order_figures(scored) if scored.is_pairs else rho(scored) for scored in (own, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
-    gap = contrast_of(panel, own)
-    difference = Rate(gap.value, gap.interval, gap.terms.size)
+    contrast = contrast_of(panel, own)
+    difference = Rate(contrast.value, contrast.interval, contrast.terms.size)
     return PanelSplit(own=rates[0], panel=rates[1], difference=difference)
 
 
-def _with_ids(items: Items, ids: frozenset[str]) -> Items:
+def _items_with_ids(items: Items, ids: frozenset[str]) -> Items:
     return Items(tuple(item for item in items.items if item.id in ids))
 
 
 def _join(judges: Mapping[str, Any], parts: Sequence[Part]) -> Panel:
-    """The members as one judge, on the first member's subject."""
+    """The members joined as one judge, on the first member's subject."""
     members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
     return Panel.join(members[0].judge.subject, members)
 
 
 def panel_lines(run: PanelRun) -> list[str]:
-    """What the terminal shows of a panel."""
-    head, rows = _table(run)
+    """The lines for a panel on the terminal."""
+    head, rows = _member_table(run)
     judge = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
-    return [*wrapped(*_answer(run)), "", *table_lines(head, rows), "", *wrapped(TERMS, judge)]
+    return [*wrapped(*_sentences(run)), "", *table_lines(head, rows), "", *wrapped(TERMS, judge)]
 
 
 def write_page(path: Path, run: PanelRun) -> None:
-    """Write the page of a panel's run."""
-    head, rows = _table(run)
+    """Write the page for a panel's run."""
+    head, rows = _member_table(run)
     step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
-    verdict, *sentences = _answer(run)
+    verdict, *sentences = _sentences(run)
     split = run.figures.splits["test"]
     figure = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
-    pair = {"of the best single judge": split.own, "of what ships": split.panel}
+    figures_by_text = {"of the best single judge": split.own, "of what ships": split.panel}
     write(
         path,
         Page(
@@ -324,7 +326,7 @@ def write_page(path: Path, run: PanelRun) -> None:
                 title=f"A panel for {run.figures.dimension}",
                 headline=verdict,
                 why=[("", sentence) for sentence in sentences],
-                tiles=[Tile.of(f"{figure} {of}", own) for of, own in pair.items()],
+                tiles=[Tile.of(f"{figure} {text}", rate) for text, rate in figures_by_text.items()],
                 steps=[run.why_no_judge or step],
             ),
             sections=[Section(title="Members", tables=[Table(head, rows, TERMS)])],
@@ -332,16 +334,16 @@ def write_page(path: Path, run: PanelRun) -> None:
     )
 
 
-def _answer(run: PanelRun) -> list[str]:
-    """What ships and why, and how it agrees with people on what was held out."""
+def _sentences(run: PanelRun) -> list[str]:
+    """Sentences on what ships and why, and how far it agrees with people on held-out labels."""
     figures, fit = run.figures, run.figures.fit
     better = "does better" if fit.kind != "own" else "does not clearly do better"
     unit = "system" if figures.level == "system" else "document"
     symbol = "accuracy" if figures.kind == "pairwise" else f"{figures.level}-level rho"
     return [
         f"{figures.dimension}: {KINDS[fit.kind]} ({fit.own} is the best alone).",
-        f"On {counted(fit.gain.n, 'document')}, each scored by what the others taught, a panel "
-        f"{better} than the single judge that they show as best: "
+        f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the "
+        f"others, a panel {better} than the single judge that is best on the others: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} (standard "
         "error).",
         *(
@@ -355,8 +357,8 @@ def _answer(run: PanelRun) -> list[str]:
     ]
 
 
-def _table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Each member by weight: what it does alone, adds, and costs."""
+def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The header and rows of a table of members, by weight: rho alone, what each adds, and cost."""
     fit, weights = run.figures.fit, run.weights
     members = [entry for entry in run.members if entry.name in fit.adds]
     members.sort(key=lambda e: (-round(weights.get(e.name, 0.0), DIGITS), -fit.alone[e.name]))

@@ -1,4 +1,4 @@
-"""The command `plan`: which documents to label next, and how many."""
+"""The command `plan`: how many documents to label next, and which."""
 
 import argparse
 import json
@@ -19,12 +19,12 @@ from judges.labels.rows import SAMPLING
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
-from optimize.estimate import SCALE, Sample, label_bounds
-from optimize.figures.as_json import FLAT, Cell, figure_json
+from optimize.estimate import SCALE_HELP, Sample, label_bounds
+from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
-    MAP,
-    VALUES,
+    MAP_HELP,
+    VALUES_HELP,
     Bounds,
     Outcome,
     Parser,
@@ -45,48 +45,55 @@ from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
-# Fewer labelled documents say too little of what an interval takes; so many come first.
+# With fewer labelled documents, a plan would be too uncertain; a first round draws more than that.
 FEWEST, FIRST_ROUND = 20, 30
-# Shares of fails to plan for where no labels tell it.
+# The shares of fails to plan for if no labels tell the share.
 FAILS = (0.05, 0.2, 0.5)
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="Which documents to label next, and how many, so that the true rate or mean\n"
-        "and the judge's agreement with people have intervals of a width. They are\n"
-        "written in random order: labels of the first so many will do.",
+        description="How many documents to label next, and which, so that the true rate or mean\n"
+        "and the judge's agreement with people have intervals of a given width. They are\n"
+        "written in random order: it is fine to label only the first ones.",
     )
     add = command_parser.add_argument
-    many: Any = {"action": "append", "default": []}
+    repeatable: Any = {"action": "append", "default": []}
     add("file", metavar="FILE", help="all outputs")
     add("--labels", metavar="FILE", help="labels so far, by the same ids")
     add("--scores", metavar="FILE", help="the judge's scores for all")
     add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
-    add("--scale", metavar="LOW-HIGH", help=SCALE)
-    add("--target-width", metavar="W", type=float, default=0.1, help="of the intervals (0.1)")
+    add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
+    add(
+        "--target-width",
+        metavar="W",
+        type=float,
+        default=0.1,
+        help="wanted interval width (0.1)",
+    )
     for name in ("tpr", "tnr"):
-        about = f"plan a decision about this floor of {name.upper()}, not a width"
-        add(f"--min-{name}", type=float, metavar="X", help=about)
+        help_text = f"plan a decision about this floor of {name.upper()}, not a width"
+        add(f"--min-{name}", type=float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
-    add("--map", metavar="NAME=COLUMN", help=MAP, **many)
-    add("--values", metavar="WORD=N,...", help=VALUES, **many)
+    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
+    add("--values", metavar="WORD=N,...", help=VALUES_HELP, **repeatable)
     add("--seed", type=int, default=0, metavar="N", help="of the draw (0)")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Print a plan; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
     return run(NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFigure:
-    """A figure of the labels so far, and how many more documents give it the target width.
+    """A figure on the labels so far, and how many more documents give it the target width.
 
-    Without an interval they are about to give it one. None where all that are left do not.
+    If the figure has no interval yet, `more_documents` gives it one of any width. It is None if all
+    documents that are left do not suffice.
     """
 
     figure: Figure
@@ -96,14 +103,14 @@ class PlannedFigure:
     def width(self) -> float | None:
         return 2 * self.figure.interval.reach if self.figure.interval else None
 
-    def to_json(self) -> Cell:
-        cells = figure_json(self.figure, None)
-        return {**cells, "width": self.width, "more_documents": self.more_documents}
+    def to_json(self) -> JsonObject:
+        record = figure_json(self.figure, None)
+        return {**record, "width": self.width, "more_documents": self.more_documents}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextFile:
-    """The file of the documents to label, its outputs, and the command that labels them."""
+    """The file with the documents to label (`out`), and the command that labels them (`next`)."""
 
     out: str
     n_outputs: int
@@ -112,10 +119,10 @@ class NextFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """How many documents are labelled, what more would bring, and the `n_next` to label next.
+    """How many documents are labelled, what further labels would bring, and what to label next.
 
-    `figures` is empty where labels with scores are too few to plan by, and where `decisions` about
-    floors are planned. The documents to label stand in the `file`, if there are any.
+    `figures` is empty if there are too few labels with scores for a plan, and if `decisions` about
+    floors are planned. `file` holds the `n_next` documents to label, if there are any.
     """
 
     data: Mapping[str, str]
@@ -131,14 +138,15 @@ class PlanResult:
 
 
 def plan(flags: argparse.Namespace) -> Outcome:
-    """Plan further labels, and write the documents to label, if any."""
+    """Plan further labels, and write the documents to label if there are any."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    floors, (labelled, dimension) = read_floors(flags), _read(flags)
+    floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
     score = _scores(flags.scores, labelled, dimension)
     sample = Sample.of(labelled, labelled.outputs, dimension, score)
-    documents, done = np.unique(sample.document), np.unique(sample.document[sample.has_label])
-    left = np.setdiff1d(documents, done)
+    documents = np.unique(sample.document)
+    labelled_documents = np.unique(sample.document[sample.has_label])
+    unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
     n_ready = np.unique(sample.document[~np.isnan(sample.label + score)]).size
@@ -148,21 +156,21 @@ def plan(flags: argparse.Namespace) -> Outcome:
         if floors:
             decisions = [Decision.of(floors, _share_of_fails(sample, bounds))]
             needed = next(iter(decisions[0].n_labels.values())) or math.inf
-            missing = needed - np.count_nonzero(sample.has_label)
-            n = math.ceil(min(left.size, max(0, missing * documents.size / score.size)))
+            n_missing = needed - np.count_nonzero(sample.has_label)
+            n = math.ceil(min(unlabelled.size, max(0, n_missing * documents.size / score.size)))
         else:
             figures = figures_of(sample, bounds, flags.target_width)
             more = [figure.more_documents for figure in figures.values()]
-            n = max((m for m in more if m), default=left.size if None in more else 0)
-    # In random order, so that any first part is drawn at random, too.
-    drawn = stream(flags.seed, "plan", left.size).permutation(left)[:n].tolist()
-    # Where earlier labels have weights, these take them too.
-    n_from = left.size if np.ptp(sample.weight) else 0
+            n = max((m for m in more if m), default=unlabelled.size if None in more else 0)
+    # In random order, so that the first of them are a random part, too.
+    drawn = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)[:n].tolist()
+    # If earlier labels have weights, new ones need them as well.
+    n_from = unlabelled.size if np.ptp(sample.weight) else 0
     result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
         n_documents=documents.size,
-        n_labelled=done.size,
+        n_labelled=labelled_documents.size,
         target_width=flags.target_width,
         figures=figures,
         decisions=decisions or None,
@@ -173,36 +181,39 @@ def plan(flags: argparse.Namespace) -> Outcome:
 
 
 def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
-    """The share of fails, without ties; SettingsError for labels that are no pass and fail."""
+    """The share of fails, without ties; raises SettingsError if labels are not pass and fail."""
     if bounds != (0, 1) or not sample.is_two_valued:
-        raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
-    known = sample.has_label & (sample.label != 0.5)
-    return float(np.average(1 - sample.label[known], weights=sample.weight[known]))
+        raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
+    is_decided = sample.has_label & (sample.label != 0.5)
+    return float(np.average(1 - sample.label[is_decided], weights=sample.weight[is_decided]))
 
 
-def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    """All outputs with the labels so far, and the dimension of these."""
-    names, wanted = mapping(flags.map) or None, flags.dimension
-    items = read_items(flags.file, map=names)
+def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
+    """All outputs with the labels so far, and the labels' dimension."""
+    columns, dimension = mapping(flags.map) or None, flags.dimension
+    items = read_items(flags.file, map=columns)
     assert isinstance(items, LabelledSet)
-    # Labels may also stand in the file itself.
+    # The file of outputs may have labels itself.
     source = flags.labels or (flags.file if items.reading.ratings else None)
     if not source:
-        return items, wanted or ""
+        return items, dimension or ""
     bounds = bounds_of(flags.scale)
     labelled = read_labels(
         source,
-        dimensions=wanted and [wanted],
+        dimensions=dimension and [dimension],
         scales=bounds and {"*": bounds},
         texts=(),
         values=values_of(flags.values),
     )
     outputs = {output.id: output for output in items.outputs}
-    for rated in labelled.outputs:
-        if rated.ratings and (own := outputs.get(rated.id)):
-            outputs[own.id] = replace(own, ratings=rated.ratings, weight=rated.weight)
-    if missing := [o.id for o in labelled.outputs if o.ratings and o.id not in outputs]:
-        raise LabelError(f"{source}: {min(missing)!r} is labelled, and {flags.file} lacks it")
+    for labelled_output in labelled.outputs:
+        if labelled_output.ratings and (output := outputs.get(labelled_output.id)):
+            outputs[output.id] = replace(
+                output, ratings=labelled_output.ratings, weight=labelled_output.weight
+            )
+    rated_ids = {output.id for output in labelled.outputs if output.ratings}
+    if unknown_ids := rated_ids - outputs.keys():
+        raise LabelError(f"{source}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it")
     return replace(
         items,
         outputs=tuple(outputs.values()),
@@ -212,13 +223,13 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     ), only_dimension(labelled)
 
 
-def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
-    """The judge's scores, NaN where it gave none; without a judge the same for all."""
-    if named is None:
+def _scores(spec: str | None, labelled: LabelledSet, dimension: str) -> Vector:
+    """The judge's scores, NaN for missing ones; without a judge, 0 for all outputs."""
+    if spec is None:
         return np.zeros(len(labelled.outputs))
     if not dimension:
         raise SettingsError("--scores needs --dimension NAME where no labels name it")
-    metric, file = split_name(named)
+    metric, file = split_name(spec)
     by_id = read_scores(Path(file), dimension, labelled, print_error, metric)
     scores = np.array([by_id.get(output.id, math.nan) for output in labelled.outputs])
     if np.isnan(scores).all():
@@ -227,29 +238,32 @@ def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
 
 
 def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
-    """The mean and the judge's agreement by name; a judge with one score for all has none."""
-    part = sample.of_rows(sample.has_label)
-    n, n_all = np.unique(part.document).size, np.unique(sample.document).size
+    """The mean, and figures of the judge's agreement if its scores vary, by name."""
+    labelled_part = sample.of_rows(sample.has_label)
+    n, n_all = np.unique(labelled_part.document).size, np.unique(sample.document).size
     is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
-    lacks, least = dict[str, int](), FEW_DOCUMENTS
+    missing_by_figure, fewest = dict[str, int](), FEW_DOCUMENTS
     if np.nanmax(sample.score) > np.nanmin(sample.score):
-        if is_rate:  # without those on which annotators are tied
-            part = part.of_rows(part.label != 0.5)
-        own = (
+        if is_rate:  # leave out outputs on which annotators are tied
+            labelled_part = labelled_part.of_rows(labelled_part.label != 0.5)
+        scored_items = (
             Item(id="", document_id=str(document), system=None, texts={}, human=human)
-            for document, human in zip(part.document, part.label, strict=True)
+            for document, human in zip(labelled_part.document, labelled_part.label, strict=True)
         )
-        items = Items(tuple(own))
+        items = Items(tuple(scored_items))
         level, words = choose_level(items), None
-        sides = part.score, part.label, part.document
+        vectors = labelled_part.score, labelled_part.label, labelled_part.document
         if is_rate and are_shares(sample.score):
-            card, words, least = two_values(*sides, weight=part.weight), PASS_FAIL, FEW_OUTPUTS
-            figures |= {"balanced accuracy": card.balanced_accuracy}
-            figures |= {"TPR": card.tpr, "TNR": card.tnr}
+            words, fewest = PASS_FAIL, FEW_OUTPUTS
+            binary_figures = two_values(*vectors, weight=labelled_part.weight)
+            figures |= {"balanced accuracy": binary_figures.balanced_accuracy}
+            figures |= {"TPR": binary_figures.tpr, "TNR": binary_figures.tnr}
         else:
-            figures[f"{level}-level rho"] = correlation(level, *sides, weight=part.weight)
-        lacks = missing_for_intervals(items, words, level)
+            figures[f"{level}-level rho"] = correlation(
+                level, *vectors, weight=labelled_part.weight
+            )
+        missing_by_figure = missing_for_intervals(items, words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
         more = math.inf
@@ -258,8 +272,8 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
             if figure is mean and more:
                 needed = labels_needed(mean, target) or math.inf
                 more = max(1, needed * n / mean.n_labels - n)
-        elif lack := lacks.get(name, max(lacks.values(), default=0)):
-            more = lack * n / max(1, least - lack)
+        elif n_missing := missing_by_figure.get(name, max(missing_by_figure.values(), default=0)):
+            more = n_missing * n / max(1, fewest - n_missing)
         n_more = None if more > n_all - n else math.ceil(more)
         planned[name] = PlannedFigure(figure=figure, more_documents=n_more)
     return planned
@@ -268,61 +282,65 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
 ) -> NextFile:
-    """Write whole documents in the order drawn.
+    """Write all outputs of the drawn documents, in the order drawn.
 
-    With `n_from` they have the weights of documents drawn from so many.
+    With `n_from`, rows get the weight of a document that was drawn from this many documents.
     """
-    file, name = Path(flags.file), flags.dimension or "".join(labelled.dimensions) or "NAME"
-    out = flags.out or file.with_suffix(".next.jsonl")
-    of_document: dict[str, list[Cell]] = {document: [] for document in drawn}
-    draw = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
+    out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
+    rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn}
+    sampling = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
     for output in labelled.outputs:
-        if output.document_id in of_document:
-            of_document[output.document_id].append(output.row | draw)
-    written = [row for rows in of_document.values() for row in rows]
-    content = "".join(f"{json.dumps(row)}\n" for row in written).encode()
+        if output.document_id in rows_by_document:
+            rows_by_document[output.document_id].append(output.row | sampling)
+    rows = [row for document_rows in rows_by_document.values() for row in document_rows]
+    content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
+    return NextFile(out=str(out), n_outputs=len(rows), next=_label_command(flags, labelled, out))
+
+
+def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path) -> str:
+    """The command that labels the outputs of a file."""
+    name = flags.dimension or "".join(labelled.dimensions) or "NAME"
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     if not scale and name in {*labelled.dimensions} - labelled.words.keys():
         scale = "" if find_subject(name) else "LOW-HIGH"
-    # Only a file of the page's own form can grow by the page.
-    grows = flags.labels and "rating" in labelled.reading.ratings
-    labels = flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))
-    words = ["dspy-judges", "label", str(out), "--dimension", name]
+    # New labels can only be added to a file in the form that the label page writes.
+    can_grow = flags.labels and "rating" in labelled.reading.ratings
+    labels = flags.labels if can_grow else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
+    words = ["dspy-judges", "label", str(file), "--dimension", name]
     words += ["--scale", scale] if scale else []
-    command = shlex.join([*words, "--out", labels])
-    return NextFile(out=str(out), n_outputs=len(written), next=command)
+    return shlex.join([*words, "--out", labels])
 
 
 def lines(result: PlanResult) -> list[str]:
-    """How many are labelled, a line a figure, what was written, and the command that comes next."""
-    left = result.n_documents - result.n_labelled
+    """Lines on what is labelled, each figure, the file that was written, and the next command."""
+    n_left = result.n_documents - result.n_labelled
     labelled = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
     fewest = f"{FEWEST} with scores" if result.n_labelled >= FEWEST else FEWEST
-    texts = [f"{labelled}; a plan takes {fewest}, so a random round comes first."]
+    texts = [f"{labelled}; a plan needs {fewest}, so a random round comes first."]
     if decisions := result.decisions or ():
         texts = [texts[0]] if len(decisions) > 1 else [f"{labelled}."]
         texts += [f"{each}." for each in decisions]
     if result.figures:
         texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
-    texts += [_figure_line(name, each, left) for name, each in result.figures.items()]
+    texts += [_figure_line(name, each, n_left) for name, each in result.figures.items()]
     if (file := result.file) is None:
-        return wrapped(*texts, f"Nothing {'more' if left else 'is left'} to label.")
+        return wrapped(*texts, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
     return [*wrapped(*texts, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
 
 
-def _figure_line(name: str, planned: PlannedFigure, left: int) -> str:
-    width, more = planned.width, planned.more_documents
-    now = TOO_FEW if width is None else f"width {width:.3f}"
-    if more is None:
-        then = f"not by all {left:,} left" if left else "not reached"
-    elif more == 0:
-        then = "reached"
+def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:
+    width, n_more = planned.width, planned.more_documents
+    current = TOO_FEW if width is None else f"width {width:.3f}"
+    if n_more is None:
+        outlook = f"not by all {n_left:,} left" if n_left else "not reached"
+    elif n_more == 0:
+        outlook = "reached"
     else:
-        then = f"about {more:,} more" + (" for one" if width is None else "")
-    return f"{name:<17}  {figure_text(planned.figure)}, {now}: {then}"
+        outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
+    return f"{name:<17}  {figure_text(planned.figure)}, {current}: {outlook}"
 
 
 if __name__ == "__main__":

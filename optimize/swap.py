@@ -1,4 +1,4 @@
-"""`verify NEW --against OLD`: both judges on labels that taught neither, held against a margin."""
+"""The command `verify NEW --against OLD`: whether a new judge may replace an old one."""
 
 import argparse
 from functools import partial
@@ -22,7 +22,7 @@ from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.request import (
-    Request,
+    NamedSubject,
     asking_options,
     check_names,
     read_judges,
@@ -38,16 +38,16 @@ from optimize.report.page import Page, Section, source_section, write
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
-# So many changed rows stand on a screen.
+# The most changed rows that are printed.
 MOST_SHOWN = 3
-OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
+FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
 def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
-    """Measure both judges; raises SettingsError for flags that name no two judges."""
+    """Compare both judges; raises SettingsError if flags do not name two judges."""
     margin = MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
-    recordings = [split_name(each) for each in (*flags.scores, *flags.replies)]
+    recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
     if len(specs) + len(recordings) != 2:
@@ -57,9 +57,9 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         )
     judges = read_judges(flags, map(split_name, specs), flags.lm or "")
     if flags.changed is not None:
-        request = Request.of(flags, judges)
-        task = unlabelled_task(flags, request)
-        task, entries = with_recordings(flags, request, task, judges)
+        named_subject = NamedSubject.of(flags, judges)
+        task = unlabelled_task(flags, named_subject)
+        task, entries = with_recordings(flags, named_subject, task, judges)
     else:
         task, entries = read_task(flags, judges)
     if task.items().is_weighted:
@@ -92,29 +92,29 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
-    """Raise SettingsError for flags that are not of a swap."""
+    """Raise SettingsError for flags that do not fit a swap."""
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it is between 0 and 1")
-    values = [getattr(flags, name) for name in OF_ONE_JUDGE]
-    if any(value is not None and value is not False for value in values):  # 0 is a floor
-        raise SettingsError("--min-... and --all are of one judge: leave them out beside --against")
+    values = [getattr(flags, name) for name in FLAGS_FOR_ONE_JUDGE]
+    if any(value is not None and value is not False for value in values):  # 0 is a floor, too
+        raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
     if flags.report and flags.changed is not None:
         raise SettingsError("--report draws a swap on labels drawn at random, not one by --changed")
 
 
 def changed_lines(result: ChangedSwap) -> list[str]:
-    """A certificate by labels of changed rows, the verdict first; or what to label for it."""
-    n, new, old = result.n_changed, short_name(result.new), short_name(result.old)
-    changes = f"{new} and {old} differ on {n:,} of {counted(result.n_outputs, 'output')}"
-    if (gap := result.difference) is None:
-        drawn = "drawn at random" if result.n_drawn < n else "all that there are"
+    """Lines for a certificate by labels on changed rows, the verdict first; or what to label."""
+    n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
+    changes = f"{new} and {old} differ on {n_changed:,} of {counted(result.n_outputs, 'output')}"
+    if (difference := result.difference) is None:
+        drawn = "drawn at random" if result.n_drawn < n_changed else "all that there are"
         needed = "these labels show it"
         if result.n_drawn < result.n_needed:
             needed = f"it takes {result.n_needed:,} labels to show it"
         return [
             *wrapped(
-                f"{changes} ({n / result.n_outputs:.0%}). Labels of the others tell nothing of "
-                "their difference.",
+                f"{changes} ({n_changed / result.n_outputs:.0%}). Labels on the others tell "
+                "nothing about their difference.",
                 f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}. If both "
                 f"judges are equally good, {needed} in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
@@ -122,16 +122,16 @@ def changed_lines(result: ChangedSwap) -> list[str]:
             str(result.next),
         ]
     labelled = f"{result.n_labelled:,} of these have a label"
-    here = f", 90% interval {interval_text(result.here, signed=True)}"
+    here_text = f", 90% interval {interval_text(result.here, signed=True)}"
     if result.here and result.here.low == result.here.high:
-        here = ", exactly"
+        here_text = ", exactly"
     return wrapped(
         result.verdict,
         f"{changes}; {labelled}: {new} alone is right on {result.n_gained:,}, {old} alone on "
         f"{result.n_lost:,}.",
-        f"Difference in accuracy {number_text(gap.value, signed=True)} on these outputs{here}. On "
-        f"documents like these (n={gap.n_documents:,}) its 90% interval is "
-        f"{interval_text(gap.interval, signed=True)}.",
+        f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs"
+        f"{here_text}. On documents like these (n={difference.n_documents:,}) its 90% interval is "
+        f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_changed_step(result)}",
     )
 
@@ -147,24 +147,24 @@ def _changed_step(result: ChangedSwap) -> str:
 
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
-    """A certificate in at most twelve lines, the verdict first; `page` shows what changes."""
+    """Lines for a certificate, the verdict first; `page` is the file of the report."""
     rows = []
     for row in result.changed[:MOST_SHOWN]:
-        old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))
-        rows.append(miss_line({**row, "miss": f"{old} → {new} (people {people})"}))
-    shown = [f"What changes: {address(Path(page))}"] if page else []
-    return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=shown)
+        old, new, human = (_word(result, row[column]) for column in ("old", "new", "human"))
+        rows.append(miss_line({**row, "miss": f"{old} → {new} (people {human})"}))
+    page_lines = [f"What changes: {address(Path(page))}"] if page else []
+    return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
 
 
 def swap_answer(result: SwapResult) -> Answer:
-    """The certificate, both judges' figures and their difference, what changes, and what to do."""
+    """The answer for a swap: the certificate, both judges' figures, what changes, the next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
     rho = f"{comparison.level}-level rho"
     figure = rho if comparison.figure_name == "rho" else comparison.figure_name
     new, old = map(short_name, result.names)
     judges = [*zip((new, old), result.judges, strict=True)]
     failed = ", ".join(
-        f"{number:,} of {name}" for name, judge in judges if (number := judge.card.rho.n_failed)
+        f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )
     tuned = [fact for name, judge in judges for fact in tuned_on(judge, comparison.card.unit, name)]
     prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges)
@@ -173,12 +173,15 @@ def swap_answer(result: SwapResult) -> Answer:
         title=f"{comparison.dimension}: may {new} replace {old}, on {comparison.data.name}?",
         headline=result.verdict,
         why=[
-            ("", _changes(result, new, old)),
+            ("", _changes_sentence(result, new, old)),
             *([("Failed and left out", f"{failed}.")] if failed else []),
             *tuned,
         ],
         tiles=[
-            *(Tile.of(f"{figure.capitalize()} of {n}", each.card.headline) for n, each in judges),
+            *(
+                Tile.of(f"{figure.capitalize()} of {name}", judge.card.headline)
+                for name, judge in judges
+            ),
             Tile.of("Difference", result.difference, interval, sign=True),
         ],
         measured=measured(comparison.card, comparison.data),
@@ -187,17 +190,18 @@ def swap_answer(result: SwapResult) -> Answer:
     )
 
 
-def _changes(result: SwapResult, new: str, old: str) -> str:
-    """How many rows change, and with whom people side there."""
-    n, unit = result.n_changed, result.comparison.card.unit
-    if not n:
+def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
+    """How many rows change, and with which judge people agree there."""
+    n_changed, unit = result.n_changed, result.comparison.card.unit
+    if not n_changed:
         return f"None of the {unit} changes."
-    moved, sides, which = result.moved, result.people_side_with, ""
+    moved, n_by_side, directions = result.moved, result.people_side_with, ""
     if result.comparison.card.two_values:
-        which = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
+        directions = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
+    changes = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
     return (
-        f"{counted(n, unit.removesuffix('s'))} change{'s' * (n == 1)}{which}; people side with "
-        f"{new} on {sides['new']:,}, with {old} on {sides['old']:,}."
+        f"{changes}{directions}; people side with {new} on {n_by_side['new']:,}, with {old} on "
+        f"{n_by_side['old']:,}."
     )
 
 
@@ -210,9 +214,9 @@ def _word(result: SwapResult, value: float) -> str:
 
 
 def _price(judge: ComparedJudge) -> str:
-    """What 1,000 rows take, where the judge was asked; replies that were kept tell no time."""
+    """The cost and time for 1,000 rows; "recorded" for a recording."""
     if judge.entry.judge is None:
         return "recorded"
     seconds = judge.usage.seconds_per_1000_rows
-    took = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {took}"
+    time = "time unknown" if seconds is None else f"{seconds:,.3g} s"
+    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time}"

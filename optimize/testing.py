@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from judges.labels.types import LabelledOutput, LabelledSet
 from judges.prompt import Prompt
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
-from optimize.measuring.exports import Tool, read_export
+from optimize.measuring.exports import TOOLS, Tool, read_export
 from optimize.search.evaluator import (
     Evaluator,
     ItemJudgement,
@@ -42,6 +42,9 @@ from optimize.search.evaluator import (
 from optimize.search.optimizer import Exploration, Optimizer
 from optimize.statistics.correlations import Coefficient
 from optimize.statistics.intervals import stream
+
+if TYPE_CHECKING:
+    import pytest
 
 QUALITIES = ("kindness", "length", "colour", "rhythm", "candour", "spelling")
 WARMTH = Dimension(
@@ -225,7 +228,7 @@ class ToolContract:
     """What a declaration in `TOOLS` must do; a subclass sets the attributes.
 
     Attributes:
-        tool: The declaration, an entry of `TOOLS`.
+        tool: The declaration.
         results: A file of the tool's as JSON: rows, or an object that holds them.
         metric: The metric that is read.
         scores: The scores in `results` by the rows' ids.
@@ -236,7 +239,10 @@ class ToolContract:
     metric: ClassVar[str]
     scores: ClassVar[Mapping[str, float]]
 
-    def test_scores_are_read_by_the_rows_ids(self, tmp_path: Path) -> None:
+    def test_scores_are_read_by_the_rows_ids(
+        self, tmp_path: Path, monkeypatch: "pytest.MonkeyPatch"
+    ) -> None:
+        monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
         path, notes = tmp_path / "results.json", list[str]()
         path.write_text(json.dumps(self.results), encoding="utf-8")
         labelled = LabelledSet(

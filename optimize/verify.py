@@ -1,11 +1,11 @@
-"""The command `verify`, and `measure()`: how far a judge agrees with people's labels."""
+"""The command `verify` and the function `measure`: how far a judge agrees with people's labels."""
 
 import sys
 
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # First, so that no file of the working folder is imported in a library's place.
+    # Before other imports, so that no file in the working folder is imported in place of a library.
     sys.exit(start("optimize.verify:command"))
 
 import argparse
@@ -25,7 +25,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import Cell, judgement_rows, to_json
+from optimize.figures.as_json import JsonObject, judgement_rows, to_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
 from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject, load_labels
 from optimize.items import is_two_valued
@@ -37,7 +37,7 @@ from optimize.measuring.asking import (
     recorded_scale,
 )
 from optimize.measuring.changed import ChangedSwap
-from optimize.measuring.floors import add_floor_flags, hold, read_floors
+from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
 from optimize.measuring.request import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.scorecard import correlation_of, rho
 from optimize.measuring.scored import Scored
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 NAME = "dspy-judges verify"
 ABOUT = """\
 How far a judge, or any judge's recorded replies or scores, agrees with people:
-Spearman's rho, the accuracy on pairs, or of pass and fail what it lets through
-and its false alarms, with intervals over documents.
-Where annotators are known: the judge beside each of them, and they beside each
-other. Rows that the judge was tuned on are set apart.
+Spearman's rho, the accuracy on pairs, or for pass and fail the rates of false
+passes and false alarms, with intervals over documents.
+If annotators are known, the judge is compared with each of them, and they with
+each other. Rows that the judge was tuned on are left out.
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
 {"id", "dimension", "score"}, rows of `dspy-judges score`, or a tool's results."""
@@ -68,20 +68,21 @@ examples:
   dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
   dspy-judges verify safe.json@openai/NEW --against safe.json --data new.csv
-It ends with 0; with 1 where it failed, fell short or more than a tenth of the
-judgements failed; with 2 for wrong usage; with 3 where the least that is asked
-for lies within the interval, so that these labels cannot tell."""
-# The exit code where an interval lies around what the gate asks for.
+exit codes: 0 done; 1 failed, fell short, or more than a tenth of the judgements
+failed; 2 wrong usage; 3 a floor or the margin lies within the interval, so that
+these labels cannot tell"""
+# The exit code if these labels cannot tell whether the floors or the margin hold.
 UNDECIDED = 3
 MOST_LOOKS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measurement:
-    """What one judge's scores are worth against people's labels; print it for the figures.
+    """One judge's scores compared with people's labels; print it to see the figures.
 
-    Figures are of `held_out`, the rows whose texts the judge was not tuned on; where these are too
-    few they are of all, and flatter it (`tuned_on_these_labels` of the summary).
+    Figures are computed on `held_out`, the rows whose texts the judge was not tuned on. If these
+    are too few, they are computed on all rows, and are too good: then `tuned_on_these_labels` in
+    the summary is true.
     """
 
     scored: Scored
@@ -94,18 +95,21 @@ class Measurement:
 
     @property
     def rho(self) -> Correlation:
-        """Spearman's, at the level that suits the data, by the primary convention."""
+        """Spearman's rho, at the level that suits the data, by the default convention."""
         return rho(self.held_out)
 
     def at(
         self, level: Level, coefficient: str = "spearman", undefined: Undefined = PRIMARY
     ) -> Correlation:
-        """Another level or coefficient; most published tables leave out what is `undefined`."""
+        """The correlation at another level, by another coefficient or convention.
+
+        Most published tables use the convention `undefined="left_out"`.
+        """
         return correlation_of(self.held_out, level, coefficient, undefined)
 
     @property
     def judgements(self) -> "pd.DataFrame":
-        """Every labelled output or pair, a row each: people's rating, the judge's, the failure."""
+        """A row for each labelled output or pair: people's rating, the judge's score or failure."""
         import pandas as pd
 
         rows = judgement_rows(self.scored.items.items, {"score": self.scored.judgements})
@@ -113,12 +117,12 @@ class Measurement:
 
     @property
     def result(self) -> Verification:
-        """Every figure, typed."""
+        """Every figure, as a dataclass."""
         return Verification.of(self.scored, self.held_out, self.labelled)
 
-    def summary(self) -> Cell:
-        """What `dspy-judges verify --json` prints of it."""
-        summary: Cell = to_json(self.result)
+    def summary(self) -> JsonObject:
+        """What `dspy-judges verify --json` prints for this judge."""
+        summary: JsonObject = to_json(self.result)
         return summary
 
     def __str__(self) -> str:
@@ -143,15 +147,30 @@ def measure(
 ) -> Measurement:
     """Measure a judge against human labels, as `dspy-judges verify` does.
 
-    `judge` is a Judge, what `judges.load` takes, or any judge's numbers by output id (a mapping or
-    a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels, a
-    DataFrame, a Dataset, a list of dicts, what `data.read_labels` or `read_pairs` returned, or None
-    for the starter set. `map` goes from our names to columns, or is a mapping file; `values` from
-    words to what they count; `scale` is what people were given ("0-100", a pair of numbers, or
-    "any"); `annotations` is a long file of ratings. `options` are of its model, as of
-    `judge.score`; `store` keeps every reply, so none is paid twice.
-    Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
-    FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
+    Args:
+        judge: A Judge, its name or file, as for `judges.load`; or any judge's scores by output id,
+            a mapping or a Series, NaN for a failed judgement.
+        data: A file of labels, a DataFrame, a Dataset, a list of dicts, or what `read_labels` or
+            `read_pairs` returned. By default the starter set.
+        dimension: What the scores are about; needed if `judge` is scores.
+        map: The columns for our names, or a mapping file.
+        values: What words in the labels count.
+        scale: The scale that people used: "0-100", a pair of numbers, or "any".
+        annotations: A long file of every annotator's ratings.
+        level: The level of rho; "auto" takes the one that suits the labels.
+        seed: The seed of the judge's samples.
+        keep_going: With false, the run ends once almost all judgements fail.
+        **options: How to ask the judge's model, as for `judge.score`. With `store`, every reply is
+            kept, so that none is paid twice.
+
+    Raises:
+        TypeError: An argument has a wrong type.
+        LabelError: The labels cannot be used.
+        SettingsError: Settings are wrong, or do not fit each other.
+        UnknownDimensionError: There is no judge of this name.
+        FrozenJudgeError: The judge's file cannot be read.
+        ModelError: The model cannot be asked.
+        BudgetSpentError: A limit was reached.
     """
     read_options(options)
     refuse_secret(options.get("api_base"))
@@ -159,7 +178,7 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; '0-100', (0, 100) or 'any' is wanted")
-    labels_of = partial(
+    read = partial(
         load_labels,
         data,
         mapping=map,
@@ -171,7 +190,7 @@ def measure(
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
         subject = find_subject(dimension)
-        task = Task.of(labels_of(dimension, subject, recorded=True), dimension, level)
+        task = Task.of(read(dimension, subject, recorded=True), dimension, level)
         by_id = from_numbers(judge.items(), pairwise=isinstance(task.labelled, LabelledPairs))
         scored = task.scored("scores", by_id, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
@@ -186,12 +205,12 @@ def measure(
             f"this judge is about {judge.name!r}, not {dimension!r}; if the labels call it "
             f"otherwise, say map={{{judge.name!r}: COLUMN}}"
         )
-    task = Task.of(labels_of(judge.name, judge.subject), judge.name, level)
+    task = Task.of(read(judge.name, judge.subject), judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
     items = task.items(judge).items
     with judge.open_client(keep_going=keep_going, **options) as client:
         judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-        by_id = {item.id: each for item, each in zip(items, judgements, strict=True)}
+        by_id = {item.id: judgement for item, judgement in zip(items, judgements, strict=True)}
     return Measurement.of(task.scored(name, by_id, judge), task.labelled)
 
 
@@ -203,16 +222,16 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
     )
     add = command_parser.add_argument
-    about = "a catalogue name, a run folder or a file; also JUDGE@MODEL"
-    add("judges", nargs="*", metavar="JUDGE", help=about)
+    help_text = "a catalogue name, a run folder or a file; also JUDGE@MODEL"
+    add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
     add_floor_flags(command_parser)
-    about = "may JUDGE replace OLD, a JUDGE or a recording's NAME"
-    add("--against", metavar="OLD", help=about)
-    about = f"by so much it may be worse than OLD ({MARGIN})"
-    add("--margin", type=float, metavar="X", help=about)
-    about = "certify by labels of changed outputs alone"
-    add("--changed", metavar="FILE", help=about)
+    help_text = "whether JUDGE may replace OLD, a JUDGE or a recording's NAME"
+    add("--against", metavar="OLD", help=help_text)
+    help_text = f"how much worse than OLD it may be ({MARGIN})"
+    add("--margin", type=float, metavar="X", help=help_text)
+    help_text = "certify by labels on changed outputs only"
+    add("--changed", metavar="FILE", help=help_text)
     add_model_flags(command_parser, limits=" for each start")
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--all", action="store_true", help="print every level and coefficient, too")
@@ -221,12 +240,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Measure a judge against labels and print it; returns 1 where it falls short."""
+    """Measure a judge against labels and print its figures; returns the exit code."""
     return run(NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> Outcome:
-    """Measure the judge that flags name, alone or against another."""
+    """Measure the judge that flags name, by itself or against another one."""
     floors = read_floors(flags)
     _check_flags(flags, floors)
     result = _verify_one(flags, floors) if flags.against is None else swap(flags)
@@ -247,7 +266,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, (entry,) = read_task(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
-        raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
+        raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
         raise JudgesError(entry.reason)
@@ -255,14 +274,14 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, gate=hold(result, floors, flags.looks))
+    result = replace(result, gate=check_floors(result, floors, flags.looks))
     if flags.report:
         write_verification(Path(flags.report), result, measured.held_out)
     return result
 
 
 def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
-    """Raise SettingsError for flags that do not go together, before anything is asked and paid."""
+    """Raise SettingsError for flags that do not fit each other, before a model is asked."""
     is_swap = flags.against is not None
     if flags.looks > MOST_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
         raise SettingsError(
@@ -273,5 +292,5 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
         raise SettingsError(f"--report {flags.report}: name a file in a folder that exists")
     if not is_swap and (flags.margin is not None or flags.changed is not None):
         raise SettingsError(
-            "--margin and --changed are of a swap: name the old judge by --against OLD"
+            "--margin and --changed belong to a swap: name the old judge by --against OLD"
         )

@@ -1,1 +1,1 @@
-"""How a figure stands in JSON, on the screen and on the page."""
+"""The form of figures in JSON, on the screen and on the page."""

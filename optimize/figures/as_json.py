@@ -1,4 +1,4 @@
-"""How figures and judgements stand in JSON: what does not exist is null."""
+"""The form of figures and judgements in JSON: undefined numbers are null."""
 
 import json
 import math
@@ -12,22 +12,23 @@ from optimize.figures.as_text import DIGITS as DIGITS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
 
-Cell = dict[str, Any]
-# The metadata of a field whose parts stand among the others.
+JsonObject = dict[str, Any]
+# The metadata of a field that is not nested in JSON: its own fields are put next to the others.
 FLAT = {"json": "flat"}
 
 
 def json_number(value: float, digits: int | None = None) -> float | None:
-    """For JSON, which has neither NaN nor infinity: what does not exist is null; -0 is 0."""
+    """The number for JSON: None in place of NaN and infinity, 0 in place of -0."""
     if not math.isfinite(value):
         return None
     return (float(value) if digits is None else round(float(value), digits)) + 0.0
 
 
 def to_json(result: Any, digits: int | None = DIGITS) -> Any:
-    """A result as JSON has it: a dataclass is an object of its fields, or has a `to_json`.
+    """The result as values for JSON; a dataclass becomes an object of its fields.
 
-    Numbers of dataclasses have six digits (None: all), and are null where they do not exist.
+    A class may have a method `to_json` of its own. Numbers in dataclasses are rounded to `digits`
+    decimals (None: not rounded), and undefined ones are null.
     """
     if hasattr(result, "to_json"):
         return result.to_json()
@@ -40,49 +41,53 @@ def to_json(result: Any, digits: int | None = DIGITS) -> Any:
     return [to_json(v, digits) for v in result] if isinstance(result, list | tuple) else result
 
 
-def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> Cell:
-    """A dataclass' fields as JSON has them.
+def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> JsonObject:
+    """A dataclass' fields as values for JSON, without those named in `without`.
 
-    An interval becomes its ends, null where it is None. The parts of a FLAT field stand among the
-    others. A field that is None or False by default is left out where it still is.
+    An interval becomes two fields for its ends, null if there is no interval. The fields of a FLAT
+    field are put next to the others. A field whose default is None or False is left out if it has
+    that value.
     """
-    cells: Cell = {}
-    for each in fields(result):
-        name, value = each.name, getattr(result, each.name)
-        if name in without or (value is each.default and (value is None or value is False)):
+    record: JsonObject = {}
+    for dataclass_field in fields(result):
+        name, value = dataclass_field.name, getattr(result, dataclass_field.name)
+        if name in without or (
+            value is dataclass_field.default and (value is None or value is False)
+        ):
             continue
         if name.endswith("interval"):
             for end in ("low", "high"):
                 number = getattr(value, end, math.nan)
-                cells[name.removesuffix("interval") + end] = json_number(number, digits)
-        elif each.metadata == FLAT:
-            cells |= to_json(value, digits)
+                record[name.removesuffix("interval") + end] = json_number(number, digits)
+        elif dataclass_field.metadata == FLAT:
+            record |= to_json(value, digits)
         else:
             is_number = isinstance(value, float)
-            cells[name] = json_number(value, digits) if is_number else to_json(value, digits)
-    return cells
+            record[name] = json_number(value, digits) if is_number else to_json(value, digits)
+    return record
 
 
-def figure_json(figure: Figure, digits: int | None = DIGITS) -> Cell:
-    """A figure and the ends of its interval alone."""
+def figure_json(figure: Figure, digits: int | None = DIGITS) -> JsonObject:
+    """A figure's value and the ends of its interval."""
     return fields_json(IntervalEstimate(figure.value, figure.interval), digits=digits)
 
 
 def judgement_rows(
     items: Sequence[Item], by_judge: Mapping[str, Sequence[AnyJudgement]], split: str = ""
-) -> list[Cell]:
-    """A flat row an item: people's mean rating (or margin for A) beside each judge's.
+) -> list[JsonObject]:
+    """A flat row for each item, with people's mean rating (or margin for A) and each judge's score.
 
-    A judge's columns are SCORE, SCORE_rating (one reply's, where it has one), SCORE_comment and
-    SCORE_failure, with its name in place of SCORE. The texts it read stand last, as `text_NAME`.
+    A judge's columns are SCORE, SCORE_rating (if one reply gave the score), SCORE_comment and
+    SCORE_failure, with the judge's name in place of SCORE. Columns text_NAME with the texts that
+    were judged come last.
     """
     texts = dict.fromkeys(name for item in items for name in item.texts)
     rows = []
-    for place, item in enumerate(items):
-        row: Cell = {"id": item.id, **({"split": split} if split else {})}
+    for number, item in enumerate(items):
+        row: JsonObject = {"id": item.id, **({"split": split} if split else {})}
         row |= {"document_id": item.document_id, "system": item.system, "human": item.human}
         for name, judgements in by_judge.items():
-            judgement = judgements[place]
+            judgement = judgements[number]
             row[name] = json_number(judgement.score)
             if isinstance(judgement, Judgement):
                 row[f"{name}_rating"] = judgement.rating
@@ -95,7 +100,10 @@ def judgement_rows(
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """JSON without NaN that UTF-8 can hold: a lone surrogate, as in some file names, is escaped."""
+    """The value as JSON text; raises ValueError for NaN.
+
+    A lone surrogate, as in some file names, is escaped, since UTF-8 cannot encode it.
+    """
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     if encodable(text) == text:
         return text

@@ -1,4 +1,4 @@
-"""How numbers, intervals, counts, tables, pass and fail are written, on screen and page alike."""
+"""The form of numbers, intervals, counts, costs and tables in text, on the screen and the page."""
 
 import math
 import textwrap
@@ -6,30 +6,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # numpy is slow to import, and a help text does without it
+if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.correlations import Correlation
     from optimize.statistics.intervals import Figure, Interval
 
 WIDTH = 80
-# To which JSON files round figures.
+# The number of decimals of figures in JSON.
 DIGITS = 6
 TOO_FEW = "too few for an interval"
 SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
-# What judges say of two values; what is let through comes first.
+# The verdicts, and their plurals.
 PLURALS = {"fail": "fails", "pass": "passes"}
 
 
 def number_text(value: float | None, *, signed: bool = False) -> str:
-    """Three decimals; "undefined" where the figure does not exist."""
+    """The number with three decimals; "undefined" for None and NaN."""
     if value is None or not math.isfinite(value):
         return "undefined"
-    # Of the number that JSON has, so that both round alike.
+    # Rounded to JSON's decimals first, so that text and JSON never differ in the last digit.
     value = round(value, DIGITS) + 0.0
     return f"{value:+.3f}" if signed else f"{value:.3f}"
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
-    """The ends in brackets; that there are too few documents where an interval is withheld."""
+    """The ends of an interval in brackets; a note in its place if the interval is withheld."""
     if interval is None:
         return TOO_FEW
     low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
@@ -37,12 +37,12 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(looks: int) -> str:
-    """Of how many looks an interval is; empty for one."""
+    """For how many looks an interval holds; empty for one look."""
     return f" of {looks} looks" if looks > 1 else ""
 
 
 def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
-    """The value and, where it is known, the interval; "undefined" without a figure."""
+    """The value and, if there is one, the interval; "undefined" without a figure."""
     number = number_text(figure.value if figure else None, signed=signed)
     if not figure or number == "undefined" or figure.interval is None:
         return number
@@ -50,25 +50,25 @@ def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """A share in whole percent; "undefined" where it does not exist."""
+    """A share in whole percent; "undefined" for None and NaN."""
     return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
 def certainty_text(share: "Figure") -> str:
-    """The interval of a share in words, or that it is withheld."""
+    """The interval of a share in words; a note in its place if the interval is withheld."""
     if share.interval is None:
         return TOO_FEW
     return f"95% interval {share_text(share.interval.low)} to {share_text(share.interval.high)}"
 
 
 def counted(number: int, unit: str) -> str:
-    """A number and what it counts, which is given in the singular."""
+    """A number and what it counts, such as "3 rows"; `unit` is in the singular."""
     ending = "es" if unit.endswith("ss") else "s"
     return f"{number:,} {unit}{ending * (number != 1)}"
 
 
 def cost_text(dollars: float | None) -> str:
-    """Dollars in digits enough to tell cheap models apart; "free", or "cost unknown"."""
+    """Dollars, with enough digits for cheap models; "free" for 0, "cost unknown" for None."""
     if dollars is None:
         return "cost unknown"
     if dollars == 0:
@@ -77,12 +77,12 @@ def cost_text(dollars: float | None) -> str:
 
 
 def address(file: Path) -> str:
-    """A file as an address that terminals link."""
+    """The file's address as a URI, which terminals make a link."""
     return file.resolve().as_uri()
 
 
 def wrapped(*sentences: str) -> list[str]:
-    """Lines of at most 80 columns, each sentence from a line's start; commands are not broken."""
+    """Lines of at most 80 columns; every sentence starts a line, and long words are not broken."""
     return [
         line
         for sentence in sentences
@@ -91,7 +91,7 @@ def wrapped(*sentences: str) -> list[str]:
 
 
 def short_name(name: str, length: int = 24) -> str:
-    """A name cut to a length in its middle, where names of models and files are alike least."""
+    """A name, cut in its middle if too long, since names differ mostly at their start and end."""
     if len(name) <= length:
         return name
     tail = (length - 1) // 2
@@ -99,7 +99,7 @@ def short_name(name: str, length: int = 24) -> str:
 
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table for a terminal: a line a row, each column as wide as its widest cell."""
+    """A table for a terminal: a line for each row, each column as wide as its widest cell."""
     cells = [[short_name(row[0], 20), *row[1:]] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
@@ -109,27 +109,28 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
 
 
 def signature(rho: "Correlation", unit: str, n_systems: int) -> str:
-    """A correlation as it is cited, with level, coefficient, interval and counts."""
-    symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[rho.coefficient]
-    zero = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
+    """A correlation in one line, with level, coefficient, interval and counts."""
+    symbols = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}
+    symbol = symbols.get(rho.coefficient, rho.coefficient)
+    zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
     counts = [
         counted(n_systems, "system") if rho.level == "system" else "",
         f"{rho.n_documents:,} documents",
         f"{rho.n_outputs:,} {unit}",
-        f"{rho.n_undefined:,} undefined{zero}" if rho.n_undefined else "",
+        f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",
         f"{rho.n_failed:,} failed" if rho.n_failed else "",
     ]
     return f"{rho.level}-level {symbol} {figure_text(rho)}, n={', '.join(filter(None, counts))}"
 
 
 def miss_line(row: Mapping[str, Any]) -> str:
-    """A miss in a line: the output's first words, what people wrote, what the judge wrote."""
-    lead = f"{row['miss']} {short_name(row['id'], 16)}: "
-    judge = row["decided_by"] or row["reason"]
-    parts = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", judge)]
-    parts = [(who, " ".join(text.split())) for who, text in parts if text and text.strip()]
-    room = (WIDTH - len(lead) - 3 * (len(parts) - 1)) // max(len(parts), 1)
-    return lead + " | ".join(
-        who + (text if len(who + text) <= room else f"{text[: room - len(who) - 1]}…")
-        for who, text in parts
+    """A miss in one line: the output's first words, people's comment and the judge's reason."""
+    start = f"{row['miss']} {short_name(row['id'], 16)}: "
+    reason = row["decided_by"] or row["reason"]
+    parts = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", reason)]
+    parts = [(label, " ".join(text.split())) for label, text in parts if text and text.strip()]
+    width = (WIDTH - len(start) - 3 * (len(parts) - 1)) // max(len(parts), 1)
+    return start + " | ".join(
+        label + (text if len(label + text) <= width else f"{text[: width - len(label) - 1]}…")
+        for label, text in parts
     )

@@ -1,1 +1,1 @@
-"""What a command is given: its flags, and the labels with what they are about."""
+"""The inputs of a command: its flags, people's labels, and the subject that these are on."""

@@ -1,4 +1,4 @@
-"""What the commands share: flags of labels and level, their values, how one result is printed."""
+"""Shared parts of the commands: label flags, values of flags, and how a result is printed."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -25,28 +25,32 @@ from judges.terminal import (
 )
 from optimize.figures.as_text import wrapped
 
-# Labels on any scale: only their order counts.
+# The value of --scale for labels on any scale: only their order counts.
 ANY_SCALE = "any"
-# The chance that a judge ships which is no better than the untuned one.
+# The accepted chance that a tuned judge ships although it is not better than the untuned one.
 RISK = 0.1
-# A judge that fails on more of the outputs has no figure, no part in a panel, and does not ship.
+# A judge that fails on a larger share of the outputs gets no figure, is not in a panel and does not
+# ship.
 MOST_FAILED = 0.1
 Bounds = tuple[float, float]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
-ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
-LABELS = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
-MAP = """\
-read NAME (a dimension, a text, id, group, system) from this column; repeatable; or FILE.yaml of
-check"""
-VALUES = "what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)"
+ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"
+DATA_HELP = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
+MAP_HELP = """\
+read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
+check's FILE.yaml"""
+VALUES_HELP = "what words in labels and replies count: up=1,down=0 (for pairs left=A,C=tie)"
 
 
 class SettingsError(UsageError):
-    """A setting makes no sense; the message says which and why."""
+    """A setting or a combination of settings is wrong; the message says which and why."""
 
 
 def bounds_of(scale: str | None) -> Bounds | None:
-    """The scale's ends; None for "any", and where none is given. Raises SettingsError."""
+    """The ends of a scale such as "1-5"; None for "any" and for no scale.
+
+    Raises SettingsError for any other text.
+    """
     if scale is None or scale == ANY_SCALE:
         return None
     bounds = read_bounds(scale)
@@ -56,13 +60,16 @@ def bounds_of(scale: str | None) -> Bounds | None:
 
 
 def refuse_secret(api_base: str | None) -> None:
-    """Raise SettingsError for an address that must not be written down."""
+    """Raise SettingsError for an address with a key, since addresses are written to files."""
     if api_base and holds_secret(api_base):
         raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
 
 
 def values_of(values: object) -> dict[str, float | Vote | None]:
-    """Words and what they count, from --values or a mapping; raises SettingsError."""
+    """What each word in the labels counts, from --values or a mapping.
+
+    Raises SettingsError for anything else.
+    """
     if not isinstance(values, Mapping | list | tuple):
         raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
     try:
@@ -72,7 +79,7 @@ def values_of(values: object) -> dict[str, float | Vote | None]:
 
 
 def rescale(subject: Subject, scale: str | None) -> Subject:
-    """The dimension on the labels' scale, in whole numbers; "any" and None leave it as it is."""
+    """The subject on the labels' scale; "any" and None keep its own scale, as do comparisons."""
     bounds = bounds_of(scale)
     if bounds is None or not isinstance(subject, Dimension):
         return subject
@@ -80,7 +87,7 @@ def rescale(subject: Subject, scale: str | None) -> Subject:
 
 
 def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
-    """Every rating of a scale; SettingsError where it is no judge's."""
+    """Every rating of a scale; raises SettingsError if a judge cannot rate on it."""
     low, high = bounds
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
@@ -91,13 +98,13 @@ def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
 
 
 def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that holds the ratings."""
+    """The narrowest usual scale that includes all ratings; None if there is none."""
     low, high = min(ratings), max(ratings)
-    return next((ends for ends in USUAL_SCALES if ends[0] <= low and high <= ends[1]), None)
+    return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 
 
 class Parser(OneLineParser):
-    """Of a command of `optimize`: with --quiet."""
+    """The parser for a command of `optimize`, which has --quiet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -105,22 +112,22 @@ class Parser(OneLineParser):
 
 
 def add_label_flags(group: Flags, required: str | None = None) -> None:
-    """Which labels are read, and how (a parser's or a group's flags).
+    """Add the flags that name labels and say how to read them.
 
-    `required` says of labels that must be named what they hold; without it there is a default.
+    With `required`, the help text of --data, labels have to be named; by default they need not.
     """
     add = group.add_argument
-    several: Any = {"action": "append", "default": []}
-    add("--data", metavar="FILE", required=required is not None, help=required or LABELS)
-    add("--map", metavar="NAME=COLUMN", help=MAP, **several)
-    add("--values", metavar="WORD=N,...", help=VALUES, **several)
-    about = "of conversations: turn or conversation (turn)"
-    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
+    repeatable: Any = {"action": "append", "default": []}
+    add("--data", metavar="FILE", required=required is not None, help=required or DATA_HELP)
+    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
+    add("--values", metavar="WORD=N,...", help=VALUES_HELP, **repeatable)
+    help_text = "for conversations: judge turn or conversation (turn)"
+    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text, **repeatable)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command ends with: its result, the lines of it, and faults with their exit code."""
+    """The result of a command, its lines for the terminal, and faults with their exit code."""
 
     result: object
     lines: Sequence[str]
@@ -129,8 +136,8 @@ class Outcome:
 
 
 def print_json(result: object) -> None:
-    """Print a result as --json asks for it."""
-    from optimize.figures.as_json import as_json, to_json  # which a help text does without
+    """Print a result as JSON."""
+    from optimize.figures.as_json import as_json, to_json  # slow, and not needed for a help text
 
     print_output(as_json(to_json(result), indent=1))
 
@@ -142,9 +149,9 @@ def run(
     *,
     interrupted: str = INTERRUPTED_RUN,
 ) -> int:
-    """Run a command, print its outcome, as JSON if flags say so, and return the exit code.
+    """Run a command, print its outcome, with --json as JSON, and return the exit code.
 
-    `compute` returns None where everything is printed already.
+    `compute` returns None if it has printed everything itself.
     """
 
     def print_outcome() -> int:

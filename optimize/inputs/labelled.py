@@ -1,8 +1,8 @@
-"""Reads the human labels that a command is given, and finds the subject that they are about."""
+"""Read the human labels for a command, and find or make the subject that they are on."""
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,35 +36,35 @@ AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
 
 MANY_ANNOTATORS = 10
-# A judge's words for labels with two values, where people's own cannot be used.
+# A judge's words for labels with two values, if people's own words cannot be used.
 PASS_FAIL = ("pass", "fail")
-# The kinds of problems in a file without labels on a dimension.
+# The kinds of problems that mean that a file has no labels on a dimension.
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
-# A judge's scale where labels have no scale of their own.
+# The scale of a judge for labels whose own scale is unknown.
 DEFAULT_SCALE = (1, 5)
 
 
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
-    """Raise SettingsError for a level that labels do not have, before any model is asked."""
+    """Raise SettingsError for a level that these labels do not have."""
     levels = ("dataset",) if pairs else levels_of(items)
     if level not in ("auto", *levels):
-        what = "pairs" if pairs else "these labels"
-        raise SettingsError(f"level {level}: {what} have the levels {', '.join(levels)}")
+        labels = "pairs" if pairs else "these labels"
+        raise SettingsError(f"level {level}: {labels} have the levels {', '.join(levels)}")
 
 
 def judge_name(text: str) -> str:
-    """A name as judges have it: lower case, its words joined by underscores."""
+    """The name in the form that judges have: lower case, with underscores between its words."""
     return re.sub("[^a-z0-9]+", "_", text.casefold()).strip("_")
 
 
 def find_subject(name: str) -> Subject | None:
-    """The dimension or comparison with this name; None where unknown, as recordings may be."""
-    subject = _find(name)
+    """The dimension or comparison with this name; None if there is none, as for some recordings."""
+    subject = _find_or_error(name)
     return None if isinstance(subject, UnknownDimensionError) else subject
 
 
-def _find(name: str) -> Subject | UnknownDimensionError:
-    """The subject of the catalogue or of a file, or the error that says why there is none."""
+def _find_or_error(name: str) -> Subject | UnknownDimensionError:
+    """The subject in the catalogue or in a file, or the error that says why there is none."""
     try:
         return loading.read_subject(name)
     except UnknownDimensionError as error:
@@ -81,11 +81,22 @@ def subject_of(
     values: Mapping[str, object],
     annotations: AnyPath | None = None,
 ) -> tuple[Subject, Labelled] | None:
-    """Return a subject made of labels, and the labels; None where there are none by its name.
+    """Read labels and make a subject from them; returns both, or None without labels of its name.
 
-    `spec` is the labels' name or NAME=DEFINITION, and ratings need the definition. `source` is a
-    file, rows or a labelled set, `scale` is people's (by default the usual one that fits), and
-    `map`, `values` and `annotations` say how a file is read.
+    Args:
+        spec: NAME, or NAME=DEFINITION. Labels that are ratings need the definition.
+        source: A file, rows or a labelled set.
+        pairwise: Whether the labels are on pairs.
+        scale: The scale that people used; by default the usual one that fits.
+        map: Which columns hold what, for a file or rows.
+        values: What words in a file or rows count.
+        annotations: A file with every annotator's ratings.
+
+    Raises:
+        SettingsError: The definition is empty, or there are no labels for it.
+        UnknownDimensionError: Neither the catalogue nor the labels have the name, or a definition
+            is needed.
+        LabelError: The labels cannot be read.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (source is None or not definition.strip(".…")):
@@ -94,80 +105,93 @@ def subject_of(
             "and name them by --data"
         )
     if source is None:
-        raise UnknownDimensionError(f"no --data FILE names labels, and {_find(written_name)}")
+        raise UnknownDimensionError(
+            f"no --data FILE names labels, and {_find_or_error(written_name)}"
+        )
     name = judge_name(written_name)
     if not NAME.match(name):
         return None
     columns, words = split_mapping(map, values)
     if name_key(name) != name_key(written_name) and not pairwise:
         columns = {name: written_name, **columns}
-    labelled: Labelled
     try:
-        if isinstance(source, LabelledSet | LabelledPairs):
-            labelled = source
-        elif pairwise:
-            labelled = read_pairs(_file_or_rows(source), map=columns, values=words)
-        else:
-            labelled = read_labels(
-                _file_or_rows(source),
-                map=columns,
-                dimensions=[name],
-                annotations=None if annotations is None else os.fspath(annotations),
-                values=words,
-            )
+        labelled = _read(source, name, columns, words, pairwise=pairwise, annotations=annotations)
     except LabelError as error:
-        unknown = _find(written_name)
-        is_absent = not equals and {each.kind for each in error.problems} <= NO_SUCH_LABELS
-        if is_absent and isinstance(unknown, UnknownDimensionError):
-            raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
+        unknown = _find_or_error(written_name)
+        is_absent = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
+        if is_absent and not equals and isinstance(unknown, UnknownDimensionError):
+            raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
         raise
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
+    subject = _subject_on(labelled, name, definition, scale, columns)
+    return None if subject is None else (subject, labelled)
+
+
+def _subject_on(
+    labelled: Labelled,
+    name: str,
+    definition: str,
+    scale: str | None,
+    columns: Mapping[str, ColumnNames],
+) -> Subject | None:
+    """A comparison or dimension for the labels; None if they are not on a dimension `name`."""
     if isinstance(labelled, LabelledPairs):
         texts = _usable_texts(filter(is_known_text, labelled.reading.texts), labelled)
-        return loading.comparison_on(name, texts, labelled.candidate, definition), labelled
+        return loading.comparison_on(name, texts, labelled.candidate, definition)
     if name not in labelled.dimensions:
         return None
-    if name not in labelled.words and not equals:
+    if name not in labelled.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
     answers = words_of(labelled, name) or _scale_of(labelled, name, scale)
-    texts = judged_texts(labelled, columns)
-    return loading.dimension_on(name, answers, texts, definition), labelled
+    return loading.dimension_on(name, answers, judged_texts(labelled, columns), definition)
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
-    """Return the texts that a judge without a definition reads, the judged one last.
+    """Return the names of the texts that a judge without a definition reads, the judged one last.
 
-    They have usual names, or the user's, and stand in every row; other texts may be about the
-    label. Raises LabelError where several texts may be the judged one.
+    A judge reads texts with a usual name, and those that the user's mapping names, if every row has
+    them. Other texts may be about the label. Raises LabelError if several texts may be the judged
+    one.
     """
     columns = labelled.reading.texts
     outputs = [text for text in columns if known_word(text) in OUTPUTS]
     if CONVERSATION in columns and (not outputs or JUDGED[1] in mapping.items()):
         return [CONVERSATION]
+    judged = _judged_text(labelled, outputs, mapping)
+    inputs = [text for text in columns if text in mapping or is_usual_text(text)]
+    return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
+
+
+def _judged_text(
+    labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
+) -> str:
+    """The only text that can be the output; raises LabelError if several can.
+
+    `outputs` are the texts with a usual name of outputs.
+    """
+    columns = labelled.reading.texts
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(candidates) != 1 or not NAME.match(candidates[0]):
-        # One of an output's name, or else the longest.
-        rows = labelled.outputs
-        longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
-        ways = " or ".join(map_flag("output", [columns[text]]) for text in outputs or [longest])
-        raise LabelError(f"{labelled.name}: say which text is judged: {ways}")
-    others = [text for text in columns if text not in candidates]
-    inputs = [text for text in others if text in mapping or is_usual_text(text)]
-    return _usable_texts([*inputs, *candidates], labelled)
+    if len(candidates) == 1 and NAME.match(candidates[0]):
+        return candidates[0]
+    # Without a text of such a name, suggest the longest.
+    rows = labelled.outputs
+    longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
+    flags = " or ".join(map_flag("output", [columns[text]]) for text in outputs or [longest])
+    raise LabelError(f"{labelled.name}: say which text is judged: {flags}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
-    """The texts that a prompt can name and that stand in every row."""
+    """The texts that every row has, and whose names can be used in a prompt."""
     rows = [item.texts for item in labelled.items]
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
 
 def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
-    """The ends of the scale for a judge of these ratings; LabelError if no usual scale fits."""
+    """The ends of the scale for a judge of these ratings; raises LabelError if no scale fits."""
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = _ratings(labelled, name)
@@ -182,9 +206,9 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
-    """Return a judge's words for labels with two values, the good one first; None for others.
+    """Return a judge's words for labels with two values, the good one first; None for other labels.
 
-    They are people's own words, unless a judge cannot answer with these.
+    They are people's own words, or pass and fail if a judge cannot answer with people's words.
     """
     words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
     return words if words is None or are_words(words) else PASS_FAIL
@@ -202,27 +226,28 @@ def load_labels(
     recorded: bool = False,
     pairwise: bool = False,
 ) -> Labelled:
-    """Return the labels on one subject alone; without a source, those of the starter set.
+    """Return the labels on one subject, without those on others; by default from the starter set.
 
-    With `recorded`, scores exist already, so neither texts nor the judge's own scale are needed.
-    With `pairwise`, labels are pairs, whatever the subject is. Raises LabelError for labels of the
-    other kind, or if there are none on the subject.
+    With `recorded`, the judge's scores exist already, so its texts and scale are not needed. With
+    `pairwise`, the labels are on pairs, even if the subject is unknown. Raises LabelError if the
+    labels are on outputs in place of pairs, or the other way round, and if none are on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judge = None if recorded else subject
-    labelled: Labelled
-    if source is None or isinstance(source, LabelledSet | LabelledPairs):
-        if any((mapping, values, annotations)):
-            how = "map, values and annotations say how a file is read"
-            raise SettingsError(f"{how}: name it (--data)")
-        labelled = source or (starter_pairs() if pairwise else starter())
-    else:
-        columns, words = split_mapping(mapping, values)
-        if pairwise:
-            texts = tuple(judge.inputs) if judge else ()
-            labelled = read_pairs(_file_or_rows(source), map=columns, texts=texts, values=words)
-        else:
-            labelled = _read_outputs(source, name, judge, columns, words, scale, annotations)
+    is_file = source is not None and not isinstance(source, LabelledSet | LabelledPairs)
+    if not is_file and any((mapping, values, annotations)):
+        raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
+    starter_set = starter_pairs if pairwise else starter
+    labelled = _read(
+        starter_set() if source is None else source,
+        name,
+        *(split_mapping(mapping, values) if is_file else ({}, {})),
+        texts=tuple(judge.inputs) if judge else (),
+        pairwise=pairwise,
+        judge=judge,
+        scale=scale,
+        annotations=annotations,
+    )
     if pairwise != isinstance(labelled, LabelledPairs):
         holds, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
         raise LabelError(f"{labelled.name}: holds {holds}, and {name} {task}")
@@ -237,6 +262,40 @@ def load_labels(
     return with_ratings(labelled, name)
 
 
+def _read(
+    source: AnyPath | Labelled | Rows,
+    name: str,
+    columns: Mapping[str, ColumnNames],
+    words: Values,
+    *,
+    pairwise: bool,
+    texts: Sequence[str] | None = None,
+    judge: Subject | None = None,
+    scale: str | None = None,
+    annotations: AnyPath | None = None,
+) -> Labelled:
+    """The labels in a file or rows, on one dimension or on pairs; a labelled set as it is."""
+    if isinstance(source, LabelledSet | LabelledPairs):
+        return source
+    rows = _file_or_rows(source)
+    if pairwise:
+        return read_pairs(rows, map=columns, texts=texts, values=words)
+    good_and_bad = judge.words if isinstance(judge, Dimension) else None
+    if good_and_bad:
+        # A judge's own words need no --values.
+        words = {good_and_bad[0]: 1, good_and_bad[1]: 0, **words}
+    read = partial(
+        read_labels,
+        rows,
+        map=columns,
+        dimensions=[name],
+        texts=texts,
+        annotations=None if annotations is None else os.fspath(annotations),
+        values=words,
+    )
+    return _read_on_scale(read, name, judge, scale)
+
+
 def _file_or_rows(source: AnyPath | Rows) -> str | Rows:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
@@ -249,7 +308,7 @@ def _file_or_rows(source: AnyPath | Rows) -> str | Rows:
 
 
 def only_dimension(labelled: LabelledSet) -> str:
-    """Return the dimension that the labels are on; SettingsError if they are on several."""
+    """Return the only dimension that labels are on; raises SettingsError if there are several."""
     if len(labelled.dimensions) > 1:
         names = joined_names(labelled.dimensions)
         raise SettingsError(f"{labelled.name}: holds labels on {names}: name one by --dimension")
@@ -257,97 +316,85 @@ def only_dimension(labelled: LabelledSet) -> str:
 
 
 def agreement_of(labelled: LabelledSet, name: str) -> str:
-    """Say how often two annotators agree, counting ties; empty if annotators are unknown."""
+    """Say how often two annotators agree, also on outputs with a tie; empty if they are unknown."""
     try:
         ratings, names = annotation_matrix(labelled, name)
     except LabelError:
         return ""
     if len(names) > MANY_ANNOTATORS:
-        # Few of many annotators share outputs, so compare each output's first label, second, ...
+        # Few of many annotators share outputs. So columns become each output's first label, its
+        # second label, and so on.
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
-    rows = annotator_agreement(ratings)
-    sizes = [row.n_outputs for row in rows]
-    figures = [(row.equal, row.kappa, row.rho) for row in rows]
-    equal, *others = np.average(figures, axis=0, weights=sizes)
-    kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in others)
-    cases = f"two annotators say the same in {equal:.0%} of {sum(sizes):,} cases, kappa {kappa}"
-    return cases if name in labelled.words else f"{cases}, rho {rho}"
+    pairs = annotator_agreement(ratings)
+    sizes = [pair.n_outputs for pair in pairs]
+    figures = [(pair.equal, pair.kappa, pair.rho) for pair in pairs]
+    equal, *coefficients = np.average(figures, axis=0, weights=sizes)
+    kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in coefficients)
+    text = f"two annotators say the same in {equal:.0%} of {sum(sizes):,} cases, kappa {kappa}"
+    return text if name in labelled.words else f"{text}, rho {rho}"
 
 
 def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) -> LabelledSet:
-    """The labels with the judge's words; LabelError if only one of them has two values."""
-    name, pair = judge.name, labelled.words.get(judge.name)
+    """The labels in the judge's words; raises LabelError if only one of the two has two values."""
+    name, words = judge.name, labelled.words.get(judge.name)
     if not judge.words:
-        if not pair or judge.scale == (0, 1) or any_scale:
+        if not words or judge.scale == (0, 1) or any_scale:
             return labelled
-        if not pair[0].isdecimal():
+        if not words[0].isdecimal():
             low, high = judge.scale[0], judge.scale[-1]
             column = labelled.reading.ratings.get(name, (name,))[0]
-            own = f"{name}_{name_key(pair[0]).replace(' ', '_')}"
+            new_name = f"{name}_{name_key(words[0]).replace(' ', '_')}"
             raise LabelError(
                 f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
-                f"{pair[0]!r} or {pair[1]!r}; tune a judge of these words by --dimension {own} "
-                f"{map_flag(own, [column])}, or say what they count: "
-                f"--values '{pair[0]}={high},{pair[1]}={low}'"
+                f"{words[0]!r} or {words[1]!r}; tune a judge of these words by --dimension "
+                f"{new_name} {map_flag(new_name, [column])}, or say what they count: "
+                f"--values '{words[0]}={high},{words[1]}={low}'"
             )
         # People used two ratings of a longer scale.
-        return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
-    if pair == judge.words[::-1]:
-        raise LabelError(f"{labelled.name}: {pair[0]!r} counts 1, and 0 for the judge of {name}")
-    if others := sorted({*_ratings(labelled, name)} - {0, 1}):
+        others = {key: pair for key, pair in labelled.words.items() if key != name}
+        return replace(labelled, words=others)
+    if words == judge.words[::-1]:
+        raise LabelError(
+            f"{labelled.name}: {words[0]!r} counts 1, and for the judge of {name} it counts 0"
+        )
+    if other_values := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(
             f"{labelled.name}: {name} is {' or '.join(judge.words)}, and a label counts "
-            f"{others[0]:g}; say which it is, as in --values {others[0]:g}=1"
+            f"{other_values[0]:g}; say which it is, as in --values {other_values[0]:g}=1"
         )
-    return replace(labelled, words={**labelled.words, name: pair or judge.words})
+    return replace(labelled, words={**labelled.words, name: words or judge.words})
 
 
-def _read_outputs(
-    source: AnyPath | Rows,
-    name: str,
-    judge: Subject | None,
-    columns: Mapping[str, ColumnNames],
-    words: Values,
-    scale: str | None,
-    annotations: AnyPath | None,
+def _read_on_scale(
+    read: Callable[..., LabelledSet], name: str, judge: Subject | None, scale: str | None
 ) -> LabelledSet:
-    """The outputs rated on one dimension; LabelError says how to state another scale."""
-    bounds, good_and_bad = bounds_of(scale), None
-    if isinstance(judge, Dimension):
-        good_and_bad = judge.words
-        bounds = (judge.scale[0], judge.scale[-1]) if scale is None else bounds
-    if good_and_bad:
-        # A judge's own words need no flag.
-        words = {good_and_bad[0]: 1, good_and_bad[1]: 0, **words}
-    read = partial(
-        read_labels,
-        _file_or_rows(source),
-        map=columns,
-        dimensions=[name],
-        texts=() if judge is None else tuple(judge.inputs),
-        annotations=None if annotations is None else os.fspath(annotations),
-        values=words,
-    )
+    """The outputs rated on one dimension, on the scale of --scale, else on the judge's.
+
+    Raises LabelError for other ratings, and says how to name their scale.
+    """
+    bounds = bounds_of(scale)
+    if isinstance(judge, Dimension) and scale is None:
+        bounds = judge.scale[0], judge.scale[-1]
     try:
         return read(scales=None if bounds is None else {name: bounds})
     except LabelError as error:
         if {problem.kind for problem in error.problems} != {"off-scale"}:
             raise
-        unbound = read()
-        if isinstance(judge, Dimension) and not unbound.words.get(name, "1")[0].isdecimal():
-            return unbound  # words where a judge rates: `_on_two_values` refuses them
-        ratings = _ratings(unbound, name)
+        on_any_scale = read()
+        if isinstance(judge, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
+            return on_any_scale  # two words, but the judge rates: `_on_two_values` refuses them
+        ratings = _ratings(on_any_scale, name)
         advice = _scale_advice(ratings)
-        if good_and_bad:
-            advice = f"say which count as {good_and_bad[0]}, as in --values {max(ratings):g}=1"
+        if isinstance(judge, Dimension) and judge.words:
+            advice = f"say which count as {judge.words[0]}, as in --values {max(ratings):g}=1"
         raise LabelError(f"{error}; {advice}", error.problems) from error
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that fits the ratings; None if a judge would tie too many."""
+    """The narrowest usual scale that fits the ratings; None if a judge would give too many ties."""
     first, last = fitting_scale(ratings) or (0, 0)
-    # On a scale of two or three ratings, a judge would tie outputs that fractions tell apart.
+    # On a scale of two or three ratings, a judge would tie outputs that people's fractions rank.
     fits = last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings))
     return (first, last) if fits else None
 
@@ -355,7 +402,7 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 def _scale_advice(ratings: list[float]) -> str:
     advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
     if usual := _usual_scale(ratings):
-        ends = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"
-        advice = f"add --scale {ends} (or --scale any, and the judge keeps its own)"
+        usual_text = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"
+        advice = f"add --scale {usual_text} (or --scale any, and the judge keeps its own)"
     low, high = min(ratings), max(ratings)
     return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

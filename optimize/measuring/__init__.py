@@ -1,1 +1,1 @@
-"""Measure any judge against people: where scores come from, and every correlation of them."""
+"""Measure any judge against people's labels: where its scores come from, and every figure."""

@@ -1,4 +1,4 @@
-"""Where judgements come from: judges that are asked within one budget, replies, or numbers."""
+"""Where judgements come from: judges asked within one budget, recorded replies, or numbers."""
 
 import math
 import sys
@@ -28,7 +28,7 @@ from judges.labels.values import Values
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.terminal import Progress, print_note
-from optimize.figures.as_json import DIGITS, Cell, json_number
+from optimize.figures.as_json import DIGITS, JsonObject, json_number
 from optimize.inputs.flags import bounds_of, rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
 from optimize.items import Items, choose_level, items_of, n_tied_of
@@ -36,12 +36,12 @@ from optimize.measuring.recorded import judgement, preference, read_pair_replies
 from optimize.measuring.scored import Scored, labelled_in_order, tuned_rows
 from optimize.statistics.correlations import Level
 
-ById = Mapping[str, AnyJudgement]
+JudgementsById = Mapping[str, AnyJudgement]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What judges are measured on: the labels on one dimension, at one level."""
+    """What judges are measured against: the labels on one dimension, at one level."""
 
     dimension: str
     labelled: Labelled
@@ -49,24 +49,35 @@ class Task:
 
     @classmethod
     def of(cls, labelled: Labelled, dimension: str, level: AnyLevel = "auto") -> "Task":
-        """The labels at a level, by default at one that suits them; else SettingsError."""
+        """A task on these labels; the level "auto" stands for the one that suits them.
+
+        Raises SettingsError for a level that these labels do not have.
+        """
         items, pairs = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
         check_level(level, items, pairs=pairs)
-        # By what is labelled, not by what has a record: a judge must not choose its level.
+        # All labels decide the level, not only those with a judgement, so that no judge can choose
+        # it.
         if level == "auto":
             level = "dataset" if pairs else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)
 
     def items(self, judge: AnyJudge | None = None) -> Items:
-        """All that is labelled, with the texts that the judge reads."""
+        """All labelled outputs or pairs, with the texts that the judge reads."""
         return items_of(self.labelled, self.dimension, judge.subject if judge else None)
 
     def scored(
-        self, name: str, judgements: ById, judge: AnyJudge | None, scale: Sequence[int] = ()
+        self,
+        name: str,
+        judgements: JudgementsById,
+        judge: AnyJudge | None,
+        scale: Sequence[int] = (),
     ) -> Scored:
-        """Judgements beside the labels; what only one side knows is counted. Raises LabelError."""
-        everything = self.items(judge)
-        items = Items(tuple(item for item in everything.items if item.id in judgements))
+        """The judgements matched with the labels by id; ids that only one side has are counted.
+
+        Raises LabelError if no id has both.
+        """
+        all_items = self.items(judge)
+        items = Items(tuple(item for item in all_items.items if item.id in judgements))
         if not len(items):
             raise LabelError("no record's id is the id of a labelled output")
         return Scored(
@@ -80,61 +91,65 @@ class Task:
             tuned_documents=tuned_rows(judge, items, of_documents=True),
             labelled=labelled_in_order(self.labelled, items),
             n_tied=n_tied_of(self.labelled),
-            n_unjudged=len(everything) - len(items),
+            n_unjudged=len(all_items) - len(items),
             n_unknown=len(judgements) - len(items),
             words=words_of(self.labelled, self.dimension) or PASS_FAIL,
         )
 
 
 def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
+    """The judge on the labels' scale; a frozen judge keeps the scale that it was tuned on."""
     subject = judge.subject if judge.is_frozen else rescale(judge.subject, scale)
     return judge if subject is judge.subject else Judge.of(subject, lm=judge.lm)
 
 
 def from_numbers(
     numbers: Iterable[tuple[object, SupportsFloat | None]], *, pairwise: bool = False
-) -> ById:
-    """Any judge's numbers by id, of pairs its margins for A; None and NaN: a failed judgement.
+) -> JudgementsById:
+    """Judgements from any judge's scores by id, or with `pairwise` from its margins for A.
 
-    Raises LabelError for an id with two numbers, as a Series may have, and TypeError.
+    None and NaN stand for a failed judgement. Raises LabelError for an id with two scores (a Series
+    may have such an id), and TypeError for a score that is not a number.
     """
     by_id: dict[str, AnyJudgement] = {}
-    for name, score in numbers:
+    for item_id, score in numbers:
         if not isinstance(score, SupportsFloat | None):
             raise TypeError(
-                f"the score of {name!r} is {score!r}; a number is wanted, or NaN for none"
+                f"the score of {item_id!r} is {score!r}; a number is wanted, or NaN for none"
             )
-        if str(name) in by_id:
-            raise LabelError(f"an id has two scores ({name!r:.60}); give every output its own")
+        if str(item_id) in by_id:
+            raise LabelError(f"an id has two scores ({item_id!r:.60}); give every output its own")
         number = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
         if math.isnan(number):
-            by_id[str(name)] = (Preference if pairwise else Judgement).failed(reason or "no score")
+            by_id[str(item_id)] = (Preference if pairwise else Judgement).failed(
+                reason or "no score"
+            )
         elif pairwise:
             side = choice_of(number) or "tie"
-            by_id[str(name)] = Preference(margin=number, preferred=side, comparison=reason)
+            by_id[str(item_id)] = Preference(margin=number, preferred=side, comparison=reason)
         else:
-            by_id[str(name)] = Judgement(score=number, rationale=reason)
+            by_id[str(item_id)] = Judgement(score=number, rationale=reason)
     return by_id
 
 
 def from_replies(
     path: Path, dimension: str, scale: Sequence[int], words: Values, *, pairwise: bool = False
-) -> ById:
-    """Any judge's raw replies; several on an output are averaged, a pair is asked in both orders.
+) -> JudgementsById:
+    """Judgements from any judge's raw replies.
 
-    `words` are what words count, as --values has them, beside the numbers of the scale. Raises
-    LabelError for a file without replies on the dimension, and for two records of an id.
+    Several replies on one output are averaged. A pair has a reply for each order of its outputs.
+    `words` says what words in a reply count, as --values does; numbers on the scale always count.
+    Raises LabelError for a file without replies on the dimension, and for an id with two records.
     """
     records = list((read_pair_replies if pairwise else read_replies)(path, dimension=dimension))
     if not records:
         raise LabelError(f"{path.name}: no replies on {dimension!r}")
-    name, count = Counter(record.id for record in records).most_common(1)[0]
+    item_id, count = Counter(record.id for record in records).most_common(1)[0]
     if count > 1:
         raise LabelError(
-            f"{path.name}: {name!r:.60} is recorded {count} times; give it once, and the replies "
-            "to each prompt in a file of their own"
+            f"{path.name}: {item_id!r:.60} is recorded {count} times; give it once, and put the "
+            "replies to each prompt into a file of their own"
         )
     if pairwise:
         return {record.id: preference(record, values=words) for record in records}
@@ -145,7 +160,7 @@ def from_replies(
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
-    """The whole ratings of --scale, else the subject's; none where neither is known."""
+    """Every rating of --scale, else of the subject's scale; empty if neither is known."""
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)
     return tuple(subject.scale) if subject else ()
@@ -153,11 +168,12 @@ def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUsage:
-    """What asking a judge took; all None for a recording.
+    """What it took to ask a judge; all fields are None for a recording.
 
-    Dollars for 1,000 rows are of all replies at list price, whoever paid for them, and None where
-    the price is unknown. Seconds are wall time, and None where an earlier start or the reply cache
-    answered some. The rest is the run's, over all its starts.
+    `cost_per_1000_rows` counts every reply at list price, also replies that an earlier run paid
+    for. It is None if the price is unknown. `seconds_per_1000_rows` is wall time. It is None if an
+    earlier start of the run or the reply cache gave some of the replies. Calls, tokens and
+    `cost_usd` are summed over all starts of the run.
     """
 
     plan: str | None = None
@@ -170,10 +186,11 @@ class JudgeUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One of several judges: to be asked (`judge`, about `items`), or recorded before (`scored`).
+    """One of several judges: a judge that will be asked about `items`, or recorded scores.
 
-    `expected` is what asking may take of each paid model. Once it was asked, there are its scores,
-    or why it has none (`reason`), and what that took (`usage`, for JSON).
+    `expected` is the estimated cost for each paid model. After the judge was asked, `scored` holds
+    its scores, or `reason` says why there are none, and `usage` what asking took. A recording has
+    `scored` from the start, and no `judge`.
     """
 
     name: str
@@ -186,11 +203,11 @@ class Entry:
 
     @property
     def in_process(self) -> bool:
-        """Whether it is answered here, for free: nothing of it is kept or counted as paid."""
+        """Whether the judge runs in this process: its replies are free and need no store."""
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
-    def about(self, items: Items, price: tuple[float, float] | None) -> "Entry":
-        """The same to be asked about these items; `price` is of models that no table knows."""
+    def with_items(self, items: Items, price: tuple[float, float] | None) -> "Entry":
+        """The entry with items to judge; `price` applies to models that no price table knows."""
         assert self.judge is not None
         expected = estimate_runs(
             self.judge,
@@ -202,15 +219,15 @@ class Entry:
         paid = tuple(estimate for estimate in expected if not is_embedded(estimate.lm))
         return replace(self, items=items, expected=paid)
 
-    def to_json(self) -> Cell:
-        """Its name and source, what asking it took, and why it has no scores."""
+    def to_json(self) -> JsonObject:
+        """The judge's name and source, what it took to ask it, and why it has no scores."""
         lm = self.judge.lm if self.judge else None
-        cells = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
-        return cells | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
+        record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
+        return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
-    """Their sum; None where one is unknown."""
+    """The sum of the amounts; None if one of them is unknown."""
     dollars = list(amounts)
     return None if None in dollars else round(math.fsum(filter(None, dollars)), DIGITS)
 
@@ -218,19 +235,20 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
 def ask_entries(
     entries: Sequence[Entry], task: Task, *, seed: int, **options: Unpack[ModelOptions]
 ) -> list[Entry]:
-    """The entries with their scores; what has been answered in `store` is not asked again.
+    """The entries with their scores; requests whose replies are in `store` are not sent again.
 
-    All models are opened before the first request, so that a key that is missing costs nothing. One
-    that fails, or that the limits end, has a reason and no scores; the others are asked all the
-    same, the cheapest first. The `price` is of models that no table knows.
+    All models are opened before the first request, so that a missing key costs nothing. The
+    cheapest judge is asked first. A judge that fails or reaches a limit gets a reason in place of
+    scores, and the remaining judges are still asked. The option `price` applies to models that no
+    price table knows.
     """
     price = options.pop("price", None)
     if all(entry.in_process for entry in entries):
         options["store"] = None
-    by_name = {entry.name: entry for entry in entries}
+    entry_by_name = {entry.name: entry for entry in entries}
     with Session(keep_going=False, **options) as session:
         clients: dict[str, Client] = {}
-        costs: dict[str, float] = {}
+        expected_costs: dict[str, float] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
                 continue
@@ -242,18 +260,18 @@ def ask_entries(
                 price=None if find_price(judge.lm) else price,
                 unlimited=entry.in_process,
             )
-            judge.clients(clients[entry.name])  # opens those of a panel
-            cost = total_estimate(entry.expected).cost_usd
-            costs[entry.name] = math.inf if cost is None else cost
-        for name in sorted(costs, key=costs.__getitem__):
-            by_name[name] = _ask(by_name[name], task, clients[name], seed)
+            judge.clients(clients[entry.name])  # opens the models of a panel's members
+            dollars = total_estimate(entry.expected).cost_usd
+            expected_costs[entry.name] = math.inf if dollars is None else dollars
+        for name in sorted(expected_costs, key=expected_costs.__getitem__):
+            entry_by_name[name] = _ask(entry_by_name[name], task, clients[name], seed)
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-    return list(by_name.values())
+    return list(entry_by_name.values())
 
 
 def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
-    """The entry with the judgements of its items, or the reason why there are none."""
+    """The entry with the scores of its items, or with the reason why there are none."""
     judge, items, reason = entry.judge, entry.items, ""
     assert judge is not None
     by_id: dict[str, AnyJudgement] = {}
@@ -277,9 +295,11 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
-    """What so many rows took; of a panel, all its models together, but those that answer here."""
-    paid = [each for each in clients if len(clients) == 1 or not answers_in_process(each.model)]
-    accounts, totals = [each.account for each in paid], [each.totals for each in paid]
+    """What `n_rows` rows took; a panel's models are added up, without those in this process."""
+    paid = [
+        client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
+    ]
+    accounts, totals = [client.account for client in paid], [client.totals for client in paid]
     at_list_price = sum(
         account.price.cost(total.tokens_in, total.tokens_out) if account.price else math.nan
         for account, total in zip(accounts, totals, strict=True)

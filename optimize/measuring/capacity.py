@@ -1,4 +1,4 @@
-"""What a label set can show: which figures get an interval, whether a gain ships, what to label."""
+"""What labels can show: which figures get an interval, how likely a gain ships, what to label."""
 
 import math
 from collections.abc import Mapping
@@ -19,17 +19,19 @@ from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, rounded_
 from optimize.statistics.intervals import FEW_DOCUMENTS
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
+# People's words for a pass and for a fail; None for labels that are ratings.
 Words = tuple[str, str] | None
-# The floors of which `check` speaks.
+# The floors for which `check` prints the number of labels.
 USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """How many independent labels, a share of them fails, decide whether a judge holds its floors.
+    """How many independent labels are needed to decide whether a judge holds its floors.
 
-    `n_labels` is by the true rates, of a judge that errs half as often as its floors allow, and
-    three quarters as often; None for too many to count.
+    `fails` is the share of the labels that are fails. `n_labels` has an entry for a judge that errs
+    half as often as its floors allow, and one for a judge that errs three quarters as often; the
+    keys name the true rates of these judges. The number is None if it is too large to count.
     """
 
     floors: Mapping[str, float]
@@ -39,27 +41,31 @@ class Decision:
     @classmethod
     def of(cls, floors: Mapping[str, float], fails: float) -> "Decision":
         n_labels = {}
-        for errors in ERRORS:
-            true = (f"{n.upper()} {1 - errors * (1 - least):.3g}" for n, least in floors.items())
-            n_labels[" and ".join(true)] = labels_to_decide(floors, fails, errors)
+        for error_share in ERRORS:
+            true_rates = (
+                f"{name.upper()} {1 - error_share * (1 - floor):.3g}"
+                for name, floor in floors.items()
+            )
+            n_labels[" and ".join(true_rates)] = labels_to_decide(floors, fails, error_share)
         return cls(floors=floors, fails=fails, n_labels=n_labels)
 
     def __str__(self) -> str:
-        floors = " and ".join(f"{name.upper()} {least:g}" for name, least in self.floors.items())
-        numbers = (
-            f"{f'{rounded_up(n):,}' if n else 'too many'} labels for a judge of {true}"
-            for true, n in self.n_labels.items()
+        floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
+        n_texts = (
+            f"{f'{rounded_up(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
+            for true_rates, n in self.n_labels.items()
         )
         return (
-            f"Floors of {floors} take {', '.join(numbers)} ({self.fails:.0%} fails, a chance of "
+            f"Floors of {floors} take {', '.join(n_texts)} ({self.fails:.0%} fails, a chance of "
             f"{LIKELY:.0%}, independent outputs)"
         )
 
 
 def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
-    """What these labels can show, as texts by their headings; empty if all labels tie.
+    """What these labels can show, as a text for each heading; empty if no label is left.
 
-    The headings are those of `check`: labels, people, contrast, intervals, floors, gain, collect.
+    The headings are those that `check` prints: labels, people, contrast, intervals, floors, gain,
+    collect.
     """
     people, words = "not counted for votes", None
     if isinstance(labelled, LabelledSet):
@@ -68,65 +74,65 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     items = items_of(labelled, name)
     if not items.human.size:
         return {}
-    intervals, gain, advice = _of_tuning(labelled, items, name, words)
+    intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
     if not people and isinstance(labelled, LabelledSet):
         annotators = {*chain(*(output.annotators.get(name, ()) for output in labelled.outputs))}
-        several = len(annotators) > 1
-        second = "let two annotators label the same" if several else "a second annotator on"
+        has_several = len(annotators) > 1
+        second = "let two annotators label the same" if has_several else "a second annotator on"
         advice.append(f"{second} 30 outputs")
     if not np.ptp(items.human):
         missing = words[int(items.human[0])] if words else "other rating"
         number = f"{items.human.size:,}"
         advice = [f"no {missing} among {number} labels, so nothing to learn or to measure"]
     mean, fails = items.human.mean(), 1 - float(items.human.mean())
-    spread, floors = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
+    distribution, floors = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
     if words:
-        spread = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
+        distribution = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
     if words and 0 < fails < 1:
         floors = str(Decision.of(USUAL_FLOORS, fails))
-    texts = {
-        "labels": f"{name}: {spread}",
+    text_by_heading = {
+        "labels": f"{name}: {distribution}",
         "people": people or "how far they agree is not known",
         "contrast": _contrast(items),
         "intervals": intervals,
         "floors": floors,
         "gain": gain,
-        "collect": "; ".join(advice) or "nothing more: these labels bear a run",
+        "collect": "; ".join(advice) or "nothing more: these labels suffice for a tuning run",
     }
-    return {heading: text for heading, text in texts.items() if text}
+    return {heading: text for heading, text in text_by_heading.items() if text}
 
 
-def _of_tuning(
+def _tuning_capacity(
     labelled: Labelled, items: Items, name: str, words: Words
 ) -> tuple[str, str, list[str]]:
     """Which figures get an interval, how likely a gain ships, and which labels would help."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
-    intervals, gain = f"verify on all {_with_interval(items, words, level)}", ""
-    any_labelled: Any = labelled  # since split's type variable is solved for one kind of labels
+    intervals, gain = f"verify on all {_figures_with_interval(items, words, level)}", ""
+    any_labelled: Any = labelled  # because the type variable of `split` takes one kind of labels
     try:
-        # The parts that a run makes with its default seed.
+        # The splits that a tuning run makes with its default seed.
         splits = split(any_labelled, seed=0)
     except LabelError:
-        few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
-        return intervals, gain, [few]
+        too_few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
+        return intervals, gain, [too_few]
     train, dev, test = (items_of(s, name) for s in (splits.train, splits.dev, splits.test))
-    intervals += f"; tune on test, {_with_interval(test, words, level)}"
-    advice = _for_intervals(items, test, words, level)
+    intervals += f"; tune on test, {_figures_with_interval(test, words, level)}"
+    advice = _advice_for_intervals(items, test, words, level)
     learned = Items((*train.items, *dev.items))
     if np.ptp(learned.human):
         gain, needed = chance_of_gain(items, learned, goal="balanced" if words else level)
-        if (more := needed - len(items.documents)) > 0:
-            advice.append(f"{more:,} more documents to show a gain of {GAIN:g}")
+        if (n_more := needed - len(items.documents)) > 0:
+            advice.append(f"{n_more:,} more documents to show a gain of {GAIN:g}")
     return intervals, gain, advice
 
 
 def _contrast(items: Items) -> str:
-    """In how many documents with several outputs people rate these differently."""
-    ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
-    n, n_several = len(items.documents), len(ratings)
+    """For how many documents with several outputs people do not rate all of them alike."""
+    document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
+    n, n_several = len(items.documents), len(document_ratings)
     if not n_several:
         return "none within documents, which have one output each"
-    n_varied = sum(bool(np.ptp(each) > 0) for each in ratings)
+    n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
     text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
     if n_several < n:
         text += f" with several outputs; {n - n_several:,} of {n:,} have one each"
@@ -138,36 +144,37 @@ def missing_for_intervals(items: Items, words: Words, level: Level) -> dict[str,
     if words:
         n_more = two_values(items.human, items.human, items.document_ids).n_more
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
-    # Tied labels have no rho: those of a document at summary level, else nearly all labels.
-    labels, numbers = np.unique(items.human, return_counts=True)
-    differ = [
-        np.ptp(own) > 0 if level == "summary" else (own != labels[numbers.argmax()]).any()
-        for own in (items.human[rows] for rows in items.document_rows.values())
+    # A document without a contrast adds nothing to rho: at summary level one whose labels are all
+    # equal, at dataset level one that has only the commonest label.
+    labels, counts = np.unique(items.human, return_counts=True)
+    has_contrast = [
+        np.ptp(ratings) > 0 if level == "summary" else (ratings != labels[counts.argmax()]).any()
+        for ratings in (items.human[rows] for rows in items.document_rows.values())
     ]
-    return {f"{level}-level rho": max(0, FEW_DOCUMENTS - int(sum(differ)))}
+    return {f"{level}-level rho": max(0, FEW_DOCUMENTS - int(sum(has_contrast)))}
 
 
-def _with_interval(items: Items, words: Words, level: Level) -> str:
+def _figures_with_interval(items: Items, words: Words, level: Level) -> str:
     """How many documents there are, and the figures that have an interval on them."""
     figures = [figure for figure, n in missing_for_intervals(items, words, level).items() if not n]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
-def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -> list[str]:
-    """How many more labels give each figure on test an interval, if test stays the same share."""
+def _advice_for_intervals(all_items: Items, test: Items, words: Words, level: Level) -> list[str]:
+    """How many more labels give each figure on test an interval, if test keeps its share of all."""
     from scipy.special import nbdtrik
 
-    n_documents, advice = len(everything.documents), []
-    several = " (not more outputs of the same)" if len(everything) > n_documents else ""
-    kinds = [f"{word} outputs" for word in words] if words else [f"documents{several}"]
+    n_documents, advice = len(all_items.documents), []
+    clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
+    kinds = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
     n_missing = missing_for_intervals(test, words, level).items()
     for kind, value, (figure, n) in zip(kinds, (1, 0), n_missing, strict=False):
-        # Some documents in test may be tied.
+        # Some of the documents in test may have no contrast.
         needed = n * n_documents / max(1, FEW_DOCUMENTS - n)
-        if words:  # So many that in nine random splits of ten enough of them are in test.
-            needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(everything)))
-            needed -= int((everything.human == value).sum())
+        if words:  # so that test has enough of them in nine of ten random splits
+            needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(all_items)))
+            needed -= int((all_items.human == value).sum())
         if n:
-            more = f"{max(n, math.ceil(needed)):,} more {kind}"
-            advice.append(f"{more} for an interval of {figure} on test")
+            amount = f"{max(n, math.ceil(needed)):,} more {kind}"
+            advice.append(f"{amount} for an interval of {figure} on test")
     return advice

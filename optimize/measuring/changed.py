@@ -1,4 +1,7 @@
-"""A swap decided by labels of changed rows: those on which two judges of pass or fail differ."""
+"""A swap that is decided by labels on changed rows: rows to which two judges give other verdicts.
+
+The judges say pass or fail.
+"""
 
 import argparse
 import json
@@ -21,7 +24,7 @@ from optimize.inputs.flags import SettingsError, values_of
 from optimize.inputs.labelled import only_dimension
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.request import Request
+from optimize.measuring.request import NamedSubject
 from optimize.measuring.scored import are_shares
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
 from optimize.statistics.balanced import is_clearly_worse, verdicts
@@ -30,7 +33,7 @@ from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
 
 ONLY_VERDICTS = (
-    "--changed is for judges of pass or fail: of ratings and pairs label documents at random "
+    "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
     "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
     "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
 )
@@ -38,7 +41,10 @@ ONLY_VERDICTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearLoss:
-    """How many passes or fails the new judge alone gets right, and how many the old one alone."""
+    """How many outputs with one label (`word`) only the new judge gets right, or only the old one.
+
+    The new judge alone is right on `n_gained` of them, the old judge alone on `n_lost`.
+    """
 
     word: str
     n_gained: int
@@ -47,15 +53,17 @@ class ClearLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSwap(Certificate):
-    """The certificate of a swap by labels of changed rows, or what to label for it.
+    """The certificate of a swap by labels on changed rows, or what to label for it.
 
-    `n_changed` of `n_outputs` get another verdict. `n_labelled` of them have a label: `n_gained` of
-    these are right by the new judge alone, `n_lost` by the old one alone. The difference is in
-    accuracy over all outputs, and `here` is its 90 % interval for these very outputs. Accuracy
-    hardly shows what a judge does on the rarer of passes and fails: `clear_loss` counts those on
-    which the new judge is clearly worse, which no margin of accuracy makes up for. `n_needed`
-    labels show in 80 % of cases that two equally good judges are so. Of them `n_drawn` can be
-    drawn; without any label these stand in `file`, which the command `next` labels.
+    The new judge's verdict differs from the old one's on `n_changed` of `n_outputs`. `n_labelled`
+    changed rows have a label: only the new judge is right on `n_gained` of these, only the old one
+    on `n_lost`. `difference` is in accuracy over all outputs, and `here` is its 90 % interval for
+    these very outputs. Accuracy hardly shows errors in the rarer class. So `clear_loss` is set if
+    the new judge is clearly worse on people's passes or on their fails, and then the swap is not
+    certified, whatever the difference. If two judges are equally good, `n_needed` labels show in
+    80 % of cases that the new one is not worse by the margin. `n_drawn` rows were drawn for these
+    labels: all changed rows if there are fewer. As long as no row has a label, `file` holds the
+    drawn rows, and `next` is the command that labels them.
     """
 
     dimension: str
@@ -93,34 +101,37 @@ class ChangedSwap(Certificate):
         )
 
 
-def unlabelled_task(flags: argparse.Namespace, request: Request) -> Task:
-    """All outputs of --data as what is judged; their labels, if they have any, are passed over."""
-    if request.is_pairwise or isinstance(request.subject, Comparison):
+def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> Task:
+    """A task on all outputs of --data; labels in that file are ignored."""
+    if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
         raise SettingsError(ONLY_VERDICTS)
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled = read_items(flags.data, map=mapping(flags.map) or None)
     assert isinstance(labelled, LabelledSet)
-    unknown = {request.name: (math.nan,)}
-    outputs = tuple(replace(output, ratings=unknown) for output in labelled.outputs)
+    no_rating = {named_subject.name: (math.nan,)}
+    outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
     return Task(
-        dimension=request.name, labelled=replace(labelled, outputs=outputs), level="dataset"
+        dimension=named_subject.name, labelled=replace(labelled, outputs=outputs), level="dataset"
     )
 
 
 def changed_swap(
     flags: argparse.Namespace, new: Entry, old: Entry, task: Task, margin: float
 ) -> ChangedSwap:
-    """The certificate by the labels in --changed, or that file with rows to label.
+    """The certificate by the labels in --changed; without labels, write rows to label to that file.
 
-    Raises JudgesError where a judge has no score for more than a tenth of the outputs, LabelError
-    for labels of rows that do not change, and SettingsError for judges that rate.
+    Raises JudgesError if a judge has no score for more than a tenth of the outputs, LabelError for
+    labels on rows that did not change, and SettingsError for judges that rate.
     """
-    a, b = paired_scores(new, old)
-    # Verdicts, or probabilities of a pass.
-    if not all(each.scale in ((), (0, 1)) and are_shares(each.scores) for each in (a, b)):
+    new_scores, old_scores = paired_scores(new, old)
+    # Scores are verdicts, or probabilities of a pass.
+    if not all(
+        scored.scale in ((), (0, 1)) and are_shares(scored.scores)
+        for scored in (new_scores, old_scores)
+    ):
         raise SettingsError(ONLY_VERDICTS)
-    items, is_changed = a.items, verdicts(a.scores) != verdicts(b.scores)
+    items, is_changed = new_scores.items, verdicts(new_scores.scores) != verdicts(old_scores.scores)
     documents, n_changed = items.document_ids, int(is_changed.sum())
     n_needed = rows_to_label(n_changed, len(items), margin)
     result = ChangedSwap(
@@ -138,41 +149,43 @@ def changed_swap(
         n_needed=n_needed,
         n_drawn=min(n_needed, n_changed),
     )
-    ids, labels = [item.id for item in items.items], _labels(flags, task.dimension)
+    ids, labels = [item.id for item in items.items], _labels_by_id(flags, task.dimension)
     if not labels and n_changed:
         order = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
         path = Path(flags.changed)
         _write_rows(path, task, [ids[row] for row in order[: result.n_drawn].tolist()])
-        words = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
-        return replace(result, file=str(path), next=shlex.join(words))
+        label_command = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
+        return replace(result, file=str(path), next=shlex.join(label_command))
     changed = {ids[row] for row in np.flatnonzero(is_changed).tolist()}
-    if others := sorted(labels.keys() - changed):
+    if unexpected := sorted(labels.keys() - changed):
         raise LabelError(
-            f"{flags.changed}: {len(others):,} labels are of outputs that do not change, or that "
-            f"{task.labelled.name} lacks, such as {others[0]!r}; --changed takes labels of the "
-            "rows that it wrote alone (for labels of outputs at random leave it out)"
+            f"{flags.changed}: {len(unexpected):,} labels are on outputs that do not change, or "
+            f"that {task.labelled.name} lacks, such as {unexpected[0]!r}; --changed takes only "
+            "labels on the rows that it wrote (for labels on random outputs leave it out)"
         )
-    human = np.array([labels.get(name, math.nan) for name in ids])
-    # Without a label, or where annotators are tied, nobody gains.
+    human = np.array([labels.get(output_id, math.nan) for output_id in ids])
+    # Outputs without a label, or on which annotators are tied, have no gain.
     has_label = ~np.isnan(human) & (human != 0.5)
-    gain = np.where(has_label, (a.passes == human) * 1.0 - (b.passes == human), np.nan)
+    gain = np.where(
+        has_label, (new_scores.passes == human) * 1.0 - (old_scores.passes == human), np.nan
+    )
     return _certified(result, gain, human, is_changed, documents)
 
 
 def _certified(
     result: ChangedSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
 ) -> ChangedSwap:
-    """The certificate by the gain of each output, NaN without a label (see `terms_of`)."""
-    terms, least = terms_of(gain, is_changed, documents)
-    interval = None if np.isnan(terms).any() else cautious_interval(terms, least, result.looks)
-    outcome, loss = outcome_of(interval, result.margin), None
-    if outcome in ("better", "not worse") and (loss := _clear_loss(gain, human)):
+    """The certificate from each output's gain, NaN without a label (see `terms_of`)."""
+    terms, least_size = terms_of(gain, is_changed, documents)
+    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
+    outcome, clear_loss = outcome_of(interval, result.margin), None
+    if outcome in ("better", "not worse") and (clear_loss := _clear_loss(gain, human)):
         outcome = "undecided"
     value = round(float(terms.mean()), DIGITS)
     return replace(
         result,
         swap=outcome,
-        clear_loss=loss,
+        clear_loss=clear_loss,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
         here=interval_here(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
@@ -182,17 +195,17 @@ def _certified(
 
 
 def _clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """The passes or the fails on which the new judge is clearly worse; None for neither."""
+    """The class, fails or passes, on which the new judge is clearly worse; None if on neither."""
     for word, label in (("fails", 0), ("passes", 1)):
-        own = gain[human == label]
-        n_gained, n_lost = int((own == 1).sum()), int((own == -1).sum())
+        gains = gain[human == label]
+        n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
         if is_clearly_worse(n_lost, n_gained):
             return ClearLoss(word=word, n_gained=n_gained, n_lost=n_lost)
     return None
 
 
-def _labels(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
-    """People's labels by id in the file --changed; none where it does not exist."""
+def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
+    """People's labels by id from the file --changed; empty if there is no such file."""
     path = Path(flags.changed)
     columns = mapping(flags.map) or None
     if not path.exists() or not read_items(str(path), map=columns).reading.ratings:
@@ -201,15 +214,18 @@ def _labels(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
         str(path), map=columns, dimensions=[dimension], values=values_of(flags.values), texts=()
     )
     only_dimension(labelled)
-    rated = (output for output in labelled.outputs if output.ratings.get(dimension))
-    return {output.id: labelled.label(output, dimension) for output in rated}
+    rated_outputs = (output for output in labelled.outputs if output.ratings.get(dimension))
+    return {output.id: labelled.label(output, dimension) for output in rated_outputs}
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
-    """Write these outputs without labels; SettingsError if the file is another."""
+    """Write these outputs without labels.
+
+    Raises SettingsError if the file exists with other content, or does not end in .jsonl.
+    """
     assert isinstance(task.labelled, LabelledSet)
-    rows = {output.id: output.row for output in task.labelled.outputs}
-    content = "".join(f"{json.dumps(rows[name])}\n" for name in ids).encode()
+    row_by_id = {output.id: output.row for output in task.labelled.outputs}
+    content = "".join(f"{json.dumps(row_by_id[output_id])}\n" for output_id in ids).encode()
     if path.suffix != ".jsonl":
         raise SettingsError(f"--changed {path}: name a file that ends in .jsonl")
     if path.exists() and path.read_bytes() != content:

@@ -1,4 +1,4 @@
-"""Several judges on the same labelled rows: each one's figures, and how far it is from the best."""
+"""Several judges on the same labelled rows: the figures of each, and its distance from the best."""
 
 import math
 from collections import Counter
@@ -24,7 +24,10 @@ Standing = Literal["best", "as good", "unclear", "worse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One judge's figure less another's on the same documents (at system level, systems)."""
+    """One judge's figure less another's on the same documents (at system level, the same systems).
+
+    `error` is the standard error of `value`.
+    """
 
     value: float
     interval: Interval | None
@@ -34,11 +37,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJudge:
-    """One judge of a comparison, on rows that all judges have.
+    """One judge of a comparison, measured on the rows that all judges have judged.
 
-    `standing`: "as good" as the best within one standard error, "worse" by the interval of the
-    difference, else "unclear", or itself the "best". It was tuned on `n_met` rows, which are set
-    apart unless `tuned_on_these_labels`, and on documents of `n_given` of the rows measured.
+    `standing` is "best"; or "as good" within one standard error of the best; or "worse" if the
+    interval of the difference lies below 0; or else "unclear". The judge was tuned on `n_met` rows.
+    These were left out of the figures unless `tuned_on_these_labels`. `n_given` of the measured
+    rows are new outputs on documents that the judge was tuned on.
     """
 
     entry: Entry = field(metadata=FLAT)
@@ -60,9 +64,9 @@ class ComparedJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeComparison:
-    """Judges side by side, the best (`reference`) first; `left_out` are those without a figure.
+    """Judges side by side, the best (`reference`) first; `left_out` lists judges without figures.
 
-    `n_labelled` outputs or pairs have labels; `data` counts those that are compared.
+    `n_labelled` outputs or pairs have labels; `data` counts those on which the judges are compared.
     """
 
     dimension: str
@@ -81,38 +85,39 @@ class JudgeComparison:
 
     @property
     def figure_name(self) -> str:
-        """What judges are ranked by."""
+        """The figure by which judges are ranked."""
         if self.card.two_values:
             return "balanced accuracy"
         return "accuracy" if self.card.is_pairs else "rho"
 
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
-    """Compare judges on the rows that all have and, unless few are left, none was tuned on.
+    """Compare judges on the rows that all of them judged, without rows that one was tuned on.
 
-    Raises JudgesError where nothing can be compared.
+    If too few rows would be left, rows that a judge was tuned on are compared, too. Raises
+    JudgesError if nothing can be compared.
     """
     entries = [_without_score(entry) for entry in entries]
-    common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
-    if not common:
+    on_shared_rows = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
+    if not on_shared_rows:
         raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    scored = held_out_from_all(common)
-    # A judge of pass and fail beside one that rates: both are ranked by rho.
-    binary = all(each.is_binary for each in scored.values())
-    cards = {name: Scorecard.of(each, is_binary=binary) for name, each in scored.items()}
+    held_out = held_out_from_all(on_shared_rows)
+    # If one judge says pass or fail and another one rates, both are ranked by rho.
+    is_binary = all(scored.is_binary for scored in held_out.values())
+    cards = {name: Scorecard.of(scored, is_binary=is_binary) for name, scored in held_out.items()}
     values = {name: float(card.headline.value) for name, card in cards.items()}
-    # Of equals, the one that was named first comes first.
+    # Judges with equal figures stay in the order in which they were named.
     names = sorted(values, key=lambda name: np.nan_to_num(values[name], nan=-np.inf), reverse=True)
-    by_name, best, judges = {entry.name: entry for entry in entries}, scored[names[0]], []
+    by_name, best, judges = {entry.name: entry for entry in entries}, held_out[names[0]], []
     for name in names:
-        own = scored[name]
-        difference, standing = _beside_best(own, best, len(names), is_binary=binary)
+        scored = held_out[name]
+        difference, standing = _difference_from_best(scored, best, len(names), is_binary=is_binary)
         judges.append(
             ComparedJudge(
                 entry=by_name[name],
-                n_met=len(common[name].tuned_rows),
-                n_given=len(own.tuned_documents - own.tuned_rows),
-                tuned_on_these_labels=bool(own.tuned_rows),
+                n_met=len(on_shared_rows[name].tuned_rows),
+                n_given=len(scored.tuned_documents - scored.tuned_rows),
+                tuned_on_these_labels=bool(scored.tuned_rows),
                 card=cards[name],
                 difference=difference,
                 standing=standing,
@@ -132,49 +137,56 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
 
 
 def _without_score(entry: Entry) -> Entry:
-    """The entry; with a reason in place of scores where all of its judgements have failed."""
+    """The entry, with a reason in place of scores if all of its judgements failed."""
     if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
         return entry
-    reason, count = Counter(entry.scored.failures.values()).most_common(1)[0]
-    number = len(entry.scored.items)
-    why = f"none of {number:,} judgements has a score; {count:,} of them: {reason}"
-    return replace(entry, scored=None, reason=why)
+    reason, n_of_reason = Counter(entry.scored.failures.values()).most_common(1)[0]
+    n_items = len(entry.scored.items)
+    message = f"none of {n_items:,} judgements has a score; {n_of_reason:,} of them: {reason}"
+    return replace(entry, scored=None, reason=message)
 
 
-def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Every judge's scores on the items that all have, in one order; raises JudgesError."""
-    places = {
+def on_common_rows(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Every judge's scores on the items that all judges have judged, in one order.
+
+    Raises JudgesError if there is no such item.
+    """
+    rows_by_judge = {
         name: {item.id: row for row, item in enumerate(scored.items.items)}
-        for name, scored in measured.items()
+        for name, scored in scored_by_judge.items()
     }
-    first = next(iter(places.values()), {})
-    shared = [name for name in first if all(name in other for other in places.values())]
-    if places and not shared:
-        raise JudgesError(f"no labelled output has a score by every judge: {', '.join(places)}")
+    first = next(iter(rows_by_judge.values()), {})
+    shared_ids = [
+        item_id for item_id in first if all(item_id in rows for rows in rows_by_judge.values())
+    ]
+    if rows_by_judge and not shared_ids:
+        raise JudgesError(
+            f"no labelled output has a score by every judge: {', '.join(rows_by_judge)}"
+        )
     return {
-        name: scored.of_rows([places[name][each] for each in shared])
-        for name, scored in measured.items()
+        name: scored.of_rows([rows_by_judge[name][item_id] for item_id in shared_ids])
+        for name, scored in scored_by_judge.items()
     }
 
 
-def held_out_from_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Scores on the items that no judge was tuned on; on all of them if few are left."""
-    tuned_rows = frozenset[int]().union(*(each.tuned_rows for each in common.values()))
-    return {name: each.without(tuned_rows) for name, each in common.items()}
+def held_out_from_all(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Scores on the items that no judge was tuned on; on all items if too few are left."""
+    tuned_rows = frozenset[int]().union(*(scored.tuned_rows for scored in scored_by_judge.values()))
+    return {name: scored.without(tuned_rows) for name, scored in scored_by_judge.items()}
 
 
-def _beside_best(
+def _difference_from_best(
     scored: Scored, best: Scored, n_judges: int, *, is_binary: bool
 ) -> tuple[Difference | None, Standing]:
-    """A judge less the best, with an interval that holds for every two judges together.
+    """A judge's figure less the best judge's, and its standing; the best itself has no difference.
 
-    The best one was chosen by the figures themselves, so that every two judges count as compared
-    (see `student_quantile`).
+    The best judge was chosen by these very figures. So the interval is wide enough to hold for all
+    pairs of judges at once (see `student_quantile`).
     """
     if scored is best:
         return None, "best"
     contrast = contrast_of(scored, best, is_binary=is_binary)
-    # What the interval rests on: documents, at system level systems.
+    # The interval rests on n documents, at system level on n systems.
     value, interval, n = contrast.value, contrast.interval, contrast.terms.size
     standing: Standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
     if interval is not None:
@@ -187,9 +199,9 @@ def _beside_best(
 
 
 def contrast_of(a: Scored, b: Scored, *, is_binary: bool = False) -> Contrast:
-    """Judge A's figure less judge B's, where both have a score.
+    """Judge A's figure less judge B's, on the rows that both scored.
 
-    It is rho, of pairs accuracy, with `is_binary` balanced accuracy.
+    The figure is balanced accuracy with `is_binary`, accuracy for pairs, and rho otherwise.
     """
     if is_binary:
         return balanced_contrast(a.passes, b.passes, a.human, a.documents)

@@ -1,6 +1,6 @@
-"""Scores in other tools' results: what tells a tool's file, and where things stand in its rows.
+"""Scores from other tools' results: how a tool's file is recognised, and where its scores are.
 
-The forms are those of files that the tools wrote; docs/other_tools.md has the versions.
+The formats were taken from files that the tools wrote; docs/other_tools.md lists their versions.
 """
 
 import math
@@ -24,19 +24,40 @@ from optimize.inputs.labelled import Labelled
 from optimize.measuring.recorded import RecordingError, read_rows
 from optimize.measuring.recorded import read_scores as read_own_scores
 
+# The columns in which the tools put a row's id and texts, and a score's metric, value and reason. A
+# dot leads into an object. The first column that is there counts.
+PLACES: dict[str, tuple[str, ...]] = {
+    "id": (
+        *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
+        *("example.inputs.id", "example.id"),
+    ),
+    "input": ("input", "inputs", "vars", "request", "user_input", "example.inputs"),
+    "output": ("output", "outputs", "response", "actualOutput", "run.outputs"),
+    "metric": ("assertion.metric", "assertion.type", "assessment_name", "key", "name"),
+    "value": ("score", "value", "feedback.value"),
+    "verdict": ("success", "pass"),
+    "reason": ("reason", "explanation", "rationale"),
+    "failure": ("error", "feedback.error.error_message", "metadata.graderError"),
+}
+
 
 class Tool(NamedTuple):
-    """Another tool's results, as a declaration: how a file is recognised, and where its scores are.
+    """A declaration of another tool's results: how a file is recognised, where its scores are.
 
     Attributes:
         name: The tool's name, for messages.
-        columns: Patterns (regular expressions) of columns that its rows have. A file whose rows
-            have a column for each is the tool's.
-        scores: The column that holds a row's scores, a list or an object by metric; or a pattern of
-            columns whose group is the metric. Empty where scores are rounded: these are refused.
-        rows: Where the rows are in a JSON object, with dots into objects. Empty where the file is
-            the list of rows.
-        words: What words count as a score, beside yes and no, true and false, pass and fail.
+        columns: Regular expressions for column names. A file is the tool's if each expression
+            matches a column of its rows.
+        scores: The column that holds a row's scores: a list, or an object by metric. Or a regular
+            expression for the score columns, whose group is the metric's name. Empty for a format
+            with rounded scores, which is refused.
+        rows: The path to the rows in a JSON object, with dots between the keys. Empty if the file
+            is the list of rows itself.
+        words: Words that count as a score, in addition to yes and no, true and false, pass and
+            fail.
+        places: The tool's own columns by what they hold, tried before those of `PLACES`: `id`,
+            `input` and `output` of a row; `metric`, `value`, `verdict`, `reason` and `failure` of a
+            score.
     """
 
     name: str
@@ -44,6 +65,11 @@ class Tool(NamedTuple):
     scores: str
     rows: str = ""
     words: Mapping[str, float] = {}
+    places: Mapping[str, tuple[str, ...]] = {}
+
+    def columns_of(self, what: str) -> tuple[str, ...]:
+        """The columns that may hold it, the tool's own first."""
+        return (*self.places.get(what, ()), *PLACES[what])
 
 
 # The tools whose results are read, in the order in which they are tried. A further tool is a
@@ -63,27 +89,17 @@ TOOLS = [
     Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
     Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
     Tool("LangSmith", ("run", "evaluation_results"), "evaluation_results.results"),
-    # Ragas has its metrics beside the samples' own columns, of which one may be a number, too.
+    # Ragas puts each metric into a column next to the sample's own columns, and an id may be a
+    # number, too.
     Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
 ]
-# Where rows have what they are known by, and scores what they are; dots lead into objects.
-IDS = (
-    *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
-    *("example.inputs.id", "example.id"),
-)
-INPUTS = ("input", "inputs", "vars", "request", "user_input", "example.inputs")
-OUTPUT = ("output", "outputs", "response", "actualOutput", "run.outputs")
-METRIC = ("assertion.metric", "assertion.type", "assessment_name", "key", "name")
-VALUE, VERDICT = ("score", "value", "feedback.value"), ("success", "pass")
-REASON = ("reason", "explanation", "rationale")
-FAILURE = ("error", "feedback.error.error_message", "metadata.graderError")
-WORDS = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
-# Rows as `dspy-judges score` writes them may hold a tool's columns beside.
-_OWN = re.compile("judgements|dimension|.+_failure")
+SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
+# These columns mark rows that `dspy-judges score` wrote, which may have a tool's columns as well.
+_OWN_COLUMNS = re.compile("judgements|dimension|.+_failure")
 
 
 class Score(float):
-    """A score (NaN: none), and the reason given for it."""
+    """A score, NaN for a missing one, with the reason that was given for it."""
 
     reason = ""
 
@@ -91,7 +107,10 @@ class Score(float):
 def read_scores(
     path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float]:
-    """Scores by id: another tool's, or plain ones (see `recorded`); raises RecordingError."""
+    """Scores by id from another tool's results, or from our own format (see `recorded`).
+
+    Raises RecordingError for a file that holds neither.
+    """
     exported = read_export(path, dimension, labelled, warn, metric)
     return read_own_scores(path, dimension) if exported is None else exported
 
@@ -99,89 +118,108 @@ def read_scores(
 def read_export(
     path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float] | None:
-    """A tool's scores by labelled id, the others by place; None for a file that is no tool's.
+    """Another tool's scores by labelled id; None for a file that no known tool wrote.
 
-    They are on its metric of the name `metric`, else of the dimension's, else on its only one. A
-    row is found by an id of the labels, or by exactly the same input and output; where labels say
-    pass or fail, a tool's verdict goes before its score. Scores of a repeated evaluation are
-    averaged. Raises RecordingError.
+    A row belongs to the labelled row with the same id, or with exactly the same input and output. A
+    row without a labelled row goes by its place in the file. The scores are on the tool's metric
+    called `metric`, else on the one called like the dimension, else on its only metric. If labels
+    say pass or fail, a tool's verdict is preferred to its score. Scores of repeated evaluations are
+    averaged. `warn` takes notes and warnings. Raises RecordingError if no row matches a labelled
+    row, or for a value that is not a score.
     """
     export = _recognise(path)
     if export is None:
         return None
     tool, rows = export
     file = f"{path.name} ({tool.name})"
-    ids = _labelled_ids(rows, labelled)
+    ids = _labelled_ids(tool, rows, labelled)
     if not any(ids):
         raise RecordingError(
             f"{file}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
         )
-    entries = [[*_entries(tool, row)] for row in rows]
-    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(entries)])
+    row_entries = [[*_entries(tool, row)] for row in rows]
+    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(row_entries)])
     is_verdict = isinstance(labelled, LabelledSet) and dimension in labelled.words
     items = {item.id: item for item in labelled.items}
     scores: dict[str, list[Score]] = defaultdict(list)
-    n_others = 0
-    for number, (row, row_id, own) in enumerate(zip(rows, ids, entries, strict=True), 1):
+    n_other_outputs = 0
+    for number, (row, row_id, entries) in enumerate(zip(rows, ids, row_entries, strict=True), 1):
         place = f"{path.name}, row {number}"
-        of_metric = [entry for name, entry in own if name == metric] or [{}]
         try:
-            if len(of_metric) > 1:
-                raise ValueError("has two scores; name them apart")
-            score = _score(tool, row, of_metric[0], is_verdict=is_verdict)
+            score = _score_on(metric, tool, row, entries, is_verdict=is_verdict)
         except ValueError as error:
             raise RecordingError(f"{place}: {metric!r} {error}") from None
-        if row_id and not math.isnan(score) and _has_other_output(row, items[row_id]):
-            n_others += 1
+        if row_id and not math.isnan(score) and _has_other_output(tool, row, items[row_id]):
+            n_other_outputs += 1
         else:
             scores[row_id or place].append(score)
-    by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
-    n_by_id = sum(row_id in _ids(row, labelled) for row_id, row in by_id.items())
-    counts = f"{len(by_id):,} of {len(labelled.items):,} labelled rows, {n_by_id:,} by id"
-    warn(f"note: {file}: {metric!r}; matched {counts} and {len(by_id) - n_by_id:,} by their texts")
-    if n_others:
-        warn(f"warning: {file}: {count(n_others, 'row')} of another output than people's left out")
-    most = max(map(len, scores.values()), default=0)
-    if most > 1:
-        warn(f"note: {file}: up to {most} scores of one output (epochs, repeats) are averaged")
+    warn(f"note: {file}: {metric!r}; {_matches_text(tool, rows, ids, labelled)}")
+    if n_other_outputs:
+        left_out = count(n_other_outputs, "row")
+        warn(f"warning: {file}: {left_out} of another output than people's left out")
+    n_scores = max(map(len, scores.values()), default=0)
+    if n_scores > 1:
+        warn(f"note: {file}: up to {n_scores} scores of one output (epochs, repeats) are averaged")
     return {name: _mean(repeated) for name, repeated in scores.items()}
 
 
+def _matches_text(
+    tool: Tool, rows: Sequence[Row], ids: Sequence[str | None], labelled: Labelled
+) -> str:
+    """How many labelled rows have a row of the tool, and how these were matched."""
+    row_by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
+    n_by_id = sum(row_id in _ids(tool, row, labelled) for row_id, row in row_by_id.items())
+    n_matched = f"{len(row_by_id):,} of {len(labelled.items):,} labelled rows"
+    return f"matched {n_matched}, {n_by_id:,} by id and {len(row_by_id) - n_by_id:,} by their texts"
+
+
 def _mean(repeated: Sequence[Score]) -> Score:
-    """The mean of the scores that there are, with the reason of the first."""
+    """The mean of the scores that are not NaN, with the reason for the first of them."""
     scores = [score for score in repeated if not math.isnan(score)] or repeated
     mean = Score(math.fsum(scores) / len(scores))
     mean.reason = scores[0].reason
     return mean
 
 
-def _score(tool: Tool, row: Row, entry: Row, *, is_verdict: bool) -> Score:
-    """The score of a row, with the reason given for it; ValueError for a value that is no score."""
-    value, error = first_value(entry, VALUE), first_value(row, ("error.message", "error"))
-    # A failed assertion of promptfoo is an error, too, of a row with an output.
-    failure = first_value(entry, FAILURE) or (None if _texts(row, OUTPUT) else error)
+def _score_on(
+    metric: str, tool: Tool, row: Row, entries: Sequence[tuple[str, Row]], *, is_verdict: bool
+) -> Score:
+    """The row's score on a metric, NaN if it has none, with the reason that was given for it.
+
+    Raises ValueError for two scores on the metric, and for a value that is not a score.
+    """
+    of_metric = [entry for name, entry in entries if name == metric] or [{}]
+    if len(of_metric) > 1:
+        raise ValueError("has two scores; give them different names")
+    entry = of_metric[0]
+    value = first_value(entry, tool.columns_of("value"))
+    error = first_value(row, ("error.message", "error"))
+    # promptfoo also reports a failed assertion as an error. Then the row has an output.
+    has_output = bool(_texts(row, tool.columns_of("output")))
+    failure = first_value(entry, tool.columns_of("failure")) or (None if has_output else error)
     if is_verdict and value is not None:
-        value = first_value(entry, VERDICT + VALUE)
+        value = first_value(entry, tool.columns_of("verdict") + tool.columns_of("value"))
     score = Score(math.nan if failure else _number(value, tool))
     if math.isinf(score):
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
-    comments = (failure, first_value(entry, REASON), error)
+    comments = (failure, first_value(entry, tool.columns_of("reason")), error)
     score.reason = next((text for text in comments if isinstance(text, str)), "")
     return score
 
 
-def _has_other_output(row: Row, item: Item) -> bool:
-    """Whether a row is about another output than the one that was labelled."""
-    texts, output = {*_inside([*item.texts.values()])}, _texts(row, OUTPUT)
+def _has_other_output(tool: Tool, row: Row, item: Item) -> bool:
+    """Whether a row is about another output than the labelled one."""
+    texts = {*_texts_inside([*item.texts.values()])}
+    output = _texts(row, tool.columns_of("output"))
     return bool(texts and output and output.isdisjoint(texts))
 
 
 def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
-    """The tool that wrote a file, and its rows; None where it is no tool's."""
+    """The tool that wrote a file, and the file's rows; None if no known tool wrote it."""
     if path.suffix == ".eval":
         raise RecordingError(f"{path.name} is binary: `inspect log dump {path.name} > log.json`")
     content: object = None
-    # What is no JSON is refused as any table is.
+    # A file that is not JSON is read below as a table, which says what is wrong with it.
     with suppress(OSError, ValueError):
         content = read_json_file(path) if path.suffix.lower() == ".json" else None
     if not isinstance(content, dict):
@@ -189,88 +227,101 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     for tool in TOOLS:
         rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
         columns = {*chain.from_iterable(rows)}
-        fits = all(any(map(re.compile(each).fullmatch, columns)) for each in tool.columns)
-        if fits and not any(map(_OWN.fullmatch, columns)):
+        matches = all(any(map(re.compile(pattern).fullmatch, columns)) for pattern in tool.columns)
+        if matches and not any(map(_OWN_COLUMNS.fullmatch, columns)):
             if not tool.scores:
-                way = "`promptfoo eval -o results.json`"
-                raise RecordingError(f"{path.name} rounds scores; export by {way}")
+                export_command = "`promptfoo eval -o results.json`"
+                raise RecordingError(f"{path.name} rounds scores; export by {export_command}")
             return tool, rows
     return None
 
 
-def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
-    """The labelled row that each row is; None for none, and where it may be several."""
+def _labelled_ids(tool: Tool, rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
+    """The id of the labelled row that matches each row; None if none does, or several do."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
         for key in _keys(item):
             ids_of_key[key].add(item.id)
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
-    names: list[str | None] = []
+    labelled_ids: list[str | None] = []
     for row in rows:
-        shared = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
-        keys = (*_ids(row, labelled), *product(*shared))
-        # Of labels with the same context and output, the one with the same question, too.
-        alike = Counter(name for key in keys for name in ids_of_key.get(key, ()))
-        likeliest = [name for name, n in alike.items() if n == max(alike.values())]
-        names.append(likeliest[0] if len(likeliest) == 1 else None)
-    return names
+        shared_texts = (_texts(row, tool.columns_of(what)) & texts for what in ("input", "output"))
+        keys = (*_ids(tool, row, labelled), *product(*shared_texts))
+        # Among labels with the same context and output, the same question decides.
+        n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
+        best_ids = [item_id for item_id, n in n_shared.items() if n == max(n_shared.values())]
+        labelled_ids.append(best_ids[0] if len(best_ids) == 1 else None)
+    return labelled_ids
 
 
 def _keys(item: Item) -> Iterator[object]:
-    """Yield what a labelled row is known by: its id, and each input with each output."""
+    """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
     outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
-    yield from ((texts[i], texts[o]) for i, o in product(texts, outputs) if i != o)
+    yield from (
+        (texts[input_name], texts[output_name])
+        for input_name, output_name in product(texts, outputs)
+        if input_name != output_name
+    )
 
 
-def _ids(row: Row, labelled: Labelled) -> set[str]:
-    # The number of a labelled row is no id that another file would have.
-    places = () if labelled.reading.rows.get("id") == (ROW,) else IDS
-    return {str(value_at(row, place)).strip() for place in places}
+def _ids(tool: Tool, row: Row, labelled: Labelled) -> set[str]:
+    # Labels without an id column are numbered, and another file does not know these numbers.
+    columns = () if labelled.reading.rows.get("id") == (ROW,) else tool.columns_of("id")
+    return {str(value_at(row, column)).strip() for column in columns}
 
 
-def _texts(row: Row, places: Sequence[str]) -> set[str]:
-    """All texts in some columns, and in those that they lead (`inputs.question`)."""
-    leaves = [value for c, value in row.items() if c.partition(".")[0] in places]
-    return {*_inside([*leaves, *(value_at(row, place) for place in places)])}
+def _texts(row: Row, columns: Sequence[str]) -> set[str]:
+    """All texts in these columns, and in columns below them, such as `inputs.question`."""
+    values = [value for column, value in row.items() if column.partition(".")[0] in columns]
+    return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
 
 
-def _inside(value: object) -> Iterator[str]:
+def _texts_inside(value: object) -> Iterator[str]:
     if isinstance(value, str) and value.strip():
         yield value.strip()
     elif isinstance(value, dict | list):
         parts = value.values() if isinstance(value, dict) else value
-        yield from chain.from_iterable(map(_inside, parts))
+        yield from chain.from_iterable(map(_texts_inside, parts))
 
 
 def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
-    """Yield each metric of a row with its entry: its value, verdict and reason."""
+    """Yield each metric of a row with an object that holds its value, verdict and reason."""
     entries = value_at(row, tool.scores)
     if isinstance(entries, dict):
         entries = [
-            {"name": name, **each} for name, each in entries.items() if isinstance(each, dict)
+            {"name": name, **entry} for name, entry in entries.items() if isinstance(entry, dict)
         ]
     for entry in objects_in(entries):
         if isinstance(values := entry.get("value"), dict):
-            # Inspect's scorers may give several values, each under a name.
+            # A scorer of Inspect may return several values by name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
-        # MLflow lists people's labels, too, which may have a judge's name.
+        # MLflow lists people's labels as well, and their name may be that of a judge.
         elif value_at(entry, "source.source_type") != "HUMAN":
-            yield str(first_value(entry, METRIC)), entry
+            yield str(first_value(entry, tool.columns_of("metric"))), entry
     pattern = re.compile(tool.scores)
-    for match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
-        yield match[1], {"value": row[match[0]]}
+    for column_match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
+        yield column_match[1], {"value": row[column_match[0]]}
 
 
 def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Row]]) -> str:
-    """The first of `names` that is a metric, else the only metric with a score."""
+    """The first of `names` that is a metric, else the only metric with a score.
+
+    Raises RecordingError if several metrics could be meant.
+    """
     for name in names:
-        # DeepEval calls one "Correctness [GEval]".
-        alike = {m for m, _ in entries if name_key(m.partition(" [")[0]) == name_key(name)}
-        if name in alike or len(alike) == 1:
-            return name if name in alike else alike.pop()
-    metrics = {m for m, entry in entries if math.isfinite(_number(first_value(entry, VALUE), tool))}
+        # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
+        same_name = {
+            metric for metric, _ in entries if name_key(metric.partition(" [")[0]) == name_key(name)
+        }
+        if name in same_name or len(same_name) == 1:
+            return name if name in same_name else same_name.pop()
+    metrics = {
+        metric
+        for metric, entry in entries
+        if math.isfinite(_number(first_value(entry, tool.columns_of("value")), tool))
+    }
     if len(metrics) != 1:
         raise RecordingError(
             f"{file}: {names[-1]!r} is none of its scores: {joined_names(sorted(metrics))}; say "
@@ -280,10 +331,10 @@ def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple
 
 
 def _number(value: object, tool: Tool) -> float:
-    """The number that a value stands for; NaN where there is none, infinity for no score."""
+    """The number that a value stands for; NaN for a blank, infinity for anything but a score."""
     if is_blank(value):
         return math.nan
-    words = {**WORDS, **tool.words}
+    words = {**SCORE_OF_WORD, **tool.words}
     word = str(value).strip().casefold()
     with suppress(ValueError):
         number = words[word] if word in words else float(word)

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from judges.judgement import choice_of
-from optimize.figures.as_json import Cell, json_number
+from optimize.figures.as_json import JsonObject, json_number
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
 from optimize.search.evaluator import reason_of
@@ -14,9 +14,9 @@ from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Vector
 
 Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side"]
-# An output that is ranked so far off, as a share of the places, is a miss.
+# A rating is a miss if its place is wrong by at least this share of all places.
 FAR = 0.25
-# Numbers that are written alike differ by less.
+# Numbers that differ by less look the same in two decimals.
 SAME = 0.005
 MISS_COLUMNS = (
     *("miss", "id", "document_id", "system", "label", "verdict", "score"),
@@ -25,14 +25,15 @@ MISS_COLUMNS = (
 
 
 def misses(scored: Scored) -> dict[Kind, list[int]]:
-    """The rows of each kind: verdicts that differ, of which the judge was surest, come first.
+    """The rows of each kind of miss, the worst first.
 
-    A rating is a miss if the judge ranks it a quarter of the places too high or too low, and a pair
-    if the judge does not prefer people's side; those that are farthest off come first.
+    A verdict is a miss if it differs from people's, and worst where the judge was surest. A rating
+    is a miss if the judge ranks the output too high or too low by a quarter of the places, and a
+    pair if the judge does not prefer the side that people prefer; the worst is farthest off.
     """
     kinds: dict[Kind, Mask]
     if scored.is_binary:
-        # NaN, a failed judgement, is neither.
+        # A failed judgement is NaN, so it is neither a pass nor a fail.
         passes, fails, people = scored.passes == 1, scored.passes == 0, scored.human == 1
         kinds = {"false pass": passes & ~people, "false alarm": fails & people}
         gaps = scored.scores - 0.5
@@ -41,16 +42,16 @@ def misses(scored: Scored) -> dict[Kind, list[int]]:
         kinds = {"too high": gaps >= FAR, "too low": gaps <= -FAR}
         if scored.is_pairs:
             kinds = {"wrong side": gaps != 0}
-    worst = np.argsort(-np.abs(gaps), kind="stable")
-    return {kind: worst[rows[worst]].tolist() for kind, rows in kinds.items()}
+    worst_first = np.argsort(-np.abs(gaps), kind="stable")
+    return {kind: worst_first[rows[worst_first]].tolist() for kind, rows in kinds.items()}
 
 
 def place_gaps(scored: Scored) -> Vector:
-    """How far the judge's place of each output is from people's, above 0 where it is higher.
+    """How far the judge places each output from where people place it, above 0 if higher.
 
-    Gaps are differences of mid-ranks as a share of the places, within the document at summary level
-    and over all outputs otherwise; of pairs half the difference of the margins. They are 0 where
-    both give the same number or side, and of outputs that people do not tell from any other.
+    A gap is a difference of mid-ranks, as a share of the places: within the document at summary
+    level, otherwise over all outputs. For pairs it is half the difference of the margins. A gap is
+    0 if judge and people give the same number or side, and if people rate all these outputs alike.
     """
     judge, human = scored.scores, scored.human
     gaps = np.zeros(len(human))
@@ -65,14 +66,14 @@ def place_gaps(scored: Scored) -> Vector:
     return gaps
 
 
-def miss_rows(scored: Scored, most: int | None = None) -> list[Cell]:
-    """A flat row for each miss, of each kind the first `most`."""
+def miss_rows(scored: Scored, limit: int | None = None) -> list[JsonObject]:
+    """A flat row for each miss; `limit` is the most rows for each kind."""
     kinds = misses(scored).items()
-    return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:most]]
+    return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:limit]]
 
 
-def miss_row(scored: Scored, kind: Kind, row: int) -> Cell:
-    """One miss: where it stands, what people and the judge gave and wrote, then the texts."""
+def miss_row(scored: Scored, kind: Kind, row: int) -> JsonObject:
+    """One miss: the output's id, what people and the judge answered and wrote, then the texts."""
     item, score = scored.items.items[row], scored.scores[row]
     return {
         "miss": kind,
@@ -92,7 +93,7 @@ def _word(scored: Scored, value: float) -> str:
     return scored.word(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
 
 
-def comments_and_texts(scored: Scored, row: int) -> Cell:
+def comments_and_texts(scored: Scored, row: int) -> JsonObject:
     """What people and the judge wrote about an output, then the texts."""
     texts = dict(scored.texts(row))
     return {

@@ -1,8 +1,9 @@
-"""Read what any judge gave before: files of numbers or raw replies to judgements and verdicts.
+"""Read recorded judgements of any judge: files of scores, or of raw replies.
 
-A reply is read as our own judges' are, then by the sentences in which other prompts' judges answer:
-"I would give it a score of 4.", "Therefore, Output (a) is better." Published tables were often made
-with readers that find a number in nearly any reply, so their figures may differ a little.
+A reply is first read in the format of our own judges' replies. If that fails, a rating or choice is
+searched in sentences that judges with other prompts write: "I would give it a score of 4.",
+"Therefore, Output (a) is better." Published tables were often made with parsers that find a number
+in nearly any reply, so their figures may differ a little.
 """
 
 import math
@@ -31,14 +32,14 @@ from judges.tables.text import Row
 
 
 class RecordingError(JudgesError, ValueError):
-    """A file of replies or scores is unusable; the message names file, line and field."""
+    """A file of replies or scores cannot be used; the message names the file, line and field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedReplies:
-    """One judge's raw replies for an output, or for a pair: in order, and with its sides swapped.
+    """One judge's raw replies for an output; for a pair, one reply for each order of its sides.
 
-    `prompt` tells apart several prompts in one file.
+    `prompt` is the name of the prompt, if one file holds replies to several prompts.
     """
 
     id: str
@@ -48,18 +49,18 @@ class RecordedReplies:
 
     @classmethod
     def of(cls, row: Row, replies: tuple[str, ...]) -> "RecordedReplies":
-        dimension, prompt = (_name_in(row, key) for key in ("dimension", "prompt"))
+        dimension, prompt = (_text_or_none(row, key) for key in ("dimension", "prompt"))
         return cls(id=str(row["id"]), dimension=dimension, prompt=prompt, replies=replies)
 
 
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
     """Yield each row's replies from lines `{"id", "dimension", "replies": [...]}`.
 
-    Rows that name another dimension are passed over unread. Raises RecordingError for any other
-    line.
+    Rows that name another dimension are skipped unread. Raises RecordingError for a line in another
+    format.
     """
-    for where, row in _rows_on(path, dimension):
-        yield RecordedReplies.of(row, _texts(where, row, "replies"))
+    for place, row in _rows_on(path, dimension):
+        yield RecordedReplies.of(row, _texts(place, row, "replies"))
 
 
 def read_pair_replies(
@@ -67,109 +68,124 @@ def read_pair_replies(
 ) -> Iterator[RecordedReplies]:
     """Yield each pair's two replies from lines `{"id", "order_ab", "order_ba"}`.
 
-    Both orders may stand under `judge: {name: ...}`. Otherwise as `read_replies`.
+    Both orders may be nested under `judge: {name: ...}`. Everything else is as for `read_replies`.
     """
-    for where, row in _rows_on(path, dimension):
+    for place, row in _rows_on(path, dimension):
         judge = row.get("judge")
-        orders = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        replies = _texts(where, orders, "order_ab") + _texts(where, orders, "order_ba")
+        record = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
+        replies = _texts(place, record, "order_ab") + _texts(place, record, "order_ba")
         if len(replies) != 2:
-            raise RecordingError(f"{where}: 'order_ab' and 'order_ba' must hold one text each")
+            raise RecordingError(f"{place}: 'order_ab' and 'order_ba' must hold one text each")
         yield RecordedReplies.of(row, replies)
 
 
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
-    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN where the score is empty.
+    """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
 
-    Rows as `dspy-judges score` writes them will do as well, with their scores under `judgements` or
-    in the column NAME or NAME_judge of a sheet, beside NAME_failure.
-    Raises RecordingError for any other line, a second score of an id, or none at all.
+    Rows that `dspy-judges score` wrote can be read as well: their scores are under `judgements`, or
+    in a table in the column NAME or NAME_judge, if there is a column NAME_failure or
+    NAME_judge_failure. Raises RecordingError for any other line, for a second score with the same
+    id, and for a file without scores on the dimension.
     """
     scores: dict[str, float] = {}
-    others: dict[str, None] = {}
-    for where, row in read_rows(path):
-        if (other := row.get("dimension", dimension)) != dimension:
-            others[f"{other}"] = None
+    other_dimensions: dict[str, None] = {}
+    for place, row in read_rows(path):
+        if (dimension_in_row := row.get("dimension", dimension)) != dimension:
+            other_dimensions[f"{dimension_in_row}"] = None
             continue
         try:
-            judged = row["judgements"].get(dimension) if "judgements" in row else row
-            if judged is None:
+            record = row["judgements"].get(dimension) if "judgements" in row else row
+            if record is None:
                 continue
-            name = str(row["id"]).strip()
-            # A column NAME alone may hold people's ratings.
-            columns = (c for c in (f"{dimension}_judge", dimension) if f"{c}_failure" in judged)
-            score = judged[next(columns, "score" if "score" in judged else dimension)]
+            item_id = str(row["id"]).strip()
+            # A column NAME without a column NAME_failure may hold people's ratings.
+            score_columns = (
+                column
+                for column in (f"{dimension}_judge", dimension)
+                if f"{column}_failure" in record
+            )
+            score = record[next(score_columns, "score" if "score" in record else dimension)]
             value = math.nan if score in (None, "") else float(score)
             if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
                 raise ValueError
         except KeyError as error:
-            why = f"{error} is not among {joined_names(list(row))}; give labels and scores one name"
-            raise RecordingError(f"{where}: {why}") from error
+            raise RecordingError(
+                f"{place}: {error} is not among {joined_names(list(row))}; use the same name in "
+                "labels and scores"
+            ) from error
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
-                f'{where}: expected {{"id", "dimension", "score"}}, with a number as '
+                f'{place}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {LARGEST_SCORE:g}"
             ) from error
-        if name in scores:
-            raise RecordingError(f"{where}: {name!r:.60} has a score already")
-        scores[name] = value
+        if item_id in scores:
+            raise RecordingError(f"{place}: {item_id!r:.60} has a score already")
+        scores[item_id] = value
     if not scores:
-        advice = f"; it has {joined_names(list(others))}: name both alike" if others else ""
+        advice = (
+            f"; it has {joined_names(list(other_dimensions))}: give both the same name"
+            if other_dimensions
+            else ""
+        )
         raise RecordingError(f"{path.name}: no score on {dimension!r}{advice}")
     return scores
 
 
-# How other prompts' judges put a rating or a choice into a sentence.
-_RATED = (
+# How judges with other prompts express a rating or a choice in a sentence.
+_BEFORE_RATING = (
     r"(?:\((?=\d *\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns"
     r"|gets|receives|deserves|merits|somewhat \w+|yes|good"
     r"|i\b[^,.\n]{0,20}\b(?:give|rate|score|assign))\b,?"
     r"(?: (?:[a-z'-]+|\([^()]*\))){0,6}? \(?(?:an? )?)"
 )
-_BETTER = (
+_AFTER_CHOICE = (
     r" (?:is|wins|would be)(?: (?:the|clearly|much|slightly|more)){0,2} (?:better|best|preferred)"
     r"(?=[.!,;]|$| (?:than|overall))"
 )
-# What follows a rating, which no noun does that it counts.
-_AFTER = (
+# What may follow a rating. A noun may not, because then the number counts things.
+_AFTER_RATING = (
     r"(?![\w/%-]|,? (?:or|and) |, \d"
     r"| +(?!for|in|on|as|because|since|due|out|overall|stars?|points?)\w)"
 )
-# "1. Dull" is a point of a list.
+# A sentence ends after . ! ? or ;, but not after the number of a list item such as "1. Dull".
 _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
-# A clause that denies, wishes or reports what it states; and a sentence that supposes it.
-_UNLIKE = re.compile(
+# Words of a clause that denies its statement, wishes for it or reports it, so that it is no answer;
+# and how a sentence starts that only supposes something.
+_NOT_AN_ANSWER = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from"
     r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest"
     r"|perfect \w+ (?:is|gets)|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
-_SUPPOSED = ("if ", "unless ", "for example")
+_SUPPOSING = ("if ", "unless ", "for example")
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
-    """The one choice that a reply states; else NoScoreError."""
+    """The choice that a reply states; raises NoScoreError if it states none, or several."""
     return str(_read(text, answer_form(tuple(choices), False)))
 
 
 def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
-    """The one answer that a reply states, in our own judges' forms or in a sentence."""
+    """The answer that a reply states, in the format of our own judges or in a sentence.
+
+    Raises NoScoreError if it states none, or several.
+    """
     text = text[slice(*answer_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)
     answer = find_answer(text, form, names) or find_answer(sentences, form, names)
     if answer and answer.value is not None:
         return answer.value
     if form.numeric:
-        pattern = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
+        pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER}){_AFTER_RATING}"
     else:
         words = "|".join(map(re.escape, form.spellings))
-        pattern = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
+        pattern = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_AFTER_CHOICE}"
     values = {
         form.value(match)
         for line in plain_text(sentences, form).splitlines()
         for match in re.finditer(pattern, line, re.IGNORECASE)
-        if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
-        and not line.lower().startswith(_SUPPOSED)
+        if not _NOT_AN_ANSWER.search(line[: match.end()].rpartition(",")[2])
+        and not line.lower().startswith(_SUPPOSING)
         and not line.endswith("?")
     }
     value = values.pop() if len(values) == 1 else None
@@ -185,18 +201,21 @@ def judgement(
     values: Values | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
-    """Average the replies that hold a score on `scale`; the others are left out and counted.
+    """Average the scores that replies state; replies without a score on `scale` are only counted.
 
-    Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them.
-    `values` are ratings of words, `names` are what the dimension is called.
+    Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `values`
+    holds the ratings that words stand for, and `names` the names of the dimension that a reply may
+    put before its score.
     """
-    letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
+    rating_of_word = {
+        word: rating for word, rating in (values or {}).items() if isinstance(rating, int | float)
+    }
     form = answer_form(tuple(scale), True)
     scores, failures = [], []
     for reply in replies:
         with suppress(NoScoreError):
-            if letters:
-                scores.append(letters[read_choice(reply, list(letters))])
+            if rating_of_word:
+                scores.append(rating_of_word[read_choice(reply, list(rating_of_word))])
                 continue
         try:
             scores.append(float(_read(reply, form, names)))
@@ -214,40 +233,43 @@ def judgement(
 
 
 def preference(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
-    """Join both orders; a choice that follows the position is a tie.
+    """The preference from the replies in both orders; it is a tie if they contradict each other.
 
-    `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
-    A and B themselves.
+    `values` says which words stand for the first output ("A"), the second ("B") or neither ("tie").
+    The letters A and B always do.
     """
-    worth = {"A": 1, "B": -1, "tie": 0}
-    words = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
-    votes: dict[str, str] = {"A": "A", "B": "B", **words}
+    margin_of_vote = {"A": 1, "B": -1, "tie": 0}
+    vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
+    vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
     try:
-        first, second = (worth[votes[read_choice(text, list(votes))]] for text in pair.replies)
+        first, second = (
+            margin_of_vote[vote_of_choice[read_choice(text, list(vote_of_choice))]]
+            for text in pair.replies
+        )
     except NoScoreError as error:
         return Preference.failed(str(error))
-    # In the second order the letters are the other places'.
+    # In the second order, the letters stand for the other outputs.
     return Preference.of_orders(first, -second)
 
 
-def _name_in(row: Row, key: str) -> str | None:
+def _text_or_none(row: Row, key: str) -> str | None:
     name = row.get(key)
     return name if isinstance(name, str) else None
 
 
 def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row]]:
-    """Each row that names no other dimension, and where it stands."""
-    for where, row in read_rows(Path(path)):
-        if dimension is None or _name_in(row, "dimension") in (None, dimension):
+    """Yield each row that does not name another dimension, with its place in the file."""
+    for place, row in read_rows(Path(path)):
+        if dimension is None or _text_or_none(row, "dimension") in (None, dimension):
             if not isinstance(row.get("id"), str | int) or row["id"] == "":
                 raise RecordingError(
-                    f"{where}: 'id' is missing, so the replies belong to no output"
+                    f"{place}: 'id' is missing, so the replies belong to no output"
                 )
-            yield where, row
+            yield place, row
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row and where it stands, by the file's name alone."""
+    """Yield each row with its place, which names the file without its folder."""
     try:
         for place, row in read_records(path):
             yield place.replace(str(path), path.name, 1), row
@@ -255,10 +277,10 @@ def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise RecordingError(str(error)) from error
 
 
-def _texts(where: str, row: object, name: str) -> tuple[str, ...]:
-    """A row's texts, or its only one; RecordingError where there is none."""
-    value = row.get(name) if isinstance(row, dict) else None
+def _texts(place: str, row: object, field: str) -> tuple[str, ...]:
+    """The texts in a field, which holds a text or a list of texts; else raises RecordingError."""
+    value = row.get(field) if isinstance(row, dict) else None
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise RecordingError(f"{where}: {name!r} must be a text or a list of texts")
+        raise RecordingError(f"{place}: {field!r} must be a text or a list of texts")
     return tuple(texts)

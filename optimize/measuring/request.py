@@ -1,4 +1,4 @@
-"""From a command's flags to what is judged and to all that judge it: judges and recordings."""
+"""Read a command's flags: what is judged, its labels, and all judges and recordings of judges."""
 
 import argparse
 from collections import Counter
@@ -19,7 +19,7 @@ from judges.labels.values import Values
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
-from optimize.inputs.flags import ANNOTATIONS, SettingsError, add_label_flags, values_of
+from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, values_of
 from optimize.inputs.labelled import find_subject, load_labels, only_dimension, words_of
 from optimize.measuring.asking import (
     Entry,
@@ -34,23 +34,23 @@ from optimize.statistics.correlations import Level
 
 
 def add_task_flags(group: Flags) -> None:
-    """What was recorded, what is judged, and the labels of it (a parser's or a group's flags)."""
+    """Add the flags for recordings, for what is judged, and for its labels."""
     add = group.add_argument
-    for flag, what in (("--scores", "numbers"), ("--replies", "raw replies")):
-        add(flag, metavar="FILE", action="append", default=[], help=f"any judge's {what}")
-    add("--dimension", metavar="NAME", help="what recordings are about: a name or FILE.yaml")
-    add("--pairwise", metavar="NAME", help="the same, of pairs")
+    for flag, content in (("--scores", "numbers"), ("--replies", "raw replies")):
+        add(flag, metavar="FILE", action="append", default=[], help=f"any judge's {content}")
+    add("--dimension", metavar="NAME", help="what recordings judge: a name or FILE.yaml")
+    add("--pairwise", metavar="NAME", help="the same, for pairs")
     add_label_flags(group)
-    add("--annotations", metavar="FILE", help=ANNOTATIONS)
-    about = "of the labels (the dimension's); 'any': only their order counts"
-    add("--scale", metavar="LOW-HIGH", help=about)
+    add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
+    help_text = "the labels' scale (the dimension's); 'any': only their order counts"
+    add("--scale", metavar="LOW-HIGH", help=help_text)
     levels = ("auto", *get_args(Level))
-    about = f"of rho: {', '.join(levels)} (auto)"
-    add("--level", choices=levels, default="auto", metavar="LEVEL", help=about)
+    help_text = f"level of rho: {', '.join(levels)} (auto)"
+    add("--level", choices=levels, default="auto", metavar="LEVEL", help=help_text)
 
 
 def name_dimension(flags: argparse.Namespace) -> None:
-    """Set --dimension to the only one of --data where neither a flag nor a JUDGE names any."""
+    """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
     if flags.data and not (flags.judges or flags.dimension or flags.pairwise):
         labelled = read_labels(
             flags.data,
@@ -63,10 +63,10 @@ def name_dimension(flags: argparse.Namespace) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is judged: its name, its definition where one is known, and whether pairs are.
+class NamedSubject:
+    """What is judged: a dimension or comparison, by name.
 
-    The definition (`subject`) has the texts that all judges read.
+    `subject` is its definition, None if unknown, with the texts that the judges read.
     """
 
     name: str
@@ -74,16 +74,17 @@ class Request:
     is_pairwise: bool
 
     @classmethod
-    def of(cls, flags: argparse.Namespace, entries: Sequence[Entry]) -> "Request":
-        """What the flags and all judges are about; SettingsError where they disagree."""
-        word, judges = flags.dimension or flags.pairwise, [e.judge for e in entries if e.judge]
-        if (flags.dimension and flags.pairwise) or not (word or judges):
+    def of(cls, flags: argparse.Namespace, entries: Sequence[Entry]) -> "NamedSubject":
+        """What the flags name and all judges judge; raises SettingsError if they disagree."""
+        spec = flags.dimension or flags.pairwise
+        judges = [entry.judge for entry in entries if entry.judge]
+        if (flags.dimension and flags.pairwise) or not (spec or judges):
             raise SettingsError(
                 "say what was judged: --dimension NAME, or --pairwise NAME for pairs"
             )
-        subject = find_subject(word) if word else judges[0].subject
-        is_pairwise = bool(flags.pairwise) if word else isinstance(subject, Comparison)
-        name = subject.name if subject else word
+        subject = find_subject(spec) if spec else judges[0].subject
+        is_pairwise = bool(flags.pairwise) if spec else isinstance(subject, Comparison)
+        name = subject.name if subject else spec
         for entry, judge in zip(entries, judges, strict=True):
             if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
                 raise SettingsError(
@@ -91,71 +92,78 @@ class Request:
                     "out, or name what it judges by --dimension or --pairwise"
                 )
         if judges:
-            # Most judges read the same texts.
+            # The definition gets the texts of all judges, which are mostly the same.
             inputs = dict(chain.from_iterable(judge.subject.inputs.items() for judge in judges))
             subject = replace(judges[0].subject, inputs=inputs)
         return cls(name=name, subject=subject, is_pairwise=is_pairwise)
 
 
 def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task, list[Entry]]:
-    """The labels that flags name, the judges about them, and the recordings that flags name.
+    """A task on the labels that flags name, and entries for all judges and recordings.
 
-    Raises SettingsError and LabelError for what the user has to mend; prints notes and warnings.
+    Prints notes and warnings. Raises SettingsError for flags that do not fit, and LabelError for
+    labels that cannot be used.
     """
     name_dimension(flags)
-    request = Request.of(flags, judges)
+    named_subject = NamedSubject.of(flags, judges)
     labelled = load_labels(
         flags.data or None,
-        request.name,
-        request.subject,
+        named_subject.name,
+        named_subject.subject,
         values=values_of(flags.values),
         annotations=flags.annotations,
         mapping=mapping(flags.map),
         scale=flags.scale if judges else None,
         recorded=not judges,
-        pairwise=request.is_pairwise,
+        pairwise=named_subject.is_pairwise,
     )
-    return with_recordings(flags, request, Task.of(labelled, request.name, flags.level), judges)
+    return with_recordings(
+        flags, named_subject, Task.of(labelled, named_subject.name, flags.level), judges
+    )
 
 
 def with_recordings(
-    flags: argparse.Namespace, request: Request, task: Task, judges: Sequence[Entry]
+    flags: argparse.Namespace, named_subject: NamedSubject, task: Task, judges: Sequence[Entry]
 ) -> tuple[Task, list[Entry]]:
-    """The task, the judges about what it holds, and the recordings that flags name."""
+    """The task, and entries: the judges with its items, then the recordings that flags name."""
     values = values_of(flags.values)
-    scale = () if request.is_pairwise else recorded_scale(flags.scale, request.subject)
-    two = words_of(task.labelled, request.name)
-    if two and (request.subject is None or request.subject.scale == (0, 1)):
-        scale, values = (0, 1), {two[0]: 1.0, two[1]: 0.0, **values}
-    if flags.replies and not (scale or request.is_pairwise):
+    scale = () if named_subject.is_pairwise else recorded_scale(flags.scale, named_subject.subject)
+    words = words_of(task.labelled, named_subject.name)
+    if words and (named_subject.subject is None or named_subject.subject.scale == (0, 1)):
+        scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
+    if flags.replies and not (scale or named_subject.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
-    entries = [entry.about(task.items(entry.judge), flags.price) for entry in judges]
-    return task, [*entries, *_recordings(flags, request, task, scale, values)]
+    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judges]
+    return task, [*entries, *_recordings(flags, named_subject, task, scale, values)]
 
 
 def _recordings(
-    flags: argparse.Namespace, request: Request, task: Task, scale: Sequence[int], values: Values
+    flags: argparse.Namespace,
+    named_subject: NamedSubject,
+    task: Task,
+    scale: Sequence[int],
+    values: Values,
 ) -> Iterator[Entry]:
-    """Yield each recording of --scores, then of --replies, beside the labels."""
-    pairwise = request.is_pairwise
-    for text in [*flags.scores, *flags.replies]:
-        own_name, file = split_name(text)
+    """Yield an entry for each recording, those of --scores first; prints warnings."""
+    pairwise = named_subject.is_pairwise
+    for spec in [*flags.scores, *flags.replies]:
+        given_name, file = split_name(spec)
         path = Path(file)
-        if text in flags.scores:
-            numbers = read_scores(path, request.name, task.labelled, print_error, own_name)
-            by_id = from_numbers(numbers.items(), pairwise=pairwise)
+        if spec in flags.scores:
+            scores = read_scores(path, named_subject.name, task.labelled, print_error, given_name)
+            by_id = from_numbers(scores.items(), pairwise=pairwise)
         else:
-            by_id = from_replies(path, request.name, scale, values, pairwise=pairwise)
-        name = own_name or path.stem
+            by_id = from_replies(path, named_subject.name, scale, values, pairwise=pairwise)
+        name = given_name or path.stem
         scored = task.scored(name, by_id, None, scale)
         if np.array_equal(scored.scores, scored.human):
-            print_error(f"warning: {name}: every score is people's own label; is it theirs?")
+            print_error(f"warning: {name}: every score equals people's label; is it a judge's?")
         if scored.n_unjudged:
             print_error(
                 f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "
-                f"{scored.n_unknown} records no labelled output: both are left out"
+                f"{scored.n_unknown} records have no labelled output: both are left out"
             )
         yield Entry(name=name, scored=scored)
 
@@ -163,15 +171,16 @@ def _recordings(
 def read_judges(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
 ) -> list[Entry]:
-    """The judges of NAME and JUDGE[@MODEL], each on the labels' scale; `lm` where no MODEL is.
+    """The judges for specs of a name and JUDGE[@MODEL], each on the labels' scale.
 
-    An address or a key that flags name are of one provider: SettingsError where several are asked.
+    A judge without @MODEL gets the model `lm`, if any. Raises SettingsError for --api-base or
+    --api-key-env if the judges' models have several providers, since they fit only one.
     """
     entries, providers = [], set()
     for name, spec in specs:
-        # The name of a model may hold another @.
-        file, at, model = spec.partition("@")
-        if not at or Path(spec).exists():
+        # Only the first @ separates: the name of a model may have one, too.
+        file, separator, model = spec.partition("@")
+        if not separator or Path(spec).exists():
             file, model = spec, lm
         if model:
             check_name(model)
@@ -181,12 +190,12 @@ def read_judges(
         if not is_embedded(judge.lm):
             judge = judge.with_model(api_base=flags.api_base)
             providers.add(judge.lm.partition("/")[0])
-        # Folders above say more of a machine than of a judge.
-        own_name = "/".join(Path(file).parts[-2:]) + (f"@{model}" if model else "")
-        entries.append(Entry(name=name or own_name, judge=judge))
+        # Only the last folder, because those above it do not describe the judge.
+        default_name = "/".join(Path(file).parts[-2:]) + (f"@{model}" if model else "")
+        entries.append(Entry(name=name or default_name, judge=judge))
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):
         raise SettingsError(
-            f"--api-base and --api-key-env are of one provider, and {', '.join(sorted(providers))} "
+            f"--api-base and --api-key-env fit one provider, and {', '.join(sorted(providers))} "
             "are asked: set the address of each in the environment (OPENAI_BASE_URL, "
             "SYSTEMONE_BASE_URL), or score with one first and join it by --scores"
         )
@@ -194,7 +203,7 @@ def read_judges(
 
 
 def check_names(entries: Sequence[Entry]) -> None:
-    """SettingsError for judges that are too few, or cannot be told apart."""
+    """Raise SettingsError for fewer than two judges, or two with the same name."""
     (name, count), *others = Counter(entry.name for entry in entries).most_common() or [("", 0)]
     if count > 1:
         raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
@@ -203,13 +212,13 @@ def check_names(entries: Sequence[Entry]) -> None:
 
 
 def asking_options(flags: argparse.Namespace) -> ModelOptions:
-    """How the judges' models are asked, and the limits for all of them."""
+    """Options for the requests to all judges' models, and the limits for all of them together."""
     limits = {"max_calls": flags.max_calls, "max_cost": flags.max_cost}
     return cast(ModelOptions, limits | request_options(flags))
 
 
 def expectation_lines(entries: Sequence[Entry]) -> list[str]:
-    """What each judge that is asked may take, before anything is sent, and all together."""
+    """The estimated cost of each judge that will be asked, and of all together."""
     paid = {entry.name: entry.expected for entry in entries if entry.expected}
     if len(paid) > 1:
         paid["all together"] = tuple(chain.from_iterable(paid.values()))

@@ -1,4 +1,4 @@
-"""A scorecard: every figure of one judge's scores beside people's labels."""
+"""A scorecard: every figure for one judge's scores compared with people's labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ import numpy as np
 
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from optimize.figures.as_json import FLAT, Cell, fields_json, to_json
+from optimize.figures.as_json import FLAT, JsonObject, fields_json, to_json
 from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
@@ -39,11 +39,12 @@ from optimize.statistics.two_values import Rate, TwoValues, two_values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFigures:
-    """Accuracy over the pairs on which people prefer a side; a tie is half right.
+    """The judge's accuracy over the pairs on which people prefer a side; a tie is half right.
 
-    `accuracy` is of both orders together (the side of the joint margin). The orders taken alone are
-    told apart by which output came first, and their mean is what some tables call accuracy.
-    `order_agreement` is the share of pairs with the same answer in both, failed pairs left out.
+    `accuracy` is that of the joint margin of both orders. `accuracy_order_ab` is that of the
+    replies with output A first, `accuracy_order_ba` of those with B first, and the mean of the two
+    is what some tables call accuracy. `order_agreement` is the share of pairs with the same answer
+    in both orders, without failed pairs.
     """
 
     accuracy: float
@@ -60,19 +61,19 @@ class PairFigures:
 
     @classmethod
     def of(cls, scored: Scored, order: OrderAgreement) -> "PairFigures":
-        verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
-        choices = np.sign(np.array([(each.margin_ab, each.margin_ba) for each in verdicts]))
+        preferences = [each for each in scored.judgements if isinstance(each, Preference)]
+        choices = np.sign(np.array([(each.margin_ab, each.margin_ba) for each in preferences]))
         answered = ~np.isnan(choices).any(axis=1)
         decided = answered & (scored.human != 0)
-        right = (1 + choices[decided] * np.sign(scored.human[decided, None])) / 2
+        is_right = (1 + choices[decided] * np.sign(scored.human[decided, None])) / 2
         return cls(
             accuracy=order.value,
             accuracy_interval=order.interval,
-            accuracy_mean_of_orders=_mean(right),
-            accuracy_order_ab=_mean(right[:, 0]),
-            accuracy_order_ba=_mean(right[:, 1]),
+            accuracy_mean_of_orders=_mean(is_right),
+            accuracy_order_ab=_mean(is_right[:, 0]),
+            accuracy_order_ba=_mean(is_right[:, 1]),
             order_agreement=_mean((choices[:, 0] == choices[:, 1])[answered]),
-            n_pairs=len(verdicts),
+            n_pairs=len(preferences),
             n_decided=order.n_pairs,
             n_ties=order.n_ties,
             n_documents=order.n_documents,
@@ -82,7 +83,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValueFigures:
-    """A judge of pass and fail, and a constant one that always says people's commoner word."""
+    """Figures for a judge of pass and fail, and for one that always gives the commoner answer."""
 
     judge: TwoValues
     constant: TwoValues
@@ -91,8 +92,10 @@ class TwoValueFigures:
     def of(cls, scored: Scored) -> "TwoValueFigures":
         human, documents, weight = scored.human, scored.documents, scored.items.weights
         judge = two_values(scored.scores, human, documents, weight=weight)
-        same = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        return cls(judge=judge, constant=two_values(same, human, documents, weight=weight))
+        constant_verdicts = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
+        return cls(
+            judge=judge, constant=two_values(constant_verdicts, human, documents, weight=weight)
+        )
 
     @property
     def constant_word(self) -> str:
@@ -100,23 +103,23 @@ class TwoValueFigures:
 
     @property
     def rates(self) -> list[Rate]:
-        """TPR, TNR and kappa, as tables have them."""
+        """TPR, TNR and kappa, in the order of the tables' columns."""
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         rates = fields_json(self.judge, "n_more", "n_documents")
-        always = fields_json(self.constant, "confusion", "n_more", "n_documents")
-        constant = {"word": self.constant_word, **always}
+        constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
+        constant = {"word": self.constant_word, **constant_rates}
         return {**rates, "constant": constant, **to_json(self.judge)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleFigures:
-    """The judge among the annotators, whose `names` are in the order of their columns.
+    """The judge compared with the annotators, whose `names` are in the order of their columns.
 
-    `agreement` holds the judge beside each annotator, then every two annotators. `one_annotator` is
-    None where people do not tell outputs apart. Rho reaches about `bound` at most, the root of the
-    `reliability` of the mean label.
+    `agreement` is that of the judge with each annotator, then that of every two annotators.
+    `one_annotator` is None if people's labels have no contrast. A judge's rho can reach about
+    `bound`, the square root of the mean label's `reliability`.
     """
 
     names: tuple[str, ...]
@@ -128,13 +131,13 @@ class PeopleFigures:
 
     @classmethod
     def of(cls, scored: Scored) -> "PeopleFigures | None":
-        """None where annotators are not known, where ties were left out, and of weighted labels.
+        """The figures; None if annotators are unknown, ties were left out or labels are weighted.
 
-        Without the ties annotators agree too well, and these figures have no weights.
+        Without the ties, annotators would seem to agree too well. And the figures take no weights.
         """
-        outputs = tuple(one for one in scored.labelled if isinstance(one, LabelledOutput))
-        left_out = scored.n_tied or scored.items.is_weighted or not outputs
-        if left_out or len(outputs) != len(scored.items):
+        outputs = tuple(each for each in scored.labelled if isinstance(each, LabelledOutput))
+        has_no_figures = scored.n_tied or scored.items.is_weighted or not outputs
+        if has_no_figures or len(outputs) != len(scored.items):
             return None
         labelled = LabelledSet(name="the labels", sha256="", outputs=outputs)
         try:
@@ -145,14 +148,14 @@ class PeopleFigures:
         level, system = scored.level, scored.systems
         scale = scored.scale if scored.within_scale else None
         judge = scored.passes if scored.is_binary else scored.scores
-        reliable = reliability(ratings, documents, level=level, system=system)
-        one = one_annotator(scored.scores, ratings, documents, level=level, system=system)
+        reliability_value = reliability(ratings, documents, level=level, system=system)
+        comparison = one_annotator(scored.scores, ratings, documents, level=level, system=system)
         return cls(
             names=tuple(names),
             alpha=krippendorff_alpha(ratings),
-            reliability=reliable,
-            bound=reliable**0.5,
-            one_annotator=one,
+            reliability=reliability_value,
+            bound=reliability_value**0.5,
+            one_annotator=comparison,
             agreement=annotator_agreement(
                 ratings, documents, level=level, system=system, judge=judge, scale=scale
             ),
@@ -167,17 +170,19 @@ class PeopleFigures:
         return [row for row in self.agreement if row.first is not None]
 
     def pair_of(self, row: AnnotatorAgreement) -> list[str]:
-        """The two annotators' names; "judge" and one where the other is the judge."""
+        """The names of the two that are compared: annotators, or "judge" and an annotator."""
         first = "judge" if row.first is None else self.names[row.first]
         return [first, self.names[row.second]]
 
-    def to_json(self) -> Cell:
-        rest = "first", "second"
+    def to_json(self) -> JsonObject:
+        without = "first", "second"
         judge, people = self.with_judge, self.among_annotators
         agreement = {
-            "judge": [{"annotator": self.names[r.second], **fields_json(r, *rest)} for r in judge],
+            "judge": [
+                {"annotator": self.names[row.second], **fields_json(row, *without)} for row in judge
+            ],
             "annotators": [
-                {"annotators": self.pair_of(r), **fields_json(r, *rest)} for r in people
+                {"annotators": self.pair_of(row), **fields_json(row, *without)} for row in people
             ],
         }
         return {**fields_json(self, "names"), "agreement": agreement}
@@ -185,11 +190,12 @@ class PeopleFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scorecard:
-    """One judge's figures; the first of `correlations` is the rho that the judge is known by.
+    """One judge's figures; the first of `correlations` is the judge's main rho.
 
-    `order` is the share of two outputs that the judge orders as people do, of pairs its accuracy.
-    `scales` is None where scores and labels share no scale, or labels weigh. `pairs`, `two_values`
-    and `people` are None where labels are no pairs, no pass and fail, or of unknown annotators.
+    `order` is how often the judge orders two outputs as people do, or the accuracy on pairs.
+    `scales` is None if scores and labels have different scales, or labels are weighted. `pairs` is
+    None for labels on single outputs, `two_values` for labels other than pass and fail, and
+    `people` for labels by unknown annotators.
     """
 
     correlations: tuple[Correlation, ...]
@@ -201,10 +207,10 @@ class Scorecard:
 
     @classmethod
     def brief(cls, scored: Scored, *, is_binary: bool | None = None) -> "Scorecard":
-        """Rho, the share of pairs, and what pairs or two values show.
+        """The main figures: rho, order agreement, and those of pairs or of pass and fail.
 
-        `is_binary`: whether figures of pass and fail are among them; by default they are where
-        labels and scores allow.
+        `is_binary` says whether to include figures of pass and fail. By default they are included
+        if labels and scores allow it.
         """
         binary, order = scored.is_binary if is_binary is None else is_binary, order_figures(scored)
         return cls(
@@ -235,27 +241,27 @@ class Scorecard:
 
     @property
     def unit(self) -> str:
-        """What was judged, in the plural."""
+        """The noun for what was judged, in the plural."""
         return "pairs" if self.is_pairs else "outputs"
 
     @property
     def headline(self) -> Figure:
-        """What judges are ranked by: rho, of pairs accuracy, of two values balanced accuracy."""
+        """The figure that ranks judges: balanced accuracy, accuracy on pairs, or else rho."""
         if self.two_values:
             return self.two_values.judge.balanced_accuracy
         return self.order if self.is_pairs else self.rho
 
     @property
     def beside_coin(self) -> Figure:
-        """The share that is to beat a coin: `order`, of two values the balanced accuracy."""
+        """The share to compare with a random judge's 50 %: `order`, or balanced accuracy."""
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
 
     @property
     def ties(self) -> float | None:
-        """The share of the pairs that people order on which the judge is tied."""
+        """The judge's share of ties among the pairs that people order; None without such a pair."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
-    def to_json(self) -> Cell:
+    def to_json(self) -> JsonObject:
         first = dict.fromkeys(("correlations", "order", "scales"))
         return {**first, "ties": self.ties, **fields_json(self)}
 
@@ -266,7 +272,7 @@ def correlation_of(
     coefficient: str = "spearman",
     undefined: Undefined = PRIMARY,
 ) -> Correlation:
-    """One correlation of the rows."""
+    """The correlation of a judge's scores with people's labels, at a level, by a coefficient."""
     return correlation(
         level,
         scored.scores,
@@ -280,16 +286,16 @@ def correlation_of(
 
 
 def rho(scored: Scored) -> Correlation:
-    """Spearman's at the judge's level, by the primary convention: what the judge is known by."""
+    """The judge's main figure: Spearman's rho at its level, by the default convention."""
     return correlation_of(scored, scored.level)
 
 
 def all_correlations(scored: Scored) -> list[Correlation]:
-    """Every level that the labels have, the judge's first, times every coefficient.
+    """The correlation for every level of the labels, the judge's level first, and coefficient.
 
-    Summary level is listed by both conventions, since a single document may have no value there.
-    Pairs have the dataset level only, since a document has few margins and no systems. Weighted
-    labels have only the coefficients with a weighted form.
+    Summary level comes with both conventions for undefined values, since a single document may have
+    no value there. Pairs have the dataset level only, since a document has few margins and no
+    systems. Weighted labels have only the coefficients with a weighted form.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     conventions: Sequence[Undefined] = (PRIMARY, "left_out")
@@ -303,19 +309,18 @@ def all_correlations(scored: Scored) -> list[Correlation]:
 
 
 def order_figures(scored: Scored) -> OrderAgreement:
-    """The share of pairs that people order which the judge orders alike.
+    """How often the judge orders two outputs as people do; for labelled pairs, its accuracy.
 
-    Of rated outputs, pairs are two outputs of one document (any two at dataset level); of pairs it
-    is their accuracy.
+    The two outputs are of one document, at dataset level any two.
     """
-    sides = scored.scores, scored.human, scored.documents
+    vectors = scored.scores, scored.human, scored.documents
     if scored.is_pairs:
-        return pair_accuracy(*sides)
-    return order_agreement(*sides, level=scored.level, weight=scored.items.weights)
+        return pair_accuracy(*vectors)
+    return order_agreement(*vectors, level=scored.level, weight=scored.items.weights)
 
 
 def scale_figures(scored: Scored) -> ScaleComparison | None:
-    """Means and SDs of scores and ratings; None where they share no scale, or labels weigh."""
+    """Means and SDs of scores and ratings; None with different scales or weighted labels."""
     if scored.is_pairs or not scored.within_scale or scored.items.is_weighted:
         return None
     return compare_scales(scored.scores, scored.human, scored.documents)

@@ -1,4 +1,4 @@
-"""One judge's judgements beside people's labels: what everything that measures a judge holds."""
+"""One judge's judgements together with people's labels, from which all figures are computed."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,20 +15,21 @@ from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, s
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
-# The figure is of rows a judge has not met where there are so many of them.
+# Rows that a judge was tuned on are left out if at least this many rows and documents remain.
 LEAST_ROWS = 10
 LEAST_DOCUMENTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """One judgement or verdict an item, in the order of `items`; a failed one scores NaN.
+    """One judge's judgements, one for each item and in the order of `items`.
 
-    `scale` is the judge's, empty where unknown and for pairs. `tuned_rows` have texts that the
-    judge was tuned on, `tuned_documents` are the rows on documents that it was tuned on. `labelled`
-    are the outputs or pairs of the items, where they are known. Of a recording, `n_unjudged` items
-    have no record, and `n_unknown` records no item. `n_tied` outputs are no items, since annotators
-    are tied. Of two values, .5 or more is a pass; `words` are people's for 1 and 0.
+    `scores` holds their scores, NaN for a failed one. `scale` is the judge's scale, empty if it is
+    unknown and for pairs. `tuned_rows` are the rows whose texts the judge was tuned on, and
+    `tuned_documents` those on documents that it was tuned on. `labelled` holds the items' labelled
+    outputs or pairs, if known. For a recording, `n_unjudged` labels have no record, and `n_unknown`
+    records no label. `n_tied` outputs were left out because their annotators are tied. If labels
+    are pass and fail, a score of .5 or more is a pass, and `words` are people's words for the two.
     """
 
     judge: str
@@ -56,31 +57,35 @@ class Scored:
         object.__setattr__(self, "is_binary", is_binary)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
-        """The same of these rows alone, in this order."""
-        row_of = {row: place for place, row in enumerate(rows)}
+        """The judgements of these rows only, in this order."""
+        new_row_by_row = {row: new_row for new_row, row in enumerate(rows)}
         return replace(
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
-            tuned_rows=frozenset(row_of[row] for row in self.tuned_rows if row in row_of),
-            tuned_documents=frozenset(row_of[row] for row in self.tuned_documents if row in row_of),
+            tuned_rows=frozenset(
+                new_row_by_row[row] for row in self.tuned_rows if row in new_row_by_row
+            ),
+            tuned_documents=frozenset(
+                new_row_by_row[row] for row in self.tuned_documents if row in new_row_by_row
+            ),
             labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
 
     def without(self, rows: Collection[int]) -> "Scored":
-        """The same without these rows; all of it where the others are too few to say anything."""
-        others = [row for row in range(len(self.items)) if row not in rows]
-        documents = {self.items.items[row].document_id for row in others}
-        enough = len(others) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS
-        return self.of_rows(others) if enough else self
+        """The judgements without these rows; all of them if too few would be left."""
+        remaining = [row for row in range(len(self.items)) if row not in rows]
+        documents = {self.items.items[row].document_id for row in remaining}
+        suffices = len(remaining) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS
+        return self.of_rows(remaining) if suffices else self
 
     @property
     def passes(self) -> Vector:
-        """Of two values: 1 for a pass, 0 for a fail, NaN where the judge failed."""
+        """The judge's verdicts: 1 for a pass, 0 for a fail, NaN for a failed judgement."""
         return verdicts(self.scores)
 
     def word(self, value: float) -> str:
-        """What people call a label or verdict of two values; any other number as it is."""
+        """People's word for a pass (1) or a fail (0); any other number as digits."""
         words = dict(zip((1.0, 0.0), self.words, strict=True)) if self.is_binary else {}
         return words.get(value, f"{value:g}")
 
@@ -98,14 +103,14 @@ class Scored:
 
     @property
     def ranked_rows(self) -> list[Indices]:
-        """The rows that are ranked among each other: a document's at summary level, else all."""
+        """Groups of rows that are ranked together: each document's at summary level, else all."""
         if self.level == "summary":
             return list(self.items.document_rows.values())
         return [np.arange(len(self.items))]
 
     @property
     def failures(self) -> dict[str, str]:
-        """Why each output without a score has none, by id."""
+        """By id, the reason why an output has no score."""
         return {
             self.items.items[row].id: self.judgements[row].failure or "no reason was recorded"
             for row in np.flatnonzero(np.isnan(self.scores))
@@ -113,14 +118,14 @@ class Scored:
 
     @property
     def within_scale(self) -> bool:
-        """Whether judge and people keep to the judge's scale, so that numbers can be compared."""
-        both = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])
-        if not self.scale or not both.size:
+        """Whether scores and labels lie within the judge's scale, so that they can be compared."""
+        numbers = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])
+        if not self.scale or not numbers.size:
             return False
-        return bool(self.scale[0] <= both.min() and both.max() <= self.scale[-1])
+        return bool(self.scale[0] <= numbers.min() and numbers.max() <= self.scale[-1])
 
     def texts(self, index: int) -> Mapping[str, str]:
-        """What the judge read; where a recording does not say, all that the labels hold."""
+        """The texts that the judge read; all texts of the labels if a recording does not say."""
         texts = self.items.items[index].texts
         if texts or not self.labelled:
             return texts
@@ -131,18 +136,18 @@ class Scored:
 
 
 def are_shares(scores: Vector) -> bool:
-    """Whether all scores that there are lie within 0 and 1."""
+    """Whether all scores lie between 0 and 1, apart from NaN."""
     return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
 
 
 def with_both_scores(a: Scored, b: Scored) -> tuple[Scored, Scored]:
-    """Two judges on the rows that both have scored."""
+    """Two judges on the rows for which both have a score."""
     rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     return a.of_rows(rows), b.of_rows(rows)
 
 
 def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ...]:
-    """The labelled outputs or pairs of the items, in the items' order; unknown ids are left out."""
+    """The items' labelled outputs or pairs, in the same order; items without one are left out."""
     by_id: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
     return tuple(by_id[item.id] for item in items.items if item.id in by_id)
 
@@ -150,18 +155,19 @@ def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ..
 def tuned_rows(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
 ) -> frozenset[int]:
-    """The rows whose texts the judge was tuned on, whatever else is in the file they come from.
+    """The rows whose texts the judge was tuned on, in whatever file they were then.
 
-    `of_documents`: those on documents that it was tuned on, be their outputs new.
+    With `of_documents`, the rows on documents that it was tuned on, also if their outputs are new.
     """
     if judge is None:
         return frozenset()
-    keys: set[str] = set()
+    tuned_keys: set[str] = set()
     for part in (judge, *judge.parts):
         provenance: Mapping[str, Any] = part.provenance or {}
         if provenance.get("shipped") != "seed" or getattr(part, "threshold", 0.5) != 0.5:
-            keys.update(provenance.get("tuned_on") or ())
+            tuned_keys.update(provenance.get("tuned_on") or ())
     texts = (
-        (given_texts(i.texts, judge.subject) if of_documents else i.texts) for i in items.items
+        (given_texts(item.texts, judge.subject) if of_documents else item.texts)
+        for item in items.items
     )
-    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in keys)
+    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in tuned_keys)

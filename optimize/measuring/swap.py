@@ -1,6 +1,6 @@
-"""May one judge take the place of another: the difference held against a margin, and what changes.
+"""Whether one judge may replace another: their difference against a margin, and what changes.
 
-Of judges that are worse by the margin at most 5 of 100 pass (benchmarks/swaps.py).
+Of judges that are worse by the margin, at most 5 of 100 get a certificate (benchmarks/swaps.py).
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT, Cell, fields_json, json_number
+from optimize.figures.as_json import FLAT, JsonObject, fields_json, json_number
 from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
@@ -33,16 +33,17 @@ from optimize.statistics.floor import MOST_FURTHER
 from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_interval
 
 Outcome = Literal["better", "not worse", "worse", "undecided"]
-# So many changed rows stand in JSON.
+# The most changed rows that JSON lists.
 MOST_CHANGED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Whether a new judge may take the old one's place.
+    """Whether a new judge may replace the old one.
 
-    `difference` is the new judge's figure less the old one's, with its 90 % interval over documents
-    (at system level over systems) in so many `looks`; None while no label tells it.
+    `difference` is the new judge's figure less the old one's; None if there are no labels to
+    compute it from. It has a 90 % interval over documents, at system level over systems, which
+    holds in all of `looks` looks together.
     """
 
     swap: Outcome
@@ -57,37 +58,39 @@ class Certificate:
 
     @property
     def is_below(self) -> bool:
-        """Whether the new judge is worse, be it by less than the margin."""
+        """Whether the new judge is worse by the interval, by whatever amount."""
         interval = self.difference.interval if self.difference else None
         return interval is not None and interval.high < 0
 
     @property
     def obstacle(self) -> str:
-        """Why these labels certify nothing, if that is not for the interval alone."""
+        """Why these labels certify nothing, if there is another reason than the interval."""
         return ""
 
     @property
     def verdict(self) -> str:
-        """What these labels certify, in a sentence."""
+        """What these labels certify, in one or two sentences."""
         if self.obstacle:
             return self.obstacle
         new, old = map(short_name, self.names)
         margin, outcome, looks = f"{self.margin:g}", self.swap, looks_text(self.looks)
-        once = f" in any{looks}" if looks else ""
-        by = "" if outcome == "better" else f" by more than {margin}"
+        in_any_look = f" in any{looks}" if looks else ""
+        by_margin = "" if outcome == "better" else f" by more than {margin}"
         if outcome == "undecided":
             if self.is_below:
                 return (
                     f"On documents like these {new} is worse than {old} (of judges no worse, at "
-                    f"most 5% would look so{once}); these labels cannot tell whether{by}."
+                    f"most 5% would look so{in_any_look}); these labels cannot tell "
+                    f"whether{by_margin}."
                 )
-            return f"These labels cannot tell whether {new} is worse than {old}{by}."
-        claim = f"On documents like these {new} is {outcome} than {old}{by}."
+            return f"These labels cannot tell whether {new} is worse than {old}{by_margin}."
+        claim = f"On documents like these {new} is {outcome} than {old}{by_margin}."
         if outcome == "not worse" and self.is_below:
             claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
-        wrong = {"better": "no better", "worse": f"worse by {margin} or less"}
-        otherwise = wrong.get(outcome, f"worse by {margin}")
-        return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict{once}."
+        opposite_of = {"better": "no better", "worse": f"worse by {margin} or less"}
+        opposite = opposite_of.get(outcome, f"worse by {margin}")
+        chance = f"at most 5% would get this verdict{in_any_look}"
+        return f"{claim} Of judges that are {opposite}, {chance}."
 
     @property
     def is_undecided(self) -> bool:
@@ -95,16 +98,18 @@ class Certificate:
 
     @property
     def faults(self) -> list[str]:
-        """The verdict where it keeps the new judge out, as a gate words it."""
+        """The verdict in a gate's words, if it does not let the new judge in; else empty."""
         words = {"worse": "falls short", "undecided": "undecided"}
         return [f"{words[self.swap]}: {self.verdict}"] if self.swap in words else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapResult(Certificate):
-    """The certificate of a swap; in `comparison` the new judge comes first, then the old one.
+    """The certificate of a swap by labels on random outputs.
 
-    `moved` and `people_side_with` count all changed rows; `changed` holds those that moved most.
+    In `comparison` the new judge comes first, then the old one. `documents_to_decide` is how many
+    documents in all would decide, None if too many or not needed. `moved` and `people_side_with`
+    count all changed rows; `changed` holds those that moved most.
     """
 
     comparison: JudgeComparison = field(metadata=FLAT)
@@ -126,27 +131,28 @@ class SwapResult(Certificate):
 
     @property
     def unit(self) -> str:
-        """What the interval is over."""
+        """What the interval treats as drawn at random: documents, or systems."""
         return "system" if self.comparison.level == "system" else "document"
 
-    def to_json(self) -> Cell:
-        """All of it, and the verdict where it is the gate's."""
+    def to_json(self) -> JsonObject:
+        """All fields, and the verdict under `short` or `undecided`, as gates have it."""
         short = [self.verdict] if self.swap == "worse" else []
         undecided = [self.verdict] if self.swap == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 
 def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 1) -> SwapResult:
-    """The verdict, the difference that it rests on, and what changes (see `paired_scores`)."""
-    a, b = paired_scores(new, old)
+    """The certificate that a new judge may replace an old one, on the rows of `paired_scores`."""
+    new_scored, old_scored = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
-    judges = sorted(comparison.judges, key=lambda judge: judge.name != new.name)
-    contrast, interval, least = difference_of(a, b, looks)
-    outcome, needed, changed = outcome_of(interval, margin), None, changed_rows(a, b)
-    if a.tuned_rows or b.tuned_rows:
-        outcome = "undecided"  # and no number of labels like these would help
+    judges = sorted(comparison.judges, key=lambda compared: compared.name != new.name)
+    contrast, interval, least_size = difference_of(new_scored, old_scored, looks)
+    outcome, n_documents_needed = outcome_of(interval, margin), None
+    changed = changed_rows(new_scored, old_scored)
+    if new_scored.tuned_rows or old_scored.tuned_rows:
+        outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
-        needed = documents_to_decide(contrast.terms, least, margin, looks)
+        n_documents_needed = documents_to_decide(contrast.terms, least_size, margin, looks)
     n = contrast.terms.size
     return SwapResult(
         comparison=replace(comparison, judges=judges),
@@ -154,7 +160,7 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
         margin=margin,
         looks=looks,
         difference=Difference(value=contrast.value, interval=interval, n_documents=n),
-        documents_to_decide=needed,
+        documents_to_decide=n_documents_needed,
         n_changed=len(changed),
         moved=Counter(row["moved"] for row in changed),
         people_side_with=Counter(row["people_side_with"] for row in changed),
@@ -163,19 +169,21 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
 
 
 def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
-    """Both judges on the rows that both scored and, unless few are left, neither was tuned on.
+    """Both judges on the rows that both scored, without rows that either was tuned on.
 
-    Raises JudgesError where a judge has no score for more than a tenth of the labels.
+    If too few rows would be left, these rows count, too. Raises JudgesError if a judge has no score
+    for more than a tenth of the labels.
     """
     scores: dict[str, Scored] = {}
-    for name, scored, reason in ((each.name, each.scored, each.reason) for each in (new, old)):
+    for name, scored, reason in ((entry.name, entry.scored, entry.reason) for entry in (new, old)):
         if scored is None:
             raise JudgesError(f"{name}: {reason}")
-        failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
-        if failed > MOST_FAILED * n:
+        n_missing = len(scored.failures) + scored.n_unjudged
+        n_labels = len(scored.items) + scored.n_unjudged
+        if n_missing > MOST_FAILED * n_labels:
             raise JudgesError(
-                f"no verdict: {name} has no score for {failed:,} of {n:,} labels; at most "
-                f"{MOST_FAILED:.0%} may fail or be missing"
+                f"no verdict: {name} has no score for {n_missing:,} of {n_labels:,} labels; at "
+                f"most {MOST_FAILED:.0%} may fail or be missing"
             )
         scores[name] = scored
     return with_both_scores(*held_out_from_all(on_common_rows(scores)).values())
@@ -184,54 +192,61 @@ def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
 def difference_of(
     new: Scored, old: Scored, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
-    """The new judge's figure less the old one's, its 90 % interval, and the `least` of that."""
-    binary = new.is_binary and old.is_binary
-    contrast = contrast_of(new, old, is_binary=binary)
-    n, least = contrast.terms.size, 0.0  # what a document may add
-    if binary:
+    """The new judge's figure less the old one's, its 90 % interval, and the `least_size` of terms.
+
+    `least_size` is how much a document may add to the difference (see `cautious_interval`).
+    """
+    is_binary = new.is_binary and old.is_binary
+    contrast = contrast_of(new, old, is_binary=is_binary)
+    n, least_size = contrast.terms.size, 0.0
+    if is_binary:
         labels, counts = np.unique(new.human, return_counts=True)
         if counts.min() < FEWEST_FOR_INTERVAL:
-            return contrast, None, least
-        least = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
+            return contrast, None, least_size
+        least_size = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
-        return contrast, None, least
+        return contrast, None, least_size
     elif new.is_pairs:
-        least = n * _share_of_document(new.documents, new.human != 0)
+        least_size = n * _share_of_document(new.documents, new.human != 0)
     elif new.level != "system" and n:
-        least = _loss_of_document(old)
-    return contrast, cautious_interval(contrast.terms, least, looks), least
+        least_size = _loss_of_document(old)
+    return contrast, cautious_interval(contrast.terms, least_size, looks), least_size
 
 
 def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
-    """Of the chosen outputs the share on one's document, on average over the outputs."""
+    """A document's share of the chosen outputs, as a mean over these outputs.
+
+    Whole documents count, as a judge may err on all outputs of one.
+    """
     counts = np.unique(np.asarray(documents)[chosen], return_counts=True)[1]
-    shares = counts / counts.sum()  # whole documents, as a judge may err on all outputs of one
+    shares = counts / counts.sum()
     return float(shares @ shares)
 
 
 def _loss_of_document(old: Scored) -> float:
-    """What a judge like the old one loses where it comes to rank a document's outputs at random.
+    """How much rho the old judge would lose if it ranked one document's outputs at random.
 
-    It loses what the document adds to its rho, here the 90 % quantile over documents. Within a
-    document one of the k! orders of k outputs is the right one, and the loss does not show.
+    It loses what the document adds to its rho. Here this is the 90 % quantile over documents. A
+    random order of k outputs is the right one in 1 of k! cases, and then the loss does not show. So
+    the quantile is divided by the chance that it shows.
     """
     rows = read_rows(old.scores, old.human, old.documents)
-    outputs = rows.judge.size / rows.n_documents if old.level == "summary" else math.inf
-    shown = max(0.5, 1 - math.exp(-math.lgamma(outputs + 1)))
-    return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / shown
+    n_outputs = rows.judge.size / rows.n_documents if old.level == "summary" else math.inf
+    chance_to_show = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
+    return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / chance_to_show
 
 
-def documents_to_decide(terms: Vector, least: float, margin: float, looks: int) -> int | None:
-    """How many documents in all decide, if further ones repeat these; None for too many."""
+def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
+    """How many documents in all decide, if further ones are like these; None if too many."""
     for times in range(2, MOST_FURTHER // terms.size + 1):
-        interval = cautious_interval(np.tile(terms, times), least, looks)
+        interval = cautious_interval(np.tile(terms, times), least_size, looks)
         if outcome_of(interval, margin) != "undecided":
             return times * int(terms.size)
     return None
 
 
 def outcome_of(interval: Interval | None, margin: float) -> Outcome:
-    """Better, not worse (by the margin), worse (by more), or undecided."""
+    """Better, not worse (by the margin), worse (by more than the margin), or undecided."""
     if interval is None or interval.low <= -margin <= interval.high:
         return "undecided"
     if interval.high < -margin:
@@ -239,27 +254,27 @@ def outcome_of(interval: Interval | None, margin: float) -> Outcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new: Scored, old: Scored) -> list[Cell]:
-    """The rows on which the judges differ in verdict, side, or else in rank among the others.
+def changed_rows(new: Scored, old: Scored) -> list[JsonObject]:
+    """The rows on which the judges differ: in the verdict, the side of a pair, or else the rank.
 
-    Those that moved most come first; of these, those on which people side with the old judge.
+    Rows that moved most come first, among equal ones those on which people side with the old judge.
     """
-    binary, scores = new.is_binary and old.is_binary, (new.scores, old.scores, new.human)
-    places = np.stack([verdicts(side) if binary else np.sign(side) for side in scores])
-    for rows in [] if binary or new.is_pairs else new.ranked_rows:
-        places[:, rows] = midranks(np.stack([side[rows] for side in scores])) / rows.size
-    now, before, people = places
-    nearer = np.abs(before - people) - np.abs(now - people)
-    order = np.lexsort((nearer, -np.abs(now - before)))
+    is_binary, columns = new.is_binary and old.is_binary, (new.scores, old.scores, new.human)
+    places = np.stack([verdicts(values) if is_binary else np.sign(values) for values in columns])
+    for rows in [] if is_binary or new.is_pairs else new.ranked_rows:
+        places[:, rows] = midranks(np.stack([values[rows] for values in columns])) / rows.size
+    new_places, old_places, human_places = places
+    gain = np.abs(old_places - human_places) - np.abs(new_places - human_places)
+    order = np.lexsort((gain, -np.abs(new_places - old_places)))
     return [
         {
             "id": new.items.items[row].id,
-            "moved": "up" if now[row] > before[row] else "down",
-            "people_side_with": ("neither", "new", "old")[int(np.sign(nearer[row]))],
+            "moved": "up" if new_places[row] > old_places[row] else "down",
+            "people_side_with": ("neither", "new", "old")[int(np.sign(gain[row]))],
             "new": json_number(new.scores[row]),
             "old": json_number(old.scores[row]),
             "human": json_number(new.human[row]),
             **comments_and_texts(new, row),
         }
-        for row in order[now[order] != before[order]].tolist()
+        for row in order[new_places[order] != old_places[order]].tolist()
     ]

@@ -1,27 +1,28 @@
-"""What a tuning run ends with: what ships and why, both judges on held-out labels, and the cost."""
+"""The result of a tuning run: which judge ships and why, both judges' figures, and the cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from judges.questions import AnswerShare
-from optimize.figures.as_json import FLAT, Cell, fields_json, figure_json, to_json
+from optimize.figures.as_json import FLAT, JsonObject, fields_json, figure_json, to_json
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
 from optimize.search.optimizer import JudgeName, LastRound
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Figure
 
-# What stands in summary.json before the figures, and what stands last.
-FIRST = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
-LAST = ["request_changes", "tuned_file", "answers"]
+# The fields of summary.json that come before the figures, and those that come last.
+FIRST_FIELDS = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
+LAST_FIELDS = ["request_changes", "tuned_file", "answers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult:
     """Both judges on one held-out split, and the tuned judge's figure less the untuned one's.
 
-    `gain` is of rho. `balanced_gain`, of balanced accuracy, is there where that was the objective.
+    `gain` is the gain in rho. `balanced_gain` is that in balanced accuracy; None if the judge was
+    tuned for another objective.
     """
 
     untuned: Scorecard
@@ -34,7 +35,7 @@ class SplitResult:
 
     @property
     def cards(self) -> dict[str, Scorecard]:
-        """Both scorecards by the words that people read."""
+        """Both scorecards by the judges' names in texts for people."""
         return {"untuned": self.untuned, "tuned": self.tuned}
 
     @property
@@ -45,15 +46,24 @@ class SplitResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningResult:
-    """A finished run. Calls, tokens and dollars are of the whole run, over all its starts.
+    """A finished tuning run. Calls, tokens and dollars are summed over all starts of the run.
 
-    `test` and `unseen` (systems that tuning did not see) are None where nothing was held out; on
-    test, the card of the judge that ships has people and scales, too. `cached_calls` were answered
-    by the reply cache, and are among no others. `limit_reached`: a larger limit goes on with the
-    run. `last_round` is the mean of both halves' searches. `spending` has tokens and dollars as
-    summary.json does. `request_changes` is what the endpoints did not take as it was asked for.
-    `max_cost` is the cap in dollars, None where no model is paid. `tuned_file` holds a tuned judge
-    that did not ship. `answers` are those of a tuned judge that asks questions.
+    Attributes:
+        test: Both judges on the test split; None if nothing was held out. The scorecard of the
+            judge that ships also has figures on people and scales.
+        unseen: The same on systems that tuning did not see; None if there are none.
+        shipped: The judge that ships.
+        why: The reason for that.
+        limit_reached: Whether a limit ended the run; with a larger one it would go on.
+        risk: The accepted chance that a judge ships which is no better.
+        ship: The setting that says when a tuned judge ships.
+        cached_calls: Calls that the reply cache answered; `lm_calls` does not count them.
+        spending: Tokens and dollars, in the form that summary.json has.
+        last_round: The last round of the search, as a mean over the searches on both halves.
+        max_cost: The limit in dollars; None if no model is paid.
+        request_changes: What was changed in requests because an endpoint did not accept it.
+        tuned_file: The file of a tuned judge that did not ship.
+        answers: How the questions of a tuned judge were answered, if it asks any.
     """
 
     dimension: str
@@ -84,19 +94,19 @@ class TuningResult:
 
     @property
     def cost_usd(self) -> float | None:
-        """Dollars at list price; None where a model's price is unknown."""
+        """Dollars at list price; None if a model's price is unknown."""
         cost: float | None = self.spending["cost_usd"]
         return cost
 
     @property
     def splits(self) -> dict[str, SplitResult]:
-        """The splits that were held out, by their names in files."""
+        """The held-out splits, by their names in files."""
         named = {"test": self.test, "test_unseen_systems": self.unseen}
         return {name: split for name, split in named.items() if split}
 
     @property
     def card(self) -> Scorecard | None:
-        """The figures on test of the judge that ships."""
+        """The shipped judge's figures on test."""
         return self.test.card(self.shipped) if self.test else None
 
     @property
@@ -109,27 +119,33 @@ class TuningResult:
 
     @property
     def unit(self) -> str:
-        """What was judged, in the plural."""
+        """The noun for what was judged, in the plural."""
         return "pairs" if self.is_pairs else "outputs"
 
-    def to_json(self) -> Cell:
-        """What summary.json holds."""
-        cells = fields_json(self, "test", "unseen")
-        first = {name: cells[name] for name in FIRST}
-        last = {name: cells.pop(name) for name in LAST if name in cells}
+    def to_json(self) -> JsonObject:
+        """The content of summary.json."""
+        record = fields_json(self, "test", "unseen")
+        first = {name: record[name] for name in FIRST_FIELDS}
+        last = {name: record.pop(name) for name in LAST_FIELDS if name in record}
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
         rhos = {
-            f"{judge}_judge": {n: to_json(s and s.card(judge).rho) for n, s in splits.items()}
+            f"{judge}_judge": {
+                name: to_json(split and split.card(judge).rho) for name, split in splits.items()
+            }
             for judge in get_args(JudgeName)
         }
-        gains = {"test": None} | {n: figure_json(split.gain) for n, split in self.splits.items()}
-        return {**first, **rhos, "gain": gains, **cells, **self._on_test(), **last}
+        gains = {"test": None} | {
+            name: figure_json(split.gain) for name, split in self.splits.items()
+        }
+        return {**first, **rhos, "gain": gains, **record, **self._on_test(), **last}
 
-    def _on_test(self) -> Cell:
-        """What stands beside rho: pairs ordered alike, means, annotators, verdicts, accuracy."""
+    def _on_test(self) -> JsonObject:
+        """The figures other than rho: order, scales, annotators, pass and fail, accuracy."""
         if not (card := self.card):
             return {}
-        gains = {n: s.balanced_gain for n, s in self.splits.items() if s.balanced_gain}
+        gains = {
+            name: split.balanced_gain for name, split in self.splits.items() if split.balanced_gain
+        }
         details, order = card.to_json(), self._of_both("order")
         accuracy = {name: cell["value"] for name, cell in order["test"].items()}
         balanced = {name: figure_json(gain) for name, gain in gains.items()}
@@ -142,8 +158,8 @@ class TuningResult:
             **({"accuracy": accuracy} if card.is_pairs else {}),
         }
 
-    def _of_both(self, name: str) -> Cell:
-        """One part of both judges' scorecards, by split."""
+    def _of_both(self, name: str) -> JsonObject:
+        """One field of both judges' scorecards, by split."""
         return {
             split: {
                 "seed_judge": to_json(getattr(result.untuned, name)),

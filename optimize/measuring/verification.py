@@ -1,6 +1,6 @@
-"""What a verification finds out about one judge: its figures, and what else explains its scores.
+"""The verification of one judge: its figures, and what other than quality may explain its scores.
 
-An output's length, its place in a pair, and chance may explain them.
+An output's length, its position in a pair, and chance may explain them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,18 @@ from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import Correlation, Level, contrast_judges, correlation
 from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
 
-# The first screen names an association from this size on, if its interval excludes 0, too.
+# The screen names an association of at least this size whose interval excludes 0.
 LEAST_ASSOCIATION = 0.1
-# So many false passes and false alarms stand in the result; a report has all.
+# The most false passes, and the most false alarms, in the result; a report has all.
 MOST_MISSES = 3
 
 
 def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
-    """Whether it is clearly more than people's own; the interval is of the difference."""
+    """Whether a judge's association is clearly larger than people's.
+
+    `value` is the judge's association, `people` that of people's labels, and `interval` is for the
+    difference.
+    """
     large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
     return large and interval is not None and (interval.low > 0 or interval.high < 0)
 
@@ -38,7 +42,7 @@ def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bo
 class LengthAssociation:
     """Spearman's rho of outputs' lengths with the judge's scores, and with people's labels.
 
-    The interval is of the difference. For pairs, the length is A's less B's.
+    `interval` is that of the difference of the two. For pairs, the length is A's less B's.
     """
 
     judge: float
@@ -48,7 +52,7 @@ class LengthAssociation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Associations:
-    """What else explains the scores; None where it does not apply, or is not known.
+    """What other than quality may explain the scores; None where it does not apply or is unknown.
 
     `position` is the share of choices for the output shown first, less that for the second.
     `repeats` is how often two samples for one row give the same verdict of pass or fail.
@@ -62,49 +66,50 @@ class Associations:
     def of(cls, scored: Scored) -> "Associations":
         position, repeats = None, None
         if scored.is_pairs:
-            verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
-            rate = win_rate(verdicts, documents=scored.documents)
-            ends = Interval(rate.position_bias_low, rate.position_bias_high)
-            position = IntervalEstimate(rate.position_bias, ends)
+            preferences = [each for each in scored.judgements if isinstance(each, Preference)]
+            wins = win_rate(preferences, documents=scored.documents)
+            ends = Interval(wins.position_bias_low, wins.position_bias_high)
+            position = IntervalEstimate(wins.position_bias, ends)
         elif scored.is_binary:
             repeats = _repeats(scored.judgements)
-        return cls(length=_with_length(scored), position=position, repeats=repeats)
+        return cls(length=_length_association(scored), position=position, repeats=repeats)
 
 
-def _with_length(scored: Scored) -> LengthAssociation | None:
+def _length_association(scored: Scored) -> LengthAssociation | None:
     lengths: list[float] = []
     for row, label in enumerate(scored.labelled):
         if isinstance(label, LabelledPair):
             lengths.append(text_length(label.response_a) - text_length(label.response_b))
-        elif name := output_name([*(texts := scored.texts(row))]):
-            lengths.append(text_length(texts[name]))
+        elif output := output_name([*(texts := scored.texts(row))]):
+            lengths.append(text_length(texts[output]))
     if len(lengths) < len(scored.items):
         return None
     level: Level = "dataset" if scored.level == "dataset" else "summary"
     scores = scored.passes if scored.is_binary else scored.scores
     human: Vector = np.where(np.isnan(scores), np.nan, scored.human)
-    gap = contrast_judges(scores, human, lengths, scored.documents, level=level)
-    rhos = [correlation(level, side, lengths, scored.documents) for side in (scores, human)]
-    return LengthAssociation(judge=rhos[0].value, people=rhos[1].value, interval=gap.interval)
+    contrast = contrast_judges(scores, human, lengths, scored.documents, level=level)
+    rhos = [correlation(level, values, lengths, scored.documents) for values in (scores, human)]
+    return LengthAssociation(judge=rhos[0].value, people=rhos[1].value, interval=contrast.interval)
 
 
 def _repeats(judgements: Sequence[AnyJudgement]) -> float | None:
-    """The share of two samples of a row with one verdict, a mean over rows."""
+    """How often two samples for a row give the same verdict, as a mean over rows."""
     shares = [
-        sum(comb(round(share * one.samples), 2) for share in one.distribution.values())
-        / comb(one.samples, 2)
-        for one in judgements
-        if isinstance(one, Judgement) and one.distribution and one.samples > 1
+        sum(comb(round(share * judgement.samples), 2) for share in judgement.distribution.values())
+        / comb(judgement.samples, 2)
+        for judgement in judgements
+        if isinstance(judgement, Judgement) and judgement.distribution and judgement.samples > 1
     ]
     return float(np.mean(shares)) if shares else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Which floors hold, and a reason for each that falls short or is undecided.
+    """Which floors hold (`held`), and a reason for each that falls `short` or is `undecided`.
 
-    `gate` sums them up, None without floors and faults. There are faults, too, where there is no
-    figure to hold to a floor. Intervals are those of so many `looks` at labels that grow.
+    `gate` is the overall outcome; None if no floors were set and nothing is wrong. If figures do
+    not count, for example because too many judgements failed, `short` says why. Intervals hold for
+    `looks` looks at labels that grow.
     """
 
     gate: str | None
@@ -117,11 +122,12 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """One judge beside people's labels, on rows that it was not tuned on where there are enough.
+    """One judge compared with people's labels.
 
-    `n_met` rows were set apart because the judge was tuned on them, and `on_met` is its rho there.
-    With `tuned_on_these_labels` there were too few others, and the figures are of all. `n_given` of
-    the rows measured are on documents that it was tuned on. `n_unjudged` labels have no record.
+    `n_met` rows were left out because the judge was tuned on them, and `on_met` is its rho on
+    these. If too few others remain, all rows are measured: then `tuned_on_these_labels` is true.
+    `n_given` of the measured rows are new outputs on documents that the judge was tuned on.
+    `n_unjudged` labels have no record.
     """
 
     judge: str
@@ -141,18 +147,20 @@ class Verification:
 
     @classmethod
     def of(cls, scored: Scored, held_out: Scored, labelled: Labelled) -> "Verification":
-        """The figures of `held_out`, the rows of `scored` that count."""
-        tuned, flatters = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
+        """The figures on `held_out`, which holds the rows of `scored` that count."""
+        tuned_row_list, is_tuned_on = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
         return cls(
             judge=scored.judge,
             dimension=scored.dimension,
             data=DataCounts.of(labelled, held_out.items),
             level=scored.level,
             n_unjudged=scored.n_unjudged,
-            n_met=len(tuned),
-            on_met=rho(scored.of_rows(tuned)) if tuned and not flatters else None,
+            n_met=len(tuned_row_list),
+            on_met=rho(scored.of_rows(tuned_row_list))
+            if tuned_row_list and not is_tuned_on
+            else None,
             n_given=len(held_out.tuned_documents - held_out.tuned_rows),
-            tuned_on_these_labels=flatters,
+            tuned_on_these_labels=is_tuned_on,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
             misses=miss_rows(held_out, MOST_MISSES) if held_out.is_binary else None,
@@ -161,7 +169,7 @@ class Verification:
 
     @property
     def faults(self) -> list[str]:
-        """What the gate says of figures that do not hold."""
+        """The gate's reasons for floors that fall short or are undecided."""
         if not self.gate:
             return []
         short = [f"falls short: {reason}" for reason in self.gate.short]
@@ -169,5 +177,5 @@ class Verification:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the labels cannot tell if the judge holds its floors."""
+        """Whether the labels do not suffice to tell if the judge holds its floors."""
         return self.gate is not None and self.gate.gate == "undecided"

@@ -1,1 +1,1 @@
-"""Statistics of judges and labels: vectors in, frozen dataclasses out; no generator is needed."""
+"""Statistics of judges and labels: functions of vectors that return frozen dataclasses."""

@@ -1,10 +1,11 @@
 """Rank correlation of a judge's scores with people's ratings, at three levels.
 
-All functions take parallel vectors of shape (outputs,): the judge's scores (NaN: the judge failed;
-such outputs are left out and counted), people's mean ratings (no NaN), and document or system
-labels of any type. `weight` is the weight of each output's document, if documents were drawn with
-unequal chances. Intervals are in closed form. They hold for documents like these, at system level
-for systems like these. `contrast_judges` compares two judges on the same outputs.
+All functions take vectors of shape (outputs,): the judge's scores, people's mean ratings, and
+labels of any type for the output's document or system. Scores are NaN for failed judgements; these
+outputs are left out and counted. Ratings are never NaN. `weight` is the weight of each output's
+document, if documents were drawn with unequal probabilities. Intervals are in closed form. They are
+for documents like these, at system level for systems like these. `contrast_judges` compares two
+judges on the same outputs.
 """
 
 import math
@@ -33,10 +34,10 @@ Undefined = Literal["judge_zero", "left_out"]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-# The convention unless another is named: a document that people rate alike has no rho; a judge that
-# rates alike what people do not gets 0.
+# The default convention. A document has no rho if people rate all of its outputs alike. It has a
+# rho of 0 if only the judge does.
 PRIMARY: Undefined = "judge_zero"
-# Random swaps of two judges, for the standard error of a difference at system level.
+# How many random swaps of two judges give the standard error of a difference at system level.
 SWAPS = 1000
 
 
@@ -48,15 +49,15 @@ class Correlation:
         value: The correlation, in [-1, 1]; NaN if it is undefined.
         coefficient: A name of `COEFFICIENTS`, such as "spearman".
         level: "dataset", "summary" or "system".
-        interval: At 95 % confidence. None below 15 documents (at system level 15 systems), for a
-            perfect or undefined value, at dataset level if nearly all labels or scores are the
-            same, and at dataset and system level for coefficients other than Spearman's.
-        n_outputs: Outputs with a score.
-        n_documents: Documents that entered the value.
-        n_undefined: At summary level, documents without a value of their own, because one side is
-            constant or fewer than two outputs have a score.
-        n_failed: Outputs that the judge gave no score.
-        n_zero: How many of the undefined documents entered the value as 0.
+        interval: The 95 % interval. None for fewer than 15 documents (at system level, systems),
+            for a perfect or undefined value, at dataset level if nearly all labels or scores are
+            equal, and at dataset and system level for coefficients other than Spearman's.
+        n_outputs: How many outputs have a score.
+        n_documents: How many documents enter the value.
+        n_undefined: At summary level, how many documents have no value of their own, because
+            scores or labels are constant or fewer than two outputs have a score.
+        n_failed: How many outputs have no score because the judge failed.
+        n_zero: How many of the undefined documents enter the value as 0.
         undefined: The convention for undefined values (see `summary_level`).
     """
 
@@ -86,7 +87,7 @@ def dataset_level(
     A judge that gives every output the same score has no correlation.
 
     Args:
-        judge: (outputs,) scores, NaN where the judge failed.
+        judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
         document: (outputs,) document labels, which affect the interval only. By default each
             output is its own document.
@@ -99,7 +100,8 @@ def dataset_level(
         The correlation.
 
     Raises:
-        ValueError: As `read_rows`, or the coefficient has no weighted form.
+        ValueError: The vectors do not fit (see `read_rows`), or the coefficient has no weighted
+            form.
     """
     rows = read_rows(judge, human, document, weight=weight)
     return _correlation("dataset", rows, coefficient, undefined)
@@ -114,26 +116,26 @@ def summary_level(
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The mean over documents of the correlation across each one's outputs (arXiv:2010.07100).
+    """The correlation over the outputs of each document, averaged (arXiv:2010.07100).
 
-    A document on which one side is constant has no correlation. Documents with fewer than two
+    A document with constant scores or ratings has no correlation. Documents with fewer than two
     scored outputs are left out.
 
     Args:
-        judge: (outputs,) scores, NaN where the judge failed.
+        judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
         document: (outputs,) document labels.
         coefficient: "spearman", "kendall" or "pearson".
-        undefined: With "judge_zero" a document counts 0 if only the judge is constant on it, and
-            is left out if people are. With "left_out" both are left out, as in most published
-            tables.
+        undefined: With "judge_zero" a document counts 0 if only the judge's scores on it are
+            constant, and is left out if people's ratings are. With "left_out" it is left out in
+            both cases, as in most published tables.
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
         The correlation.
 
     Raises:
-        ValueError: As `read_rows`.
+        ValueError: The vectors do not fit (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)
@@ -149,22 +151,24 @@ def system_level(
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation over systems' means, on both sides over the outputs that the judge scored.
+    """The correlation over systems of the mean score with the mean rating.
+
+    Both means are over the outputs that the judge scored.
 
     Args:
-        judge: (outputs,) scores, NaN where the judge failed.
+        judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
         system: (outputs,) system labels.
         document: (outputs,) document labels, which are only counted.
         coefficient: "spearman", "kendall" or "pearson". Only Spearman's rho has an interval.
-        undefined: What a judge with equal means gets (see `dataset_level`).
+        undefined: The convention for a judge with equal means (see `dataset_level`).
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
         The correlation. Its interval is for systems like these, measured on as many documents.
 
     Raises:
-        ValueError: As `read_rows`.
+        ValueError: The vectors do not fit (see `read_rows`).
     """
     rows = read_rows(judge, human, document, system, weight)
     return _correlation("system", rows, coefficient, undefined)
@@ -181,7 +185,7 @@ def correlation(
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation at a level; ValueError at system level without `system`."""
+    """The correlation at a level; raises ValueError at system level without `system`."""
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
     rows = read_rows(judge, human, document, system if level == "system" else None, weight)
@@ -192,23 +196,23 @@ def _correlation(level: Level, rows: "Rows", coefficient: str, undefined: Undefi
     is_spearman, interval = coefficient == "spearman", None
     n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
     if level == "summary":
-        own = _document_coefficients(rows, coefficient)
-        values = _by_convention(own, rows, undefined)
-        defined, n_defined = ~np.isnan(values), int((~np.isnan(own)).sum())
+        coefficients = _document_coefficients(rows, coefficient)
+        values = _by_convention(coefficients, rows, undefined)
+        defined, n_defined = ~np.isnan(values), int((~np.isnan(coefficients)).sum())
         values, weights = values[defined], rows.weight[rows.first_rows][defined]
         value = np.nan
         if values.size:
             value = float(np.average(values, weights=weights))
-            # So that their mean is the value; equal weights leave them the same to the last digit.
+            # Now the mean of the values is the weighted one. With equal weights nothing changes.
             values += (weights / weights.mean() - 1) * (values - value)
         interval = correlation_interval(value, values)
         n_documents, n_zero = values.size, values.size - n_defined
         n_undefined = rows.n_documents - n_defined + rows.n_unscored_documents
     elif level == "system":
-        value = _over_all(read_rows(*_system_means(rows)), coefficient, undefined)
+        value = _over_all_outputs(read_rows(*_system_means(rows)), coefficient, undefined)
         interval = system_interval(value, rows.n_systems) if is_spearman else None
     else:
-        value = _over_all(rows, coefficient, undefined)
+        value = _over_all_outputs(rows, coefficient, undefined)
         if is_spearman and rows.n_untied >= FEW_DOCUMENTS:
             interval = correlation_interval(value, document_terms(rows, "dataset"))
     return Correlation(
@@ -232,22 +236,22 @@ def rho(
     document: ArrayLike | None = None,
     system: ArrayLike | None = None,
 ) -> float:
-    """Spearman's rho at a level, by the primary convention and without an interval."""
+    """Spearman's rho at a level, by the default convention and without an interval."""
     rows = read_rows(judge, human, document, system if level == "system" else None)
     if level == "summary":
         terms = document_terms(rows, level)
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
     if level == "system":
         rows = read_rows(*_system_means(rows))
-    return _over_all(rows, "spearman", PRIMARY)
+    return _over_all_outputs(rows, "spearman", PRIMARY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Outputs with a score, sorted by document, and counts of the others.
+    """Outputs with a score, sorted by document, and counts of the outputs without one.
 
-    `document` and `system` are codes from 0. The mean `weight` is 1. `n_documents` have at least
-    one score, and `n_unscored_documents` others have none.
+    `document` and `system` are codes from 0. The mean `weight` is 1. `n_documents` documents have
+    at least one score, and `n_unscored_documents` have none.
     """
 
     judge: Vector
@@ -267,9 +271,10 @@ class Rows:
 
     @property
     def n_untied(self) -> int:
-        """How many documents have a label other than the commonest; or a score, if fewer do.
+        """How many documents have a value other than the commonest one, in labels and in scores.
 
-        If 27 of 30 outputs pass, rho over all outputs rests on the other 3.
+        It is the smaller one of both numbers. If 27 of 30 outputs pass, rho over all outputs rests
+        on the other 3.
         """
 
         def of_side(side: Vector) -> int:
@@ -286,7 +291,7 @@ def read_rows(
     system: ArrayLike | None = None,
     weight: ArrayLike | None = None,
 ) -> Rows:
-    """Check parallel vectors, drop failed outputs (NaN in `judge`) and number the documents.
+    """Check the vectors, drop failed outputs (NaN in `judge`) and number the documents.
 
     Without `document` each output is its own document.
 
@@ -297,41 +302,41 @@ def read_rows(
     documents = np.arange(scores.size) if document is None else np.asarray(document)
     systems = np.zeros(scores.size, dtype=int) if system is None else np.asarray(system)
     weights = np.ones(scores.size) if weight is None else np.asarray(weight, dtype=float)
-    sides = {"human": ratings, "document": documents, "system": systems, "weight": weights}
-    for name, vector in sides.items():
+    vectors = {"human": ratings, "document": documents, "system": systems, "weight": weights}
+    for name, vector in vectors.items():
         if scores.ndim != 1 or vector.shape != scores.shape:
             raise ValueError(
                 f"judge and {name} must be vectors of one length; "
                 f"their shapes are {scores.shape} and {vector.shape}"
             )
-    for name, bad in (("human", ~np.isfinite(ratings)), ("judge", np.isinf(scores))):
-        if bad.any():
-            place = int(np.argmax(bad))
+    for name, is_bad in (("human", ~np.isfinite(ratings)), ("judge", np.isinf(scores))):
+        if is_bad.any():
+            position = int(np.argmax(is_bad))
             raise ValueError(
-                f"{name}[{place}] is {(ratings if name == 'human' else scores)[place]}: every "
-                "output needs a rating, and a failed judgement is NaN"
+                f"{name}[{position}] is {(ratings if name == 'human' else scores)[position]}: "
+                "every output needs a rating, and a failed judgement is NaN"
             )
-    valid = ~np.isnan(scores)
+    has_score = ~np.isnan(scores)
     all_names, all_codes = np.unique(documents, return_inverse=True)
-    present, document_codes = np.unique(all_codes[valid], return_inverse=True)
-    system_names, system_codes = np.unique(systems[valid], return_inverse=True)
+    scored_documents, document_codes = np.unique(all_codes[has_score], return_inverse=True)
+    system_names, system_codes = np.unique(systems[has_score], return_inverse=True)
     order = np.argsort(document_codes, kind="stable")
-    weights = weights[valid][order]
+    weights = weights[has_score][order]
     return Rows(
-        judge=scores[valid][order],
-        human=ratings[valid][order],
+        judge=scores[has_score][order],
+        human=ratings[has_score][order],
         weight=weights / weights.mean() if weights.size else weights,
         document=document_codes[order],
         system=system_codes[order],
-        n_documents=present.size,
+        n_documents=scored_documents.size,
         n_systems=system_names.size,
-        n_failed=int((~valid).sum()),
-        n_unscored_documents=all_names.size - present.size,
+        n_failed=int((~has_score).sum()),
+        n_unscored_documents=all_names.size - scored_documents.size,
     )
 
 
 def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
-    """The coefficient between each row of `x` and the same row of `y`; NaN where one is constant.
+    """The coefficient between each row of `x` and the same row of `y`; NaN if either is constant.
 
     Raises KeyError for an unknown coefficient.
     """
@@ -339,29 +344,29 @@ def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
 
 
 def midranks(x: Matrix) -> Matrix:
-    """Mid-ranks within each row, from 1: tied values share the mean of their places."""
+    """Mid-ranks within each row, from 1: tied values get the mean of their ranks."""
     order = np.argsort(x, axis=-1, kind="stable")
     ascending = np.take_along_axis(x, order, -1)
-    place = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
-    new = np.ones(x.shape, dtype=bool)
-    new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
-    tie = np.cumsum(new) - 1
-    mean_places = np.bincount(tie, place.ravel()) / np.bincount(tie)
+    position = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
+    is_new = np.ones(x.shape, dtype=bool)
+    is_new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
+    tie_group = np.cumsum(is_new) - 1
+    mean_positions = np.bincount(tie_group, position.ravel()) / np.bincount(tie_group)
     ranks = np.empty(x.shape)
-    np.put_along_axis(ranks, order, mean_places[tie].reshape(x.shape), -1)
+    np.put_along_axis(ranks, order, mean_positions[tie_group].reshape(x.shape), -1)
     return ranks
 
 
 def _pearson(x: Matrix, y: Matrix) -> Vector:
-    varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
+    is_varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
     r: Vector = np.clip((_standard(x) * _standard(y)).sum(axis=-1), -1, 1)
-    return np.where(varied, r, np.nan)
+    return np.where(is_varied, r, np.nan)
 
 
 def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
-    """Each row with mean 0 and sum of squares 1."""
+    """Each row scaled to mean 0 and a sum of squares of 1."""
     centred = x - np.average(x, axis=-1, weights=weight, keepdims=True)
-    # Divided first, because squares of very large or small scores overflow or vanish.
+    # Divide first, because squares of very large or very small scores overflow or underflow.
     largest = np.abs(centred).max(axis=-1, keepdims=True)
     centred = centred / np.where(largest > 0, largest, 1)
     squares = centred**2 if weight is None else centred**2 * weight
@@ -372,18 +377,18 @@ def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
     """Each row's tau-b, without scipy.stats, which takes a second to import."""
-    # Over pairs: concordant less discordant ones, those untied in x, those untied in y.
+    # Counts of pairs: concordant less discordant ones, pairs untied in x, pairs untied in y.
     sums = np.zeros((3, len(x)))
     with np.errstate(over="ignore", invalid="ignore"):
-        for apart in range(1, x.shape[-1]):
-            a, b = (np.sign(side[:, apart:] - side[:, :-apart]) for side in (x, y))
+        for lag in range(1, x.shape[-1]):
+            a, b = (np.sign(values[:, lag:] - values[:, :-lag]) for values in (x, y))
             sums += [pairs.sum(axis=-1) for pairs in (a * b, a * a, b * b)]
         tau: Vector = np.clip(sums[0] / np.sqrt(sums[1]) / np.sqrt(sums[2]), -1, 1)
     return tau
 
 
 def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:
-    product = _unit(x, weight) * _unit(y, weight)
+    product = _standard_vector(x, weight) * _standard_vector(y, weight)
     return float(np.clip(np.average(product, weights=weight), -1, 1))
 
 
@@ -393,16 +398,16 @@ class Coefficient:
 
     Attributes:
         of_rows: Takes two matrices of one shape and returns the coefficient between each row of
-            the first and the same row of the second, NaN where a row is constant.
+            the first and the same row of the second, NaN if a row is constant.
         of_weighted: Takes two vectors and their weights, whose mean is 1, and returns the weighted
-            coefficient. None where the coefficient has no weighted form.
+            coefficient. None if the coefficient has no weighted form.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]
     of_weighted: Callable[[Vector, Vector, Vector], float] | None = None
 
 
-# What `verify --all` prints of every level, by name. A further coefficient is a further entry.
+# The coefficients by name. `verify --all` prints each at every level. To add one, add an entry.
 COEFFICIENTS = {
     "spearman": Coefficient(
         of_rows=lambda x, y: _pearson(midranks(x), midranks(y)),
@@ -415,19 +420,19 @@ COEFFICIENTS = {
 }
 
 
-def _over_all(rows: Rows, coefficient: str, undefined: Undefined) -> float:
+def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> float:
     """The coefficient over all rows; 0 for a constant judge under the convention "judge_zero"."""
-    sides, weight = (rows.judge, rows.human), rows.weight
+    vectors, weight = (rows.judge, rows.human), rows.weight
     if not weight.size:
         return np.nan
     if undefined == "judge_zero" and np.ptp(rows.judge) == 0 and np.ptp(rows.human) > 0:
         return 0.0
-    if np.ptp(weight) == 0 or min(map(np.ptp, sides)) == 0:
+    if np.ptp(weight) == 0 or min(map(np.ptp, vectors)) == 0:
         return float(correlate(rows.judge[None], rows.human[None], coefficient)[0])
     of_weighted = COEFFICIENTS[coefficient].of_weighted
     if of_weighted is None:
         raise ValueError(f"{coefficient} over all outputs has no weighted form")
-    return of_weighted(*sides, weight)
+    return of_weighted(*vectors, weight)
 
 
 def _system_means(rows: Rows) -> tuple[Vector, Vector]:
@@ -446,11 +451,11 @@ def _rounded(means: Matrix) -> Matrix:
 
 
 def document_terms(rows: Rows, level: Level) -> Vector:
-    """A term for each document, whose mean is Spearman's rho by the primary convention.
+    """A term for each document; the mean of the terms is Spearman's rho by the default convention.
 
-    At summary level it is the document's own rho. At dataset level it is the rho over all outputs
-    plus the document's influence on it. It is NaN for a document that is left out, because people
-    rate its outputs alike.
+    At summary level, a term is the document's own rho. At dataset level, it is the rho over all
+    outputs plus the document's influence on it. It is NaN for a document that is left out because
+    people rate its outputs alike.
     """
     if level == "summary":
         return _by_convention(_document_coefficients(rows, "spearman"), rows, PRIMARY)
@@ -462,7 +467,7 @@ def document_terms(rows: Rows, level: Level) -> Vector:
 
 
 def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
-    """Each document's coefficient; NaN if a side is constant or fewer than two have a score."""
+    """Each document's coefficient; NaN with constant values or fewer than two scored outputs."""
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
@@ -473,7 +478,7 @@ def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
 
 
 def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Vector:
-    """The documents' coefficients, with 0 in place of NaN as the convention says."""
+    """The documents' coefficients, with 0 in place of NaN where the convention says so."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
     highest, lowest = (
@@ -485,54 +490,54 @@ def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Ve
 def _dataset_terms(rows: Rows) -> Vector:
     """Spearman's rho over all outputs plus the influence of each document on it.
 
-    Let x and y be both sides' standardised mid-ranks, and r = E xy. An output moves r by
-    xy - r (xx + yy) / 2, and by its effect on the ranks of the others.
+    Let x and y be the standardised mid-ranks of scores and labels, and r = E xy. An output changes
+    r by xy - r (xx + yy) / 2, and by its effect on the ranks of the other outputs.
     """
     n, weight = rows.n_documents, rows.weight
-    x, y = (_unit(_ranks(side, weight), weight) for side in (rows.judge, rows.human))
+    x, y = (_standard_vector(_ranks(side, weight), weight) for side in (rows.judge, rows.human))
     r = float(np.average(x * y, weights=weight))
     influence = (
         x * y
         - r * (x * x + y * y) / 2
-        + _on_others(rows.judge, y - r * x, weight)
-        + _on_others(rows.human, x - r * y, weight)
+        + _effect_through_ranks(rows.judge, y - r * x, weight)
+        + _effect_through_ranks(rows.human, x - r * y, weight)
     )
     terms: Vector = r + np.bincount(rows.document, influence * weight, n) * n / influence.size
     return terms
 
 
-def _unit(values: Vector, weight: Vector) -> Vector:
+def _standard_vector(values: Vector, weight: Vector) -> Vector:
     standard: Vector = _standard(values[None], weight)[0] * np.sqrt(values.size)
     return standard
 
 
-def _ranks(side: Vector, weight: Vector) -> Vector:
-    """Mid-ranks, up to a constant, in which an output counts as `weight` outputs."""
-    return -_sums_above(side, weight)
+def _ranks(scores: Vector, weight: Vector) -> Vector:
+    """Mid-ranks, up to an added constant, if an output counts as `weight` outputs."""
+    return -_sums_above(scores, weight)
 
 
-def _sums_above(side: Vector, values: Vector) -> Vector:
-    """The sum of `values` over all higher outputs, plus half of it over equal ones."""
-    order = np.argsort(side, kind="stable")
-    ascending, total = side[order], np.concatenate([[0.0], np.cumsum(values[order])])
-    first = total[np.searchsorted(ascending, side, "left")]
-    last = total[np.searchsorted(ascending, side, "right")]
+def _sums_above(scores: Vector, values: Vector) -> Vector:
+    """For each output, the sum of `values` over higher ones, plus half the sum over equal ones."""
+    order = np.argsort(scores, kind="stable")
+    ascending, total = scores[order], np.concatenate([[0.0], np.cumsum(values[order])])
+    first = total[np.searchsorted(ascending, scores, "left")]
+    last = total[np.searchsorted(ascending, scores, "right")]
     above: Vector = total[-1] - (first + last) / 2
     return above
 
 
-def _on_others(side: Vector, slope: Vector, weight: Vector) -> Vector:
-    """What each output adds to r by its effect on the ranks of the others, with mean 0.
+def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
+    """How each output changes r by its effect on the ranks of the other outputs, with mean 0.
 
-    An output raises the rank of higher outputs by one and of equal ones by a half; `slope` is how
-    much r changes with each one's standardised rank.
+    An output raises the ranks of higher outputs by one and those of equal ones by a half. `slope`
+    is how much r changes with an output's standardised rank.
     """
-    ranks = _ranks(side, weight)
+    ranks = _ranks(scores, weight)
     centred = ranks - np.average(ranks, weights=weight)
     scale = np.sqrt(np.average(centred**2, weights=weight))
-    added = _sums_above(side, slope * weight) / scale
-    result: Vector = added - np.average(added, weights=weight)
-    return result
+    effect = _sums_above(scores, slope * weight) / scale
+    centred_effect: Vector = effect - np.average(effect, weights=weight)
+    return centred_effect
 
 
 def contrast_judges(
@@ -547,29 +552,31 @@ def contrast_judges(
     """Judge A's Spearman's rho less judge B's, on the outputs that both scored.
 
     Args:
-        judge_a: (outputs,) scores of judge A, NaN where it failed.
-        judge_b: (outputs,) scores of judge B, NaN where it failed.
+        judge_a: (outputs,) scores of judge A, NaN for failed judgements.
+        judge_b: (outputs,) scores of judge B, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
         document: (outputs,) document labels.
         system: (outputs,) system labels, for the system level.
         level: "dataset", "summary" or "system".
 
     Returns:
-        The difference, in [-2, 2], by the primary convention. It has no documents if people rate
+        The difference, in [-2, 2], by the default convention. It has no documents if people rate
         everything alike.
 
     Raises:
-        ValueError: As `read_rows`, or `system` is missing at system level.
+        ValueError: The vectors do not fit (see `read_rows`), or `system` is missing at system
+            level.
     """
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
     a, b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
-    both = ~np.isnan(a) & ~np.isnan(b)
+    both_scored = ~np.isnan(a) & ~np.isnan(b)
     systems = system if level == "system" else None
     rows_a, rows_b = (
-        read_rows(np.where(both, side, np.nan), human, document, systems) for side in (a, b)
+        read_rows(np.where(both_scored, scores, np.nan), human, document, systems)
+        for scores in (a, b)
     )
-    names = tuple(str(name) for name in np.unique(np.asarray(document)[both]))
+    names = tuple(str(name) for name in np.unique(np.asarray(document)[both_scored]))
     if level == "system":
         return _contrast_systems(rows_a, rows_b, names)
     contrast = mean_of_differences(
@@ -583,35 +590,40 @@ def contrast_judges(
 
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
-    """The contrast at system level; scores are standardised, so that swaps mix equal scales."""
+    """The contrast at system level.
+
+    Scores are standardised first: a swap replaces one judge's scores on a document by the other's,
+    so both must be on one scale.
+    """
     shape = a.n_documents, a.n_systems
-    cell, counts = a.document * a.n_systems + a.system, np.bincount(a.system, minlength=shape[1])
-    # (documents, systems): what each document adds to each system's mean.
-    added_a, added_b = (
-        np.bincount(cell, _unit(rows.judge, rows.weight), math.prod(shape)).reshape(shape) / counts
-        for rows in (a, b)
+    cells, counts = a.document * a.n_systems + a.system, np.bincount(a.system, minlength=shape[1])
+    # Arrays of shape (documents, systems): what each document adds to each system's mean score.
+    standard_scores = (_standard_vector(rows.judge, rows.weight) for rows in (a, b))
+    parts_a, parts_b = (
+        np.bincount(cells, scores, math.prod(shape)).reshape(shape) / counts
+        for scores in standard_scores
     )
     human = _system_means(a)[1]
-    middle = (added_a + added_b).sum(axis=0) / 2
+    mean_of_both = (parts_a + parts_b).sum(axis=0) / 2
 
     def rho_of(means: Matrix) -> Vector:
         return np.nan_to_num(correlate(_rounded(means), np.broadcast_to(human, means.shape)))
 
     def differences(signs: Matrix) -> Vector:
-        half = signs @ (added_a - added_b) / 2
-        gaps: Vector = rho_of(middle + half) - rho_of(middle - half)
+        half_gap = signs @ (parts_a - parts_b) / 2
+        gaps: Vector = rho_of(mean_of_both + half_gap) - rho_of(mean_of_both - half_gap)
         return gaps
 
-    n = a.n_documents
+    n_documents = a.n_documents
     if a.n_systems < 2 or np.ptp(human) == 0:
         return mean_of_differences(np.empty(0), ())
-    swaps = stream(0, "swaps").choice([-1.0, 1.0], (SWAPS, n))
-    error = float(np.sqrt((differences(swaps) ** 2).mean())) if n > 1 else np.inf
+    swaps = stream(0, "swaps").choice([-1.0, 1.0], (SWAPS, n_documents))
+    error = float(np.sqrt((differences(swaps) ** 2).mean())) if n_documents > 1 else np.inf
     terms_a, terms_b = (
         document_terms(read_rows(_system_means(rows)[0], human), "dataset") for rows in (a, b)
     )
     return Contrast(
-        value=float(differences(np.ones((1, n)))[0]),
+        value=float(differences(np.ones((1, n_documents)))[0]),
         error=error,
         documents=names,
         terms=terms_a - terms_b,

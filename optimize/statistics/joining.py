@@ -1,30 +1,37 @@
-"""How much each of several answers counts in their sum: weights that labels teach."""
+"""Weights for a sum of several answers, learned from labels."""
 
 import numpy as np
 
 from optimize.statistics.correlations import Codes
 from optimize.statistics.intervals import Matrix, Vector
 
-# The prior counts as much as so many outputs. 100 and 300 differ little; a tenth of all outputs is
-# worse where these are few (benchmarks/panels.py, on which this was chosen).
+# The number of outputs that the prior counts as. Chosen on benchmarks/panels.py: 100 and 300 differ
+# little, and a tenth of all outputs is worse if there are few outputs.
 SHRINKAGE = 100.0
 
 
 def joining_weights(
     answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE
 ) -> Vector:
-    """A weight for each answer, at least 0, with a sum of 1, so that the sum follows the labels.
+    """Weights for the answers so that their weighted sum fits the labels.
 
-    This is least squares with a ridge: weights are drawn to the prior (which has a sum of 1), since
-    weights that are learned freely from known systems do not hold on new ones. They are the prior
-    itself where its sum of answers goes against the labels. Columns of `answers` (outputs, answers)
-    and labels have a mean of 0 over whatever is ranked together, and columns a mean square of about
-    1. The prior counts as much as `shrinkage` outputs.
+    Weights are at least 0 and sum to 1. They are fitted by ridge regression that shrinks them
+    towards the prior, because weights that are fitted freely to known systems do not fit new ones.
+
+    Args:
+        answers: (outputs, answers), each column with a mean of 0 over outputs that are ranked
+            together, and a mean square of about 1.
+        human: (outputs,) people's labels, with a mean of 0 in the same way.
+        prior: The weights to shrink towards, which sum to 1.
+        shrinkage: As how many outputs the prior counts.
+
+    Returns:
+        The weights; the prior itself if its weighted sum goes against the labels.
     """
     from scipy.optimize import nnls
 
-    expected = answers @ prior
-    fit = float(expected @ human) / max(float(expected @ expected), np.finfo(float).tiny)
+    prior_sum = answers @ prior
+    fit = float(prior_sum @ human) / max(float(prior_sum @ prior_sum), np.finfo(float).tiny)
     if fit <= 0:
         return prior
     strength = np.sqrt(shrinkage)
@@ -34,7 +41,7 @@ def joining_weights(
 
 
 def centred(values: Matrix, group: Codes) -> Matrix:
-    """Each column of the values (rows, columns) less the mean of its row's group, from 0 on."""
+    """The values (rows, columns) less the column's mean in the row's group; groups count from 0."""
     sizes = np.maximum(np.bincount(group), 1)
     means = [np.bincount(group, column) / sizes for column in values.T]
     result: Matrix = values - np.column_stack(means)[group]

@@ -1,7 +1,7 @@
 """Agreement in plain units: shares of pairs in the same order, and points on the scale.
 
-Judges' vectors have NaN where the judge failed. Points on the scale show, for example, that a judge
-which ranks perfectly rates one point too high.
+Judges' scores are NaN for failed judgements. Points on the scale can show, for example, that a
+judge ranks perfectly but rates one point too high.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,10 @@ from optimize.statistics.intervals import (
     mean_of_differences,
 )
 
-# About how many pairs are compared at once, to bound memory.
+# About how many pairs are compared at once, to limit memory.
 BLOCK = 4_000_000
-# The smallest difference of means that is worth a warning, in people's standard deviations.
+# The smallest difference in means that is worth a warning, in standard deviations of people's
+# ratings.
 LEAST_SHIFT = 0.25
 
 
@@ -32,8 +33,9 @@ LEAST_SHIFT = 0.25
 class OrderAgreement:
     """The share, in [0, 1], of the pairs ordered by people that a judge orders in the same way.
 
-    A pair on which the judge is tied (there are `n_ties`) counts half. Pairs on which people are
-    tied are left out. `value` is NaN without a pair, and `n_documents` have a pair.
+    A pair on which the judge is tied counts half; there are `n_ties` of these. Pairs on which
+    people are tied are left out. `value` is NaN without any pair. `n_documents` documents have a
+    pair.
     """
 
     value: float
@@ -46,17 +48,17 @@ class OrderAgreement:
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
     """The accuracy of a pairwise judge from its margins and people's, both in [-1, 1]; 0 is a tie.
 
-    A margin of the judge is NaN where it failed, and counts by its sign.
+    The judge's margins count by their signs. They are NaN for failed judgements.
     """
     judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
-    decided = (people != 0) & ~np.isnan(judge)
-    correct = (1 + np.sign(judge[decided]) * np.sign(people[decided])) / 2
-    names, codes = np.unique(np.asarray(document)[decided], return_inverse=True)
+    is_decided = (people != 0) & ~np.isnan(judge)
+    correct = (1 + np.sign(judge[is_decided]) * np.sign(people[is_decided])) / 2
+    names, codes = np.unique(np.asarray(document)[is_decided], return_inverse=True)
     return OrderAgreement(
         value=float(correct.mean()) if correct.size else np.nan,
         interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
         n_pairs=int(correct.size),
-        n_ties=int((judge[decided] == 0).sum()),
+        n_ties=int((judge[is_decided] == 0).sum()),
         n_documents=names.size,
     )
 
@@ -65,12 +67,12 @@ def contrast_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
     """Judge A's accuracy less judge B's, on the pairs that people decided and both judged."""
-    a, b, people = (np.asarray(side, dtype=float) for side in (margin_a, margin_b, human))
-    compared = (people != 0) & ~np.isnan(a + b)
-    a, b, people = (np.sign(side[compared]) for side in (a, b, people))
+    a, b, people = (np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human))
+    is_compared = (people != 0) & ~np.isnan(a + b)
+    a, b, people = (np.sign(margins[is_compared]) for margins in (a, b, people))
     gaps = (a - b) * people / 2
-    names, codes = np.unique(np.asarray(document)[compared], return_inverse=True)
-    # A document with many pairs weighs more: the mean over documents is that over pairs.
+    names, codes = np.unique(np.asarray(document)[is_compared], return_inverse=True)
+    # A document with many pairs gets more weight: the mean of terms is the mean over pairs.
     sums = np.bincount(codes, gaps, names.size)
     return mean_of_differences(sums * names.size / max(gaps.size, 1), names.tolist())
 
@@ -86,31 +88,33 @@ def order_agreement(
     """How often the judge orders two outputs as people do: (1 + Somers' D) / 2.
 
     The two outputs are of one document; at dataset level, or if no document has two outputs, they
-    are any two. A pair has the weight of its documents, in the counts as well.
+    are any two. A pair has the weight of its documents, also in the counts.
 
     Raises:
-        ValueError: As `read_rows`.
+        ValueError: The vectors do not fit (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
     # Rounded, because the order of summation must not break a tie.
-    sides: Matrix = np.stack([rows.judge, rows.human]).round(12)
+    values: Matrix = np.stack([rows.judge, rows.human]).round(12)
     across = level == "dataset" or rows.n_documents == rows.judge.size
     if across:
-        beside = _beside_others(sides, rows.weight)
+        weights_of_pairs = _pair_weights(values, rows.weight)
     else:
-        documents = np.split(sides, rows.first_rows[1:], axis=1)
-        beside = np.hstack([_beside_others(each, np.ones(each.shape[1])) for each in documents])
-    alike, ordered, ties = (
+        documents = np.split(values, rows.first_rows[1:], axis=1)
+        weights_of_pairs = np.hstack(
+            [_pair_weights(each, np.ones(each.shape[1])) for each in documents]
+        )
+    same_order, ordered, ties = (
         np.bincount(rows.document, column, rows.n_documents).astype(float)
-        for column in beside * rows.weight
+        for column in weights_of_pairs * rows.weight
     )
     has_pair = ordered > 0
     interval = None
     if not across or rows.n_untied >= FEW_DOCUMENTS:
-        # Across documents, each pair is in the sums of two documents.
-        interval = _interval_of_share(alike[has_pair], ordered[has_pair], 2 if across else 1)
+        # A pair across documents is in the sums of both documents.
+        interval = _interval_of_share(same_order[has_pair], ordered[has_pair], 2 if across else 1)
     return OrderAgreement(
-        value=float(alike.sum() / ordered.sum()) if has_pair.any() else np.nan,
+        value=float(same_order.sum() / ordered.sum()) if has_pair.any() else np.nan,
         interval=interval,
         n_pairs=round(ordered.sum() / 2),
         n_ties=round(ties.sum() / 2),
@@ -118,18 +122,18 @@ def order_agreement(
     )
 
 
-def _beside_others(sides: Matrix, weight: Vector) -> Matrix:
-    """(3, outputs): weights of an output's pairs with all others.
+def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
+    """(3, outputs): the summed weights of an output's pairs with all other outputs.
 
-    The rows are the pairs that the judge orders as people do, those that people order, and those of
-    them on which the judge is tied.
+    The first row is for pairs that the judge orders as people do, the second for all pairs that
+    people order, the third for those of the second on which the judge is tied.
     """
-    n = sides.shape[1]
+    n = values.shape[1]
     counts = np.empty((3, n))
     step = max(1, BLOCK // max(n, 1))
-    for first in range(0, n, step):
-        block = slice(first, first + step)
-        judge, human = np.sign(sides[:, block, None] - sides[:, None, :])
+    for start in range(0, n, step):
+        block = slice(start, start + step)
+        judge, human = np.sign(values[:, block, None] - values[:, None, :])
         ordered = (human != 0) @ weight
         counts[0, block] = (ordered + (judge * human) @ weight) / 2
         counts[1, block] = ordered
@@ -138,16 +142,17 @@ def _beside_others(sides: Matrix, weight: Vector) -> Matrix:
 
 
 def _interval_of_share(
-    alike: NDArray[Any], counts: NDArray[Any], documents_a_pair: int = 1
+    same_order: NDArray[Any], counts: NDArray[Any], documents_per_pair: int = 1
 ) -> Interval | None:
-    """The interval of a share, from each document's pairs in the same order and all its pairs.
+    """The interval for the share of pairs in the same order.
 
-    A share s is treated as a correlation of 2s - 1 between the judge's and people's preferences.
+    `same_order` counts each document's pairs in the same order, `counts` all its pairs. A share s
+    is treated as a correlation of 2s - 1 between the judge's and people's preferences.
     """
     if not counts.size:
         return None
-    share = float(alike.sum() / counts.sum())
-    terms = 2 * documents_a_pair * (alike - share * counts) / counts.mean()
+    share = float(same_order.sum() / counts.sum())
+    terms = 2 * documents_per_pair * (same_order - share * counts) / counts.mean()
     interval = correlation_interval(2 * share - 1, terms)
     return None if interval is None else Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
 
@@ -156,8 +161,8 @@ def _interval_of_share(
 class ScaleComparison:
     """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
-    `shift` is the judge's mean less people's. `is_shifted`: the shift is more than chance, and a
-    quarter of people's SD or more.
+    `shift` is the judge's mean less people's. `is_shifted` says that the shift's interval excludes
+    0, and that it is at least a quarter of people's standard deviation.
     """
 
     judge_mean: float
@@ -174,7 +179,7 @@ class ScaleComparison:
 def compare_scales(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
 ) -> ScaleComparison | None:
-    """Compare scores (NaN: failed) with ratings on the same scale; None if there is no score."""
+    """Compare scores with ratings on the same scale, without NaN scores; None if all are NaN."""
     rows = read_rows(judge, human, document)
     n = rows.judge.size
     if not n:
@@ -183,13 +188,13 @@ def compare_scales(
     shift = float(gaps.mean())
     sums = np.bincount(rows.document, gaps - shift)
     interval = interval_of_mean(shift + sums * rows.n_documents / n)
-    is_clear, human_sd = interval is not None and 0 not in interval, float(rows.human.std())
+    excludes_0, human_sd = interval is not None and 0 not in interval, float(rows.human.std())
     return ScaleComparison(
         judge_mean=float(rows.judge.mean()),
         human_mean=float(rows.human.mean()),
         shift=shift,
         shift_interval=interval,
-        is_shifted=is_clear and abs(shift) >= LEAST_SHIFT * human_sd,
+        is_shifted=excludes_0 and abs(shift) >= LEAST_SHIFT * human_sd,
         judge_sd=float(rows.judge.std()),
         human_sd=human_sd,
         n_outputs=n,
@@ -198,18 +203,19 @@ def compare_scales(
 
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
-    """The nearest rating of the scale to each value, the higher one if two are; NaN stays NaN."""
+    """The rating of the scale that is nearest to each value, the higher of two; NaN stays NaN."""
     numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
-    places = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
-    return np.where(np.isnan(numbers), np.nan, ratings[places])
+    nearest = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
+    return np.where(np.isnan(numbers), np.nan, ratings[nearest])
 
 
 def quadratic_kappa(a: Vector, b: Vector) -> float:
     """Cohen's kappa with quadratic weights: 1 - mean square gap / mean square gap by chance.
 
-    By chance the same ratings are paired at random, with a mean square gap of
-    var(a) + var(b) + (mean(a) - mean(b))^2. NaN if that is 0, because all ratings are the same.
+    The gap by chance is that of the same ratings in random pairs. Its mean square is
+    var(a) + var(b) + (mean(a) - mean(b))^2. Kappa is NaN if this is 0, because all ratings are
+    equal.
     """
     expected = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
     return float(1 - ((a - b) ** 2).mean() / expected) if expected > 0 else np.nan

@@ -81,7 +81,7 @@ def test_check_goes_on_to_tune_two_values_without_a_definition(
     labels(tmp_path, *["pass", "fail"] * 4, header="Is correct")
     assert check.main(["check", str(tmp_path / "sheet.csv")]) == 0
     out = capsys.readouterr().out
-    assert "comments   critique: what people said of their labels, which teaches" in out
+    assert "comments   critique: what people wrote on their labels; tuning uses it" in out
     assert f"next       dspy-judges tune --dimension is_correct --data {tmp_path}" in out
 
 

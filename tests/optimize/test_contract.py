@@ -1,7 +1,9 @@
 """The duties of optimizers, models, coefficients and exports: ours and those of docs/extend.md."""
 
 import json
+import os
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from processes import run_python
 
 import judges
 from judges.client.open import open_model
@@ -18,7 +21,6 @@ from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
 from judges.testing import LabelExportContract, ModelContract
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
-from optimize.measuring.exports import TOOLS
 from optimize.search.optimizer import find_optimizer, optimizer_name
 from optimize.statistics.correlations import COEFFICIENTS, summary_level
 from optimize.testing import CoefficientContract, OptimizerContract, ToolContract
@@ -107,20 +109,29 @@ def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.Mo
     assert value == pytest.approx(2 * (2 / 3) / (2 / 3 + 2 / 3 + 1))
 
 
+def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path: Path) -> None:
+    (tmp_path / "concordance.py").write_text(BLOCKS[3], encoding="utf-8")
+    words = ("verify", "relevance", "--data", "starter", "--all")
+    env = {
+        "DSPY_JUDGES_EXTENSIONS": "concordance",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+    }
+    ended = run_python("-m", "dspy_judges", *words, env=env)
+    assert ended.returncode == 0, ended.stderr
+    for level in ("summary", "dataset", "system"):
+        assert f"{level}-level concordance 0." in ended.stdout
+
+
 class TestToolOfThePage(ToolContract):
     tool = defined(BLOCKS[4])["TOOLS"].pop()
     metric = "tone"
     scores: ClassVar = {"a": 0.0, "b": 1.0}
     results: ClassVar = {
         "runs": [
-            {"id": name, "completion": "", "marks": {"tone": {"score": score}}}
+            {"key": name, "completion": "", "marks": [{"about": "tone", "points": score}]}
             for name, score in scores.items()
         ]
     }
-
-    @pytest.fixture(autouse=True)
-    def _declared(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
 
 
 class TestEmbeddedModel(ModelContract):

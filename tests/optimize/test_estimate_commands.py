@@ -82,7 +82,7 @@ def test_estimates_are_printed_with_interval_and_counts(
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
-    assert needed == "  Labels of all would not halve the interval."
+    assert needed == "  Labels on all outputs would not halve the interval."
     assert given.startswith("  of these 118 outputs themselves 2.")
     plain, tuned, about = systems
     assert "n=20 labels; tuned less plain +" in plain

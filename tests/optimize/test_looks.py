@@ -185,4 +185,4 @@ def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many(
     rated = [{**row, "safe": number % 5 + 1} for number, row in enumerate(rows)]
     words += ["--labels", write_jsonl("rated.jsonl", rated), "--scale", "1-5"]
     assert plan(words) == 2
-    assert "are of labels that say pass or fail" in capsys.readouterr().err
+    assert "need labels that say pass or fail" in capsys.readouterr().err

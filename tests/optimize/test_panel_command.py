@@ -166,7 +166,7 @@ def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(
         (["a\tb=relevance@openai/m", *RECORDED], "members[0].name"),
         ([*RECORDED, "--scores", "huge.jsonl"], "huge.jsonl, line 1: expected"),
         ([*RECORDED, "--scores", "strange.jsonl"], "no record's id is the id of a labelled output"),
-        (["--replies", "mute.jsonl", "--replies", "too=mute.jsonl"], "no member can have a part"),
+        (["--replies", "mute.jsonl", "--replies", "too=mute.jsonl"], "no judge can be a member"),
     ],
 )
 def test_what_cannot_be_joined_is_refused_in_a_line(

@@ -157,7 +157,9 @@ def test_one_document_and_labels_that_are_all_alike_teach_nothing(level):
     one, alike = World(9, documents=1, systems=30), World(9)
     alike.human = np.full(192, 3.0)
     for world in (one, alike):
-        with pytest.raises(SettingsError, match="in fewer than two documents people tell"):
+        with pytest.raises(
+            SettingsError, match="people rate outputs differently in fewer than two"
+        ):
             world.fit({"a": world.judge(1.0), "b": world.judge(1.0)}, level)
 
 

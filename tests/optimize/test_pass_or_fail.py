@@ -176,7 +176,7 @@ def test_floors_of_rates_need_labels_of_two_values(
 ) -> None:
     ratings = files(tmp_path, [(1, 1.0, 1), (3, 2.0, 1), (0, 1.0, 1)])
     assert command([*ratings, "--min-tpr", "0.5"]) == 2
-    assert "are of labels that say pass or fail" in capsys.readouterr().err
+    assert "need labels that say pass or fail" in capsys.readouterr().err
     assert "misses" not in verified(capsys, *ratings)
     assert command([*files(tmp_path), "--min-tpr", "1.5"]) == 2
 

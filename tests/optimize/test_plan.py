@@ -95,7 +95,7 @@ def test_without_labels_a_first_round_is_drawn_at_random(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, written, command = lines_of(capsys)
-    assert said == "0 of 200 documents labelled; a plan takes 20, so a random round comes first."
+    assert said == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
     assert written == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
     assert command.endswith("label outputs.next.jsonl --dimension NAME --out outputs.NAME.jsonl")
     write_labels(range(12))
@@ -202,7 +202,7 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(
             1,
             "no score on 'ok'; it has label",
         ),
-        (["--labels", "done.jsonl", "--scores", "l.csv"], 1, "'ok' is not among id, label; give"),
+        (["--labels", "done.jsonl", "--scores", "l.csv"], 1, "'ok' is not among id, label; use"),
         (["--labels", "two.jsonl"], 2, "holds labels on kind, ok: name one by --dimension"),
         (["--labels", "done.jsonl", "--scores", "else.jsonl"], 1, "no output of outputs has a"),
     ],

@@ -276,8 +276,8 @@ def test_rows_that_either_was_tuned_on_are_set_apart(
     [
         (["relevance", "--margin", ".1"], "name the old judge by --against"),
         (["relevance", "--against", "old=relevance", "--margin", "1"], "between 0 and 1"),
-        (["relevance", "--against", "old=relevance", "--all"], "are of one judge"),
-        (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "of one judge"),
+        (["relevance", "--against", "old=relevance", "--all"], "measure one judge"),
+        (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "measure one judge"),
         (["relevance", "--against", "relevance"], "two judges are called relevance"),
         (["--against", "relevance"], "name one new judge"),
         (["relevance", "--against", ""], "no judge ''"),
