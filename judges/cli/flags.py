@@ -126,11 +126,11 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
         "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
     )
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
-    about = "the file to write; the same command resumes an interrupted run"
-    files.add_argument("--out", type=Path, metavar="FILE", help=about)
+    help_text = "the file to write; the same command resumes an interrupted run"
+    files.add_argument("--out", type=Path, metavar="FILE", help=help_text)
     add_map = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
-    about = "the column of a text, or FILE.yaml with such lines; repeatable"
-    files.add_argument("--map", help=about, **add_map)  # type: ignore[arg-type]
+    help_text = "the column of a text, or FILE.yaml with such lines; repeatable"
+    files.add_argument("--map", help=help_text, **add_map)  # type: ignore[arg-type]
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
@@ -139,13 +139,13 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     `limits` is added to the help of --max-calls and --max-cost, such as " for each start".
     """
     add = parser.add_argument_group("model and budget").add_argument
-    about = (
+    help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any of DSPy's (the "
         "judge's own)"
     )
-    add("--lm", metavar="MODEL", help=about)
-    about = "the model's server (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
-    add("--api-base", type=address, metavar="URL", help=about)
+    add("--lm", metavar="MODEL", help=help_text)
+    help_text = "the model's server (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
+    add("--api-base", type=address, metavar="URL", help=help_text)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
@@ -188,8 +188,8 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         "their probabilities (one; for the embedded model weighted)",
     )
     add("--samples", type=count, metavar="N", help="number of replies for --plan mean")
-    about = "temperature of the replies (0; for --plan mean 1)"
-    add("--temperature", type=temperature, metavar="T", help=about)
+    help_text = "temperature of the replies (0; for --plan mean 1)"
+    add("--temperature", type=temperature, metavar="T", help=help_text)
 
 
 def read_plan(
@@ -222,8 +222,8 @@ def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
-    about = "print an estimate of requests and cost, and ask no model"
-    run.add_argument("--dry-run", action="store_true", help=about)
+    help_text = "print an estimate of requests and cost, and ask no model"
+    run.add_argument("--dry-run", action="store_true", help=help_text)
     run.add_argument(
         "--batch-api",
         choices=("submit", "collect"),
@@ -236,8 +236,8 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 def add_reporting_flags(run: Flags) -> None:
     run.add_argument("--json", action="store_true", help="print the result as JSON")
-    about = "print retries, failed requests and tracebacks"
-    run.add_argument("--verbose", action="store_true", help=about)
+    help_text = "print retries, failed requests and tracebacks"
+    run.add_argument("--verbose", action="store_true", help=help_text)
 
 
 def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":

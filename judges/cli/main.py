@@ -82,10 +82,12 @@ def parser() -> argparse.ArgumentParser:
     main_parser: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
     commands = main_parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def add_command(name: str, run: str, about: str, **options: Any) -> argparse.ArgumentParser:
+    def add_command(
+        name: str, run: str, description: str, **options: Any
+    ) -> argparse.ArgumentParser:
         """Add a command; `run` is the MODULE:FUNCTION that runs it."""
         command_parser: argparse.ArgumentParser = commands.add_parser(
-            name, description=about, **options
+            name, description=description, **options
         )
         command_parser.set_defaults(run=run)
         return command_parser
@@ -116,8 +118,10 @@ def parser() -> argparse.ArgumentParser:
     winrate.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(winrate, data_help="the pairs to judge")
     for table in (score, winrate):
-        about = "add a column with the answer to each question of a judge (not needed for .jsonl)"
-        table.add_argument("--answers", action="store_true", help=about)
+        help_text = (
+            "add a column with the answer to each question of a judge (not needed for .jsonl)"
+        )
+        table.add_argument("--answers", action="store_true", help=help_text)
         add_reasoning_flag(table)
         add_model_flags(table)
         add_plan_flags(table)
@@ -125,6 +129,6 @@ def parser() -> argparse.ArgumentParser:
 
     export = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
     export.add_argument("judge", metavar="JUDGE", help=JUDGE)
-    about = f"the model that the request is for (the frozen judge's own, else {DEFAULT_LM})"
-    export.add_argument("--lm", metavar="NAME", help=about)
+    help_text = f"the model that the request is for (the frozen judge's own, else {DEFAULT_LM})"
+    export.add_argument("--lm", metavar="NAME", help=help_text)
     return main_parser

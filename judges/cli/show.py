@@ -26,14 +26,14 @@ def show_list(args: argparse.Namespace) -> int:
     """Print the catalogue: one line per judge, or all of it as JSON."""
     subjects = [catalog.find(name) for name in catalog.names()]
     if args.json:
-        print(json.dumps([_entry(subject) for subject in subjects], indent=1))
+        print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
         return 0
     width = shutil.get_terminal_size((80, 24)).columns
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
         sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
         texts = ", ".join([*subject.inputs, *sides])
-        rows.append((subject.name, texts, _range(_scale(subject)), subject.source))
+        rows.append((subject.name, texts, _range_text(_scale(subject)), subject.source))
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
         line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=False))
@@ -49,12 +49,12 @@ def show_judge(args: argparse.Namespace) -> int:
     prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
     answers = _answers(judge)
     if args.json:
-        record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
+        record = {**_json_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         if answers:
             record["questions"] = [*map(_answer_entry, answers[:-1])]
         print(json.dumps(record, indent=1))
         return 0
-    lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
+    lines = [line for text in _description_lines(judge) for line in textwrap.wrap(text, 79)]
     lines += _answer_lines(answers)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
@@ -80,23 +80,23 @@ def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
     """Lines on each answer: its share of the score, and the gain from it if that is known."""
     if not answers:
         return []
-    about = "answers, with the share of each in the score"
+    heading = "answers, with the share of each in the score"
     if any(answer.loss for answer in answers):
-        about += ", and by how much the judge's figure would change without it"
-    lines = textwrap.wrap(f"{about}:", 79)
+        heading += ", and by how much the judge's figure would change without it"
+    lines = textwrap.wrap(f"{heading}:", 79)
     for answer in answers:
         loss = f" ({-answer.loss:+.3f})" if answer.loss else ""
-        line = f"  {answer.share:4.0%}  {answer.name} ({_range(answer.answers)}){loss}: "
+        line = f"  {answer.share:4.0%}  {answer.name} ({_range_text(answer.answers)}){loss}: "
         lines += textwrap.wrap(line + answer.text, 79, subsequent_indent=" " * 8)
     return lines
 
 
-def _about(judge: AnyJudge) -> list[str]:
+def _description_lines(judge: AnyJudge) -> list[str]:
     """Lines on a judge: name, definition, texts, scale and origin."""
     subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
-        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range(_scale(subject))}",
+        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(_scale(subject))}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
@@ -125,7 +125,7 @@ def _answers(judge: AnyJudge) -> list[AnswerShare]:
     return (judge.weights or rating_only).describe(judge.prompt.choices, losses)
 
 
-def _entry(subject: Subject) -> dict[str, object]:
+def _json_entry(subject: Subject) -> dict[str, object]:
     """The entry for a judge in the output of --json."""
     return {
         "name": subject.name,
@@ -141,7 +141,7 @@ def _scale(subject: Subject) -> tuple[str, ...] | tuple[int, ...]:
     return LETTERS if isinstance(subject, Comparison) else subject.words or subject.scale
 
 
-def _range(answers: Sequence[Value]) -> str:
+def _range_text(answers: Sequence[Value]) -> str:
     first, *_, last = answers
     return f"{first}-{last}" if isinstance(first, int) else f"{first}/{last}"
 

@@ -43,7 +43,7 @@ from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.scoring import reply_tokens
 from judges.tables.atomic_write import in_use
-from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
+from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, writable_format
 from judges.tables.problems import RowsError
 from judges.tables.text import Row
 from judges.tables.xlsx import split_sheet
@@ -163,7 +163,7 @@ class TableRun:
         return sha256(json.dumps([data, sheet, judges, settings]).encode()).hexdigest()
 
 
-def _run(kind: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
+def _run(results_type: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
     """Run a command and return the exit code.
 
     It prints an estimate (--dry-run), takes a step of a batch (--batch-api), or judges all rows and
@@ -180,7 +180,7 @@ def _run(kind: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
                 f"{args.out} exists already, and does not say which judge and settings made it: "
                 "delete it, or name another --out"
             )
-    results = kind(args)
+    results = results_type(args)
     run = _prepare(results, args)
     if args.dry_run:
         expected = total_estimate(run.estimates)
@@ -199,7 +199,7 @@ def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> Table
     """
     judges = results.judges
     map_flags = _read_map_flags(args.map, judges)
-    form = None if args.out is None else written_format(args.out)
+    table_format = None if args.out is None else writable_format(args.out)
     n_rows = 0
     columns: dict[str, None] = {}
     characters = Counter[str]()
@@ -226,7 +226,7 @@ def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> Table
             orders=2 if judge.kind == "pairwise" else 1,
             price=price_of(args.price),
         )
-    new_columns = results.new_columns(columns) if form and form.flat else []
+    new_columns = results.new_columns(columns) if table_format and table_format.flat else []
     return TableRun(
         judges=tuple(judges),
         args=args,

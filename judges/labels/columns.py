@@ -122,13 +122,18 @@ class Column:
 
 
 def infer_column(
-    name: str, cells: tuple[object, ...], *, is_text: bool, typed: bool, words: Collection[str]
+    name: str,
+    cells: tuple[object, ...],
+    *,
+    is_text: bool,
+    typed: bool,
+    rating_words: Collection[str],
 ) -> Column:
     """Return the column, with its kind inferred from its cells.
 
     With `is_text`, the kind is "text" whatever the cells are. In a `typed` format, such as JSON, a
-    string does not count as a number. `words` are further words that count as ratings, given by the
-    user.
+    string does not count as a number. `rating_words` are further words that count as ratings,
+    given by the user.
     """
     filled = [cell for cell in cells if not says_nothing(cell)]
     values = {str(cell).strip() for cell in filled}
@@ -138,7 +143,7 @@ def infer_column(
     kind: Kind
     if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
         kind = "text"
-    elif _are_ratings(filled, typed, words):
+    elif _are_ratings(filled, typed, rating_words):
         kind = "rating"
     elif all(map(_TIME.fullmatch, values)) or not any(map(_is_readable, filled)):
         kind = ""
@@ -149,10 +154,10 @@ def infer_column(
     return Column(name, cells, kind, is_short, len({*map(str, cells)}))
 
 
-def _are_ratings(cells: Sequence[object], typed: bool, words: Collection[str]) -> bool:
+def _are_ratings(cells: Sequence[object], typed: bool, rating_words: Collection[str]) -> bool:
     """Whether at least half of the cells are numbers, or three quarters are words for yes or no."""
     n_numbers = sum(is_rating(cell, typed=typed) for cell in cells)
-    n_words = sum(says_truth(cell, words) for cell in cells)
+    n_words = sum(says_truth(cell, rating_words) for cell in cells)
     return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
 
 
@@ -169,9 +174,9 @@ class Columns:
     """The columns of a table, looked up by what they hold.
 
     `mapping` maps names such as `document` to the columns that the user chose for them. `judged`
-    are the names of the texts that a judge reads, and `words` are words that count as ratings,
-    given by the user. `labelled` is False if people have yet to label the rows: then a column from
-    which they could tell the label is not among the texts.
+    are the names of the texts that a judge reads, and `rating_words` are words that count as
+    ratings, given by the user. `labelled` is False if people have yet to label the rows: then a
+    column from which they could tell the label is not among the texts.
     """
 
     def __init__(
@@ -179,10 +184,11 @@ class Columns:
         table: Table,
         mapping: Mapping[str, ColumnNames] | None = None,
         judged: Collection[str] = (),
-        words: Collection[str] = (),
+        rating_words: Collection[str] = (),
         labelled: bool = True,
     ) -> None:
-        self.table, self.judged, self.words, self.labelled = table, judged, words, labelled
+        self.table, self.judged, self.labelled = table, judged, labelled
+        self.rating_words = rating_words
         self._by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._by_key.setdefault(name_key(column), []).append(column)
@@ -196,18 +202,20 @@ class Columns:
         headers: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # The name of one column may contain a comma.
-            is_column = self.has(self.own_name(name))
+            is_column = self.has(self.exact_name(name))
             headers += [name] if is_column else split_quoted(name) or [name]
-        return tuple(dict.fromkeys(map(self.own_name, headers)))
+        return tuple(dict.fromkeys(map(self.exact_name, headers)))
 
     def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
         """Return the columns of a changed table or mapping, with the same settings as here."""
-        return Columns(table, mapping, self.judged, self.words, self.labelled)
+        return Columns(table, mapping, self.judged, self.rating_words, self.labelled)
 
     def _column(self, name: str) -> Column:
         cells = tuple(value_in(row, name) for row in self.table.rows)
-        is_text, typed = self.is_judged(name), self.table.typed
-        return infer_column(name, cells, is_text=is_text, typed=typed, words=self.words)
+        is_text, typed = self.is_certain_text(name), self.table.typed
+        return infer_column(
+            name, cells, is_text=is_text, typed=typed, rating_words=self.rating_words
+        )
 
     def kind(self, column: str) -> Kind:
         return self.column(column).kind
@@ -216,9 +224,9 @@ class Columns:
         """Return those of `columns` that are of one of these kinds."""
         return [column for column in columns if self.kind(column) in kinds]
 
-    def unused(self, used: Collection[str]) -> list[str]:
-        """Return the table's columns that are not among the `used` ones."""
-        return [column for column in self.table.columns if column not in used]
+    def columns_except(self, excluded: Collection[str]) -> list[str]:
+        """Return the table's columns without the `excluded` ones."""
+        return [column for column in self.table.columns if column not in excluded]
 
     def _find(self, name: str) -> str | None:
         """Return the column for `name`: the mapped one, the one so called, or one with an alias.
@@ -228,12 +236,12 @@ class Columns:
         if name in self.mapping:
             header = self.mapping[name][0]
             return header if self.has(header) else None
-        names = map(self.own_name, (name, *_ALIASES.get(name, ())))
+        names = map(self.exact_name, (name, *_ALIASES.get(name, ())))
         return next((column for column in names if self._holds(column, name)), None)
 
     def _holds(self, column: str, name: str) -> bool:
         """Whether the table has the column, and it can be the column for the unmapped `name`."""
-        if column not in self.table.columns or (column != name and column in self.used(())):
+        if column not in self.table.columns or (column != name and column in self.used_columns(())):
             return False
         if name in NESTED:
             # A column of this name may also hold remarks; ratings are objects or lists.
@@ -259,7 +267,7 @@ class Columns:
         columns = self._by_key.get(name_key(name), [])
         return columns[0] if len(columns) == 1 else None
 
-    def own_name(self, name: str) -> str:
+    def exact_name(self, name: str) -> str:
         """Return the column's exact name for a name that may differ in case and spacing."""
         return name if self.has(name) else self.column_like(name) or name
 
@@ -271,7 +279,7 @@ class Columns:
         """Return the column `a` for the name `a.b` of a key inside it, else the name itself."""
         return column if column in self.table.columns else column.partition(DOT)[0]
 
-    def used(self, names: Iterable[str]) -> set[str]:
+    def used_columns(self, names: Iterable[str]) -> set[str]:
         """Return the columns for these names, and every column that the mapping names."""
         return {*self.find_all(names)}.union(*self.mapping.values())
 
@@ -288,7 +296,7 @@ class Columns:
         return self.column(column).cells
 
     @cached_property
-    def names(self) -> str:
+    def names_in_message(self) -> str:
         """All columns and all keys of the objects in them, joined for a message."""
         return joined_names([*self.table.columns, *self.nested_names])
 
@@ -322,7 +330,7 @@ class Columns:
         """The columns in which people comment on their labels. No judge reads them."""
         nested = (name for name in self.nested_names if self.root_of(name) in self.find_all(NESTED))
         named = filter(self._is_comment, (*self.table.columns, *nested))
-        used = self.used(()) | {*self.judged}
+        used = self.used_columns(()) | {*self.judged}
         return tuple(c for c in self.of_kind(named, "text", "label") if c not in used)
 
     def _is_comment(self, column: str) -> bool:
@@ -336,7 +344,7 @@ class Columns:
         could tell from them which system wrote the output. A column that the user maps to a name
         without a role is a text, unless it is in `rated`, the columns of labels.
         """
-        free = self.unused({*used, *rated, *self.comments})
+        free = self.columns_except({*used, *rated, *self.comments})
         roots = {*map(self.root_of, (*used, *rated))}
         # If a key of a column's objects is used already, the whole column is not a text, too.
         candidates = [c for c in free if is_usual_text(c) or c not in roots]
@@ -385,7 +393,7 @@ class Columns:
         likely = [n for n, column in columns.items() if column.may_be_source(max_distinct)]
         return max(likely, key=lambda name: columns[name].n_distinct, default=None)
 
-    def is_judged(self, name: str) -> bool:
+    def is_certain_text(self, name: str) -> bool:
         """Whether a text is surely a source or an output: by its name, or as a judge reads it."""
         return is_known_text(name) or name in self.judged
 
@@ -416,7 +424,7 @@ def add_missing_column(
     """Add the problem that the column for `name` is missing; the message lists the columns."""
     exists = columns.has(column) and not columns.values(column).count(None)
     fault = "this column is not read as a text" if exists else "there is no such column"
-    fault += f"{reason}; there are {columns.names}"
+    fault += f"{reason}; the columns are {columns.names_in_message}"
     problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 

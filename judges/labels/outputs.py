@@ -14,7 +14,7 @@ from judges.labels.rating_columns import (
     close_names,
     find_ratings,
 )
-from judges.labels.ratings import Ratings, ReadOptions, ReadRatings, read_ratings
+from judges.labels.ratings import Ratings, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
 from judges.labels.values import RatingCells
@@ -24,7 +24,7 @@ ROLES = (*NOT_RATED, "annotator")
 
 
 def read_outputs(
-    columns: Columns, problems: Problems, options: ReadOptions, other: ReadRatings | None = None
+    columns: Columns, problems: Problems, options: ReadOptions, other: TableRatings | None = None
 ) -> LabelledSet:
     """Read labelled outputs from a table, wide or long.
 
@@ -38,7 +38,7 @@ def read_outputs(
         notes = check_ratings(columns, layout, options.dimensions, problems)
     else:
         # The second file has the ratings, so only columns that the caller names are ratings here.
-        named = {name: (columns.own_name(name),) for name in options.dimensions or ()}
+        named = {name: (columns.exact_name(name),) for name in options.dimensions or ()}
         flat = {n: h for n, h in layout.flat.items() if n in columns.mapping or named.get(n) == h}
         layout = replace(layout, flat=flat, guesses=(), numbers=())
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
@@ -90,7 +90,7 @@ def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str])
     ]
 
 
-def _replace_ratings(first: ReadRatings, second: ReadRatings) -> ReadRatings:
+def _replace_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
     """Return the first file's ratings, replaced on every dimension that the second file rates."""
     replaced = {name for by_name in second.by_item.values() for name in by_name}
     by_item = dict(second.by_item)
@@ -148,7 +148,7 @@ def _dimensions_in(
 
 
 def _check_ids(
-    outputs: Iterable[LabelledOutput], problems: Problems, other: ReadRatings | None
+    outputs: Iterable[LabelledOutput], problems: Problems, other: TableRatings | None
 ) -> list[str]:
     """Return a note if the second file rates outputs that the first file does not have.
 
@@ -191,7 +191,7 @@ def _check_rated(
 
 def _label_advice(columns: Columns) -> str:
     """Return advice on how to say which column holds labels, or which of its two words is good."""
-    free = columns.unused({*columns.used(ROLES), *columns.comments})
+    free = columns.columns_except({*columns.used_columns(ROLES), *columns.comments})
     nested_ratings = columns.of_kind(columns.nested_names, "rating")
     likely = nested_ratings or columns.of_kind(free, "label")
     readers = map(RatingCells, map(columns.values, likely))

@@ -42,11 +42,13 @@ def find_sides(columns: Columns) -> Sides | None:
     sides = []
     for match in filter(None, map(_FIRST_SIDE.fullmatch, columns.table.columns)):
         both = match[0], f"{match[1]}{match[2]}{_OTHER_END[match[3]]}"
-        are_texts = columns.is_judged(name_key(match[1])) or not columns.of_kind(both, "rating")
+        are_texts = columns.is_certain_text(name_key(match[1])) or not columns.of_kind(
+            both, "rating"
+        )
         are_free = columns.has(both[1]) and both[0] not in columns.comments
         if are_free and are_texts and _SYSTEM_WORDS.isdisjoint(tokens(match[1])):
             sides.append(Sides(name_key(match[1]), both))
-    return min(sides, key=lambda side: not columns.is_judged(side.word), default=None)
+    return min(sides, key=lambda side: not columns.is_certain_text(side.word), default=None)
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
@@ -114,10 +116,10 @@ def _check_columns(
     names = joined_names(columns.table.columns)
     if sides is None:
         advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {names}", advice)
+        problems.add("no-column", f"there are no two columns of candidates among {names}", advice)
     if options.labelled and not _find_vote_columns(columns):
         advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {names}", advice)
+        problems.add("no-column", f"there is no column of votes among {names}", advice)
 
 
 def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:

@@ -75,8 +75,8 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     """
     if columns.is_long:
         return RatingColumns()
-    nested, used = columns.find_all(NESTED), columns.used(_RESERVED)
-    numbers = tuple(columns.of_kind(columns.unused(used), "rating"))
+    nested, used = columns.find_all(NESTED), columns.used_columns(_RESERVED)
+    numbers = tuple(columns.of_kind(columns.columns_except(used), "rating"))
     groups, guesses = _annotator_groups(numbers), Headers()
     if dimensions is None:
         flat = _mapped_ratings(columns)
@@ -123,7 +123,7 @@ def _find_headers(columns: Columns, name: str, groups: Mapping[str, Headers]) ->
     They are mapped to the dimension, called like it, a group of annotators' columns, or else the
     only column whose name is that of labels.
     """
-    column = columns.own_name(name)
+    column = columns.exact_name(name)
     if name in columns.mapping or columns.has(column):
         return columns.mapping.get(name, (column,))
     by_key = {name_key(group): headers for group, headers in groups.items()}
@@ -147,8 +147,8 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
     Their names consist of words for labels and words of the dimension. If the dimension's name may
     be a misspelling of another, there are none.
     """
-    words, used = {*tokens(dimension)} | _LABEL_WORDS, columns.used((*NOT_RATED, *VOTES))
-    named = (*columns.unused(used), *columns.nested_names)
+    words, used = {*tokens(dimension)} | _LABEL_WORDS, columns.used_columns((*NOT_RATED, *VOTES))
+    named = (*columns.columns_except(used), *columns.nested_names)
     with_words = (c for c in named if c not in used and _has_label_name(c, words))
     labels = columns.of_kind(with_words, "rating", "label")
     other_names = {*columns.table.columns}.difference(labels) | {*catalog.names()}

@@ -66,7 +66,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRatings:
+class TableRatings:
     """The ratings in a table by the output's id, and notes on how cells were read.
 
     `words` maps each dimension that has only the values 1 and 0 to the words for these.
@@ -91,16 +91,16 @@ class RatingCell(NamedTuple):
 
 def read_ratings(
     columns: Columns, layout: RatingColumns, options: ReadOptions, problems: Problems
-) -> ReadRatings:
+) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
     If each row is by one annotator, annotators without a name get numbers in the order of the rows.
     """
-    cells = [*_single_ratings(columns, layout, options, problems)] if options.labelled else []
+    cells = [*_split_cells(columns, layout, options, problems)] if options.labelled else []
     values: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
         values[cell.dimension].append(cell.value)
-    readers = {name: _reader(columns, options, name, v) for name, v in values.items()}
+    readers = {name: _make_reader(columns, options, name, v) for name, v in values.items()}
     by_item: dict[str, Ratings] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
@@ -108,21 +108,21 @@ def read_ratings(
             if rating is not None:
                 by_annotator = by_item[cell.item][cell.dimension]
                 name = (
-                    _annotator(cell, by_annotator)
+                    _annotator_name(cell, by_annotator)
                     if columns.has_row_per_annotator
                     else cell.annotator
                 )
                 by_annotator[name] = rating
     if columns.has_row_per_annotator:
-        by_item = {item: _sorted(ratings) for item, ratings in by_item.items()}
+        by_item = {item: _sort_annotators(ratings) for item, ratings in by_item.items()}
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
     words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
     for name, pair in words.items():
         _check_words((name, *layout.flat.get(name, ())), pair, options.values, problems)
-    return ReadRatings(by_item, notes, words, columns)
+    return TableRatings(by_item, notes, words, columns)
 
 
-def _annotator(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
+def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
     """The name or number of a row's annotator; UnreadableError if it is their second rating."""
     if cell.annotator in by_annotator:
         names = map(excerpt, (cell.item, cell.dimension, cell.annotator))
@@ -131,12 +131,12 @@ def _annotator(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
     return cell.annotator or str(len(by_annotator) + 1)
 
 
-def _sorted(ratings: Ratings) -> Ratings:
+def _sort_annotators(ratings: Ratings) -> Ratings:
     """Sort the ratings by the annotator's name, so that the order of the rows does not matter."""
     return {name: dict(sorted(by.items(), key=str)) for name, by in ratings.items()}
 
 
-def _reader(
+def _make_reader(
     columns: Columns, options: ReadOptions, name: str, values: Sequence[object]
 ) -> RatingCells:
     """The reader of a dimension's cells.
@@ -172,7 +172,7 @@ def _check_words(
         problems.add("which-word", "may be the name of something bad", advice, value=bad_names[0])
 
 
-def _single_ratings(
+def _split_cells(
     columns: Columns, layout: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield every rating on its own; a cell may hold several, as a list or an object."""
@@ -194,7 +194,9 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
     for row in columns.table.rows:
         dimension = columns.cell(row, "dimension")
         if is_name(dimension) and is_name(columns.cell(row, "id")):
-            yield _cell(columns, row, str(dimension).strip(), column, columns.cell(row, "rating"))
+            yield _rating_cell(
+                columns, row, str(dimension).strip(), column, columns.cell(row, "rating")
+            )
         else:
             advice = "give every rating the id of its output and a dimension"
             problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
@@ -223,7 +225,7 @@ def _flat_cells(
 ) -> Iterator[RatingCell]:
     """Yield a row's cells for a dimension; if it has several columns, each is one annotator's."""
     for column in headers:
-        cell = _cell(columns, row, dimension, column, value_in(row, column))
+        cell = _rating_cell(columns, row, dimension, column, value_in(row, column))
         yield cell._replace(annotator=column) if len(headers) > 1 else cell
 
 
@@ -231,7 +233,7 @@ def _nested_cells(
     columns: Columns, row: TableRow, layout: RatingColumns, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield the ratings in a row's objects, without comments and keys that a mapping names."""
-    excluded = {*columns.used(()), *columns.comments}
+    excluded = {*columns.used_columns(()), *columns.comments}
     for column in layout.nested:
         value = value_in(row, column)
         by_name = as_object(value)
@@ -242,10 +244,10 @@ def _nested_cells(
         for name, part in (by_name or {}).items():
             path = f"{column}{DOT}{name}"
             if path not in excluded and not says_nothing(part):
-                yield _cell(columns, row, str(name), path, part)
+                yield _rating_cell(columns, row, str(name), path, part)
 
 
-def _cell(
+def _rating_cell(
     columns: Columns, row: TableRow, dimension: str, column: str, value: object
 ) -> RatingCell:
     name = columns.cell(row, "annotator")

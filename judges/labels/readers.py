@@ -15,7 +15,7 @@ from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
 from judges.labels.rating_columns import find_ratings
-from judges.labels.ratings import ReadOptions, ReadRatings, read_ratings
+from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -172,7 +172,7 @@ def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> L
 
 
 def _read_outputs(
-    columns: Columns, problems: Problems, options: ReadOptions, long: ReadRatings | None
+    columns: Columns, problems: Problems, options: ReadOptions, long: TableRatings | None
 ) -> LabelledSet:
     """Read the outputs; UnreadableError if the file holds pairs, unless a long file rates them."""
     sides = None if long and long.by_item else find_sides(columns)
@@ -191,7 +191,7 @@ def _read_outputs(
 
 
 def _with_long_file(
-    labelled: LabelledSet, long: ReadRatings, options: ReadOptions, problems: Problems
+    labelled: LabelledSet, long: TableRatings, options: ReadOptions, problems: Problems
 ) -> LabelledSet:
     """Add the weights, scales and notes of the long file to the outputs that it rates."""
     labelled = weigh(labelled, long.columns, problems)
@@ -217,7 +217,7 @@ def _columns_of(table: Table, options: ReadOptions) -> Columns:
     return latest_labels(Columns(table, mapping, options.texts or (), words, options.labelled))
 
 
-def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | None:
+def _read_long_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
     """Return the ratings in the file `options.annotations`; None if there is none to read."""
     path = options.annotations
     if path is None or (table := read_table(path, problems)) is None:

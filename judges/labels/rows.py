@@ -29,7 +29,7 @@ from judges.tables.text import TableRow
 SAMPLING = ("sampling_weight", "sampling_from")
 # The columns in which a label page writes how a label was given.
 _PAGE_COLUMNS = _TIME, _CHANGED, _SCALE = "labelled_at", "changed_after", "rating_scale"
-# The columns in which a label page notes that nobody labelled an output, or not for sure.
+# The columns in which a label page notes that an annotator skipped an output or was unsure.
 _FLAGS = ("skipped", "unsure")
 # The roles that tell an output's document and system.
 _ORIGINS = ("group", "system", "system_a", "system_b")
@@ -72,7 +72,7 @@ def latest_labels(columns: Columns) -> Columns:
             f"{count(n, 'label')} changed after seeing others' labels: agreement is not blind",
         )
     others = (*_PAGE_COLUMNS, *SAMPLING, *(_FLAGS if _TIME in table.columns else ()))
-    names = tuple(columns.unused(others))
+    names = tuple(columns.columns_except(others))
     return columns.with_table(
         replace(table, columns=names, rows=rows, notes=notes), columns.mapping
     )
@@ -129,8 +129,10 @@ class RowReader:
         self._problems, self._file_columns, self._roles = problems, columns, roles
         self.notes: list[str] = []
         sides = {*candidates.values()}
-        texts = {**columns.texts(columns.used(roles) | sides, rated), **candidates}
-        certain = {c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
+        texts = {**columns.texts(columns.used_columns(roles) | sides, rated), **candidates}
+        certain = {
+            c for n, c in texts.items() if columns.is_certain_text(n) or n in columns.mapping
+        }
         certain |= sides
         if not problems:
             content = certain if len(certain) > 1 else {*texts.values()}
@@ -164,7 +166,7 @@ class RowReader:
         )
         if self._file_columns.is_long:
             advice = "give the file of outputs, and this one with --annotations FILE"
-        fault = f"no column holds texts; there are {self.columns.names}"
+        fault = f"no column holds texts; the columns are {self.columns.names_in_message}"
         self._problems.add("no-text", fault, advice)
 
     @property
@@ -194,7 +196,7 @@ class RowReader:
             texts=self.texts,
             ratings=ratings,
             comments=columns.comments,
-            unread=tuple(columns.unused(roots)),
+            unread=tuple(columns.columns_except(roots)),
         )
 
     def items(self) -> Iterator[ItemFields]:
@@ -259,7 +261,7 @@ class RowReader:
             )
             return None
         # Spaces at the ends of a cell are not visible, so they do not count.
-        return self._checked(str(value).strip(), row, column)
+        return self._check_unicode(str(value).strip(), row, column)
 
     def _read_text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
@@ -272,7 +274,7 @@ class RowReader:
         may_be_empty = self.columns.table.typed and name in self._candidates
         may_be_blank = may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
-            return self._checked(value, row, column)
+            return self._check_unicode(value, row, column)
         if name not in self._required or (name in self._outputs and is_blank(value)):
             return None
         fault = (
@@ -301,9 +303,9 @@ class RowReader:
             self._problems.add("twice", fault, advice, line=row.line, field=column, value=item)
         return item
 
-    def _checked(self, text: str, row: TableRow, column: str) -> str | None:
+    def _check_unicode(self, text: str, row: TableRow, column: str) -> str | None:
         if not text.isascii() and _LONE_SURROGATE.search(text):
-            fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
+            fault, advice = "holds half a surrogate pair", "export the text as UTF-8 again"
             self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
             return None
         return text
@@ -320,7 +322,7 @@ def _merge_rows(
     """
     labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
     labels |= {*rated, *map(columns.root_of, rated)}
-    names = columns.unused(labels)
+    names = columns.columns_except(labels)
     must_agree = {*texts, *columns.find_all(_ORIGINS)}
     merged: dict[str, TableRow] = {}
     differing: dict[str, None] = {}
@@ -340,7 +342,7 @@ def _merge_rows(
             else:
                 differing[name] = None
     dropped = labels | differing.keys()
-    kept = tuple(columns.unused(dropped))
+    kept = tuple(columns.columns_except(dropped))
     table = replace(columns.table, columns=kept, rows=tuple(merged.values()))
     mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
     left_out = joined_names([f"column {column!r}" for column in differing])
@@ -374,8 +376,8 @@ def _required_texts(
     if judged is None:
         # Other texts may be empty, as the input that goes with an instruction often is.
         return {name for name in texts if is_output(name) or name == source}
-    if (only := only_text(texts, judged)) is not None:
-        return {only}
+    if (text := only_text(texts, judged)) is not None:
+        return {text}
     for name in judged:
         if name not in texts:
             add_missing_column(columns, problems, name, name, ", but the judge reads it")
@@ -419,15 +421,15 @@ def _agreement(groups: Iterable[list[TableRow]], rated: Iterable[str], unit: str
         for column in sorted(rated)
         if (labels := _labels_in(group, column))
     ]
-    differ = [
+    disagreements = [
         f"{joined_names(labels)} ({unit}s {lines})"
         for labels, lines in labels_and_lines
         if len(labels) > 1
     ]
-    if not differ:
+    if not disagreements:
         return ". Their labels agree" if labels_and_lines else ""
-    verb = "disagree" if len(differ) > 1 else "disagrees"
-    return f". {count(len(differ), 'pair')} {verb}: {'; '.join(differ[:10])}"
+    verb = "disagree" if len(disagreements) > 1 else "disagrees"
+    return f". {count(len(disagreements), 'pair')} {verb}: {'; '.join(disagreements[:10])}"
 
 
 def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:

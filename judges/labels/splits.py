@@ -40,19 +40,19 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
         )
     if dimension not in labelled.words:
         return replace(labelled, outputs=rated, n_tied=0)
-    clear = tuple(output for output in rated if output.rating(dimension) != 0.5)
-    n_tied, notes = len(rated) - len(clear), [*labelled.notes]
+    untied = tuple(output for output in rated if output.rating(dimension) != 0.5)
+    n_tied, notes = len(rated) - len(untied), [*labelled.notes]
     if n_tied:
         notes.append(
             f"{dimension}: left out, since equally many annotators gave either value: {n_tied:,}"
         )
-    labels = {labelled.label(output, dimension) for output in clear}
+    labels = {labelled.label(output, dimension) for output in untied}
     if len(labels) == 1:
         word = labelled.words[dimension][0.0 in labels]
         notes.append(
             f"every label on {dimension} is {word}: there is nothing to learn or to measure"
         )
-    return replace(labelled, outputs=clear, notes=tuple(notes), n_tied=n_tied)
+    return replace(labelled, outputs=untied, notes=tuple(notes), n_tied=n_tied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +125,20 @@ def _split_documents(
     """Assign documents to train, dev and test at random; equal source texts stay together."""
     merged = {min(documents): documents for documents in _equal_documents(labelled.items)}
     units = sorted(({*labelled.documents} - set().union(*merged.values())) | merged.keys())
-    number = len(units)
-    if number < MIN_UNITS_TO_SPLIT:
-        are = "1 document is" if number == 1 else f"{number} documents are"
+    n_units = len(units)
+    if n_units < MIN_UNITS_TO_SPLIT:
+        subject = "1 document is" if n_units == 1 else f"{n_units} documents are"
         grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
-            f"{labelled.name}: {are} too few to split into train, dev and test ({grouping}at least "
-            f"{MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more documents, correct "
-            "the grouping with --map group=COLUMN, or measure a judge with dspy-judges verify"
+            f"{labelled.name}: {subject} too few to split into train, dev and test ({grouping}"
+            f"at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more documents, "
+            "correct the grouping with --map group=COLUMN, or measure a judge with dspy-judges verify"
         )
     order = rng.permutation(units).tolist()
-    first = min(max(round(FRACTIONS[0] * number), 2), number - 4)
-    second = first + min(max(round(FRACTIONS[1] * number), 2), number - first - 2)
-    parts: Sequence[list[str]] = (order[:first], order[first:second], order[second:])
+    n_train = min(max(round(FRACTIONS[0] * n_units), 2), n_units - 4)
+    n_dev = min(max(round(FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
+    dev_end = n_train + n_dev
+    parts: Sequence[list[str]] = (order[:n_train], order[n_train:dev_end], order[dev_end:])
     return [set().union(*(merged.get(unit, {unit}) for unit in part)) for part in parts]
 
 

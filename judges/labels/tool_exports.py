@@ -169,7 +169,7 @@ def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = Tr
     people, or labels from an unknown source.
     """
     export = next((form for form in LABEL_EXPORTS if _matches(table, form)), None)
-    return _Reader(export, table, options).read(has_outputs=has_outputs) if export else table
+    return _ExportReader(export, table, options).read(has_outputs=has_outputs) if export else table
 
 
 def _matches(table: Table, export: LabelExport) -> bool:
@@ -184,14 +184,14 @@ def _has_cell(table: Table, column: str, cell: str) -> bool:
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
 
 
-class _Reader:
+class _ExportReader:
     """Reads the outputs and labels of one export."""
 
     def __init__(self, export: LabelExport, table: Table, options: ReadOptions) -> None:
         self._export, self._table, self._options = export, table, options
         columns = Columns(table, options.map)
         # Columns that the user maps are kept as they are.
-        self._mapped_columns = {*map(columns.root_of, columns.used(()))} & {*table.columns}
+        self._mapped_columns = {*map(columns.root_of, columns.used_columns(()))} & {*table.columns}
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
         self._words = {word_of(word): number for word, number in options.values.items()}
         # How many labels were left out, by their source or by the reason.

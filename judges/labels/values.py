@@ -207,14 +207,14 @@ class RatingCells:
         kinds = _tally((cell.kind, cell.count) for cell in self._cells)
         pairs = self._find_pairs()
         # The numbers of the column's words. The user's words are among them if any cell has one.
-        self._known = {word: _TRUTH_WORDS[word] for pair in pairs for word in pair}
+        self._known_words = {word: _TRUTH_WORDS[word] for pair in pairs for word in pair}
         if kinds[_MAPPED]:
             numbers = {w: n for w, n in self._words.items() if isinstance(n, int | float)}
-            self._known |= {word: float(number) for word, number in numbers.items()}
+            self._known_words |= {word: float(number) for word, number in numbers.items()}
         # The kind of most cells: numbers, fractions, or words for yes and no; "" if none is known.
-        usual = kinds.keys() - {_MAPPED, _MISSING, _WORD} - ({_TRUTH} if not pairs else set())
+        usual_kinds = kinds.keys() - {_MAPPED, _MISSING, _WORD} - ({_TRUTH} if not pairs else set())
         default = _TRUTH if kinds[_MAPPED] else ""
-        self._kind = max(usual, key=lambda kind: (kinds[kind], kind), default=default)
+        self._kind = max(usual_kinds, key=lambda kind: (kinds[kind], kind), default=default)
         # The decimal mark is a comma if a cell says so, or by default if none has a point.
         texts = [cell.text.rstrip("% ") for cell in self._cells]
         no_points = not any("." in text and not _AMBIGUOUS.fullmatch(text) for text in texts)
@@ -254,7 +254,7 @@ class RatingCells:
             return None
         # Counts how many cells have each word for a number; 0 for a known word in no cell.
         word_counts: dict[float, Counter[str]] = defaultdict(Counter)
-        for word, number in self._known.items():
+        for word, number in self._known_words.items():
             word_counts[number][word] = 0
         for cell in rated:
             word_counts[cell.number][cell.number_word] += cell.count
@@ -290,7 +290,7 @@ class RatingCells:
         """Return what is wrong with a cell in this column; "" if nothing is."""
         if cell.kind in (_MISSING, _MAPPED):
             return ""
-        if cell.kind != self._kind or (cell.kind == _TRUTH and cell.word not in self._known):
+        if cell.kind != self._kind or (cell.kind == _TRUTH and cell.word not in self._known_words):
             faults = {"": "is not a number", _TRUTH: "is not a known word, as the others are"}
             return faults.get(self._kind, "is not a number like the others")
         if _AMBIGUOUS.match(cell.text) and self._decimal_commas != ("," in cell.text):
@@ -340,7 +340,7 @@ class RatingCells:
 
     def _likely_number(self, word: str) -> str:
         """The number of the word that this one may misspell, or else "NUMBER"."""
-        choices = self._known if self._kind == _TRUTH else {}
+        choices = self._known_words if self._kind == _TRUTH else {}
         close = get_close_matches(word, choices, n=1)
         return f"{choices[close[0]]:g}" if close else "NUMBER"
 

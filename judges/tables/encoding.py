@@ -19,12 +19,12 @@ _NOT_WESTERN = re.compile(
 )
 
 
-def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
+def open_text(path: Path, problems: Problems, *, may_be_western: bool) -> TextIO:
     """Open a text file, and keep its line ends.
 
-    A byte order mark shows UTF-16; other files are UTF-8. With `western`, a file that is not UTF-8
-    is read as Windows-1252, as spreadsheets save it, if its bytes make that likely. Raises
-    UnreadableError for any other encoding.
+    A byte order mark shows UTF-16; other files are UTF-8. With `may_be_western`, a file that is
+    not UTF-8 is read as Windows-1252, as spreadsheets save it, if its bytes make that likely.
+    Raises UnreadableError for any other encoding.
     """
     problems.unit = "line"
     with open_regular(path) as file:
@@ -32,11 +32,11 @@ def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
             encoding = "utf-16"
         else:
             file.seek(0)
-            encoding = _eight_bit_encoding(file, problems, western)
+            encoding = _eight_bit_encoding(file, problems, may_be_western)
     return path.open(encoding=encoding, newline="")
 
 
-def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> str:
+def _eight_bit_encoding(file: BinaryIO, problems: Problems, may_be_western: bool) -> str:
     """Return UTF-8 if every line is valid, else Windows-1252 with a note; or UnreadableError."""
     lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
     for number, line in enumerate(lines, 1):
@@ -46,11 +46,11 @@ def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> st
             raise UnreadableError("too-large", fault, advice, line=number)
         try:
             # If a line before has non-ASCII UTF-8, invalid bytes mean that the file is damaged.
-            western = line.decode().isascii() and western
+            may_be_western = line.decode().isascii() and may_be_western
         except UnicodeDecodeError as error:
             sample = line + file.read(_SAMPLE)
             place = line[max(0, error.start - 9) : error.start + 9].decode(_WESTERN, "replace")
-            if not western or _NOT_WESTERN.search(sample):
+            if not may_be_western or _NOT_WESTERN.search(sample):
                 raise UnreadableError(
                     "not-utf8", "is not UTF-8", "save the file as UTF-8", place, number
                 ) from None

@@ -47,8 +47,12 @@ FORMATS = (
     Format((".xlsx", ".xlsm"), workbook_rows, is_typed=False),
     Format((".parquet", ".pq"), parquet_rows, ParquetSink),
 )
-READABLE = {ending: form for form in FORMATS for ending in form.endings}
-WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
+READABLE = {ending: table_format for table_format in FORMATS for ending in table_format.endings}
+WRITABLE = {
+    ending: table_format
+    for ending, table_format in READABLE.items()
+    if table_format.open_writer is not None
+}
 # The endings that help texts name.
 READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
@@ -108,11 +112,11 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             rows = _numbered(starmap(TableRow, enumerate(plain, start=1)))
         else:
             file = Path(str(path))
-            form = _format_of(file, problems)
+            table_format = _format_of(file, problems)
             with split_sheet(file)[0].open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-            name, typed = split_sheet(file)[0].stem, form.is_typed
-            rows = _numbered(_bounded(form.read(file, problems), in_memory=True))
+            name, typed = split_sheet(file)[0].stem, table_format.is_typed
+            rows = _numbered(_bounded(table_format.read(file, problems), in_memory=True))
         if rows:
             return Table(
                 name=name,
@@ -185,11 +189,11 @@ def _format_of(path: Path, problems: Problems, default: Format | None = None) ->
         raise UnreadableError("no-file", "does not exist", "check the path")
     if not file.is_file():
         raise UnreadableError("no-file", "is not a regular file", "give a file")
-    form = READABLE.get(file.suffix.lower(), default)
-    if form is None:
+    table_format = READABLE.get(file.suffix.lower(), default)
+    if table_format is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
         raise UnreadableError("no-format", "has an unknown format", advice)
-    return form
+    return table_format
 
 
 def _add_empty(problems: Problems) -> None:
@@ -203,7 +207,7 @@ class RowWriter:
     """
 
     def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
-        open_writer = written_format(path).open_writer
+        open_writer = writable_format(path).open_writer
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
         self.n_rows = 0
@@ -232,8 +236,8 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def written_format(path: Path) -> Format:
+def writable_format(path: Path) -> Format:
     """Return the format in which to write a path, by its ending; raises RowsError if unknown."""
-    if (form := WRITABLE.get(path.suffix.lower())) is None:
+    if (table_format := WRITABLE.get(path.suffix.lower())) is None:
         raise RowsError(f"{path}: files are written as {', '.join(WRITABLE)}; rename it")
-    return form
+    return table_format

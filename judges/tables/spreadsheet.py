@@ -87,7 +87,7 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """
     # The default limit is far below the length of a document. This sets it for the whole process.
     csv.field_size_limit(bounds.MAX_BYTES)
-    with open_text(path, problems, western=True) as lines:
+    with open_text(path, problems, may_be_western=True) as lines:
         problems.unit = "row"  # not "line", since a row may have several lines
         sample = list(islice(lines, _SAMPLE_LINES))
         problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))

@@ -88,7 +88,7 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the object on each line, without blank lines."""
-    with open_text(path, problems, western=False) as lines:
+    with open_text(path, problems, may_be_western=False) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -98,7 +98,7 @@ def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the objects in an array, or on the lines of a .json file that holds JSON Lines."""
-    with open_text(path, problems, western=False) as file:
+    with open_text(path, problems, may_be_western=False) as file:
         text = file.read(bounds.MAX_BYTES + 1)
     try:
         rows = decode_json(text)

@@ -168,5 +168,7 @@ def test_a_frame_whose_columns_are_numbers_is_mapped_by_them() -> None:
     labelled = data.read_labels(frame, map={"human": 2, "input": 0, "output": 1})
     assert [one.ratings["human"] for one in labelled.outputs] == [(3,), (1,)]
     assert data.read_labels(frame, map={"human": [2]}).dimensions == ("human",)
-    with pytest.raises(data.LabelError, match="field '7': there is no such column; there are 0, 1"):
+    with pytest.raises(
+        data.LabelError, match="field '7': there is no such column; the columns are 0, 1"
+    ):
         data.read_labels(frame, map={"human": 7})

@@ -131,7 +131,9 @@ def test_a_forgotten_prompt_is_refused_and_a_forgotten_candidate_left_out_and_co
 
 def test_a_file_without_candidates_or_votes_names_its_columns(tmp_path: Path) -> None:
     path = file_of(tmp_path, {"id": "a", "prompt": "Why?", "left": "x", "right": "y"})
-    with pytest.raises(data.LabelError, match="no two candidates in id, prompt, left, right"):
+    with pytest.raises(
+        data.LabelError, match="no two columns of candidates among id, prompt, left, right"
+    ):
         data.read_pairs(path)
     with pytest.raises(data.LabelError, match=r"no votes in id, prompt.*--map votes=COLUMN"):
         data.read_pairs(file_of(tmp_path, PAIR))

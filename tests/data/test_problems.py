@@ -73,7 +73,8 @@ def test_a_missing_column_names_those_there(tmp_path: Path) -> None:
     assert "'relevance': no output has a rating on it; there are ratings on relevanse" in message
     message = refused(path, map={"relevance": "relevance"})
     assert (
-        "there are id, article, relevanse; name your column with --map relevance=COLUMN" in message
+        "the columns are id, article, relevanse; name your column with --map relevance=COLUMN"
+        in message
     )
     message = refused(path, map={"relevance": "relevanse"}, texts=("summary",))
     assert "field 'summary': there is no such column, but the judge reads it" in message
