@@ -26,6 +26,7 @@ T = TypeVar("T", int, float)
 MEAN_TEMPERATURE = 1.0
 # The model for which `export` writes a judge that has no model of its own.
 DEFAULT_LM = "openai/gpt-4.1-mini"
+# Help texts that several commands share.
 API_KEY_ENV = "environment variable with the API key (the provider's own)"
 PRICE = "US dollars per million input tokens and per million output tokens"
 MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
@@ -96,6 +97,7 @@ def _within(kind: type[T], low: T, high: float, expected: str) -> Callable[[str]
     return read
 
 
+# Types for `add_argument`.
 count = _within(int, 1, 1e15, "a whole number, 1 or more")
 seed = _within(int, 0, 1e15, "a whole number, 0 or more")
 dollars = _within(float, 0.0, 1e12, "a number, 0 or more")

@@ -116,7 +116,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answers(judge: AnyJudge) -> list[AnswerShare]:
-    """The answers to a judge's questions, and then its rating; [] for a judge without questions."""
+    """The answers to a judge's questions, and then its own; [] for a judge without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})

@@ -38,10 +38,12 @@ from judges.tables.text import TableRow
 
 # Columns whose cells are objects of ratings: {dimension: rating}.
 NESTED = ("ratings", "annotations")
+# Usual names of columns of votes.
 VOTES = ("votes", "preferred", "preference", "winner")
 # With `--map id=#row`, the rows' numbers are their ids.
 ROW = "#row"
 
+# Other usual names of the column for each role.
 _ALIASES = {
     "id": (
         *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),

@@ -16,6 +16,7 @@ from judges.tables.text import Row
 CONVERSATION = "conversation"
 # What --judge adds to the mapping: judge the last assistant turn, or the whole conversation.
 JUDGED = (("judge", "turn"), ("judge", CONVERSATION))
+# The speakers of an assistant's turns: its texts, and its calls of tools.
 _ANSWERS = _ASSISTANT, _CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),

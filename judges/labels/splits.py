@@ -131,8 +131,9 @@ def _split_documents(
         grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {subject} too few to split into train, dev and test ({grouping}"
-            f"at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more documents, "
-            "correct the grouping with --map group=COLUMN, or measure a judge with dspy-judges verify"
+            f"at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more "
+            "documents, correct the grouping with --map group=COLUMN, or measure a judge with "
+            "dspy-judges verify"
         )
     order = rng.permutation(units).tolist()
     n_train = min(max(round(FRACTIONS[0] * n_units), 2), n_units - 4)

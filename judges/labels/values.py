@@ -274,8 +274,8 @@ class RatingCells:
         if cell.kind == _MISSING:
             return None
         if fault := self._fault(cell):
-            mend = "correct the word" if self._kind == _TRUTH else "write a plain number"
-            advice = f"{mend}, or say what it counts: {self.values_flag}"
+            correction = "correct the word" if self._kind == _TRUTH else "write a plain number"
+            advice = f"{correction}, or say what it counts: {self.values_flag}"
             raise UnreadableError("not-a-number", fault, advice, value)
         if not math.isfinite(cell.number):
             advice = "leave the cell empty if there is no rating"
