@@ -27,8 +27,8 @@ MEAN_TEMPERATURE = 1.0
 # The model for which `export` writes a judge that has no model of its own.
 DEFAULT_LM = "openai/gpt-4.1-mini"
 # Help texts that several commands share.
-API_KEY_ENV = "environment variable with the API key (the provider's own)"
-PRICE = "US dollars per million input tokens and per million output tokens"
+API_KEY_ENV = "environment variable with the key (the provider's own)"
+PRICE = "US dollars per million input and output tokens"
 MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
 REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
 JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
@@ -131,7 +131,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     help_text = "the file to write; the same command resumes an interrupted run"
     files.add_argument("--out", type=Path, metavar="FILE", help=help_text)
     add_map = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
-    help_text = "the column of a text, or FILE.yaml with such lines; repeatable"
+    help_text = "a text's column, or FILE.yaml with several; repeatable"
     files.add_argument("--map", help=help_text, **add_map)  # type: ignore[arg-type]
 
 
@@ -146,7 +146,7 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
         "judge's own)"
     )
     add("--lm", metavar="MODEL", help=help_text)
-    help_text = "the model's server (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
+    help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
     add("--api-base", type=address, metavar="URL", help=help_text)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
@@ -156,7 +156,7 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
         "--max-calls",
         type=count,
         metavar="N",
-        help=f"maximum number of requests{limits} (no limit)",
+        help=f"maximum requests{limits} (no limit)",
     )
     add(
         "--max-cost",
@@ -186,8 +186,8 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         "--plan",
         choices=("one", "mean", "weighted"),
         metavar="PLAN",
-        help="one: one reply; mean: the mean of --samples replies; weighted: ratings weighted by "
-        "their probabilities (one; for the embedded model weighted)",
+        help="one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
+        "probability (one; weighted for the embedded model)",
     )
     add("--samples", type=count, metavar="N", help="number of replies for --plan mean")
     help_text = "temperature of the replies (0; for --plan mean 1)"

@@ -49,8 +49,8 @@ ABOUT_WINRATE = """\
 Compare the two outputs of every pair, and print how often A wins.
 
 Each pair is judged in both orders. If the two choices differ, it is a tie.
-The pair's texts are in columns with the judge's names (show NAME lists them), or
-in response_a, response_b and one of prompt, document, post and query.
+The pair's texts are in columns with the judge's names (see show NAME), or in
+response_a, response_b and one of prompt, document, post and query.
 
 example:
   dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv"""

@@ -135,7 +135,9 @@ def test_a_file_without_candidates_or_votes_names_its_columns(tmp_path: Path) ->
         data.LabelError, match="no two columns of candidates among id, prompt, left, right"
     ):
         data.read_pairs(path)
-    with pytest.raises(data.LabelError, match=r"no votes in id, prompt.*--map votes=COLUMN"):
+    with pytest.raises(
+        data.LabelError, match=r"column of votes among id, prompt.*--map votes=COLUMN"
+    ):
         data.read_pairs(file_of(tmp_path, PAIR))
 
 
