@@ -20,10 +20,10 @@ import data
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_OF, NAMES, Vector
-from judges.embedded.model import make_judge, measure_all, read_task
+from judges.embedded.model import make_judge, measure_all, read_prompt
 from judges.labels.types import LabelledOutput
 from judges.loading import read_subject
-from judges.prompt import fill
+from judges.prompt import fill_slots
 from judges.protocol import Sampling
 from optimize.statistics.correlations import summary_level
 
@@ -64,10 +64,10 @@ def _report(
     model, sampling = EmbeddedModel(), Sampling(top_logprobs=20)
     start = time.perf_counter()
     for one in outputs:
-        model.reply(fill(template, one.texts), sampling)
+        model.reply(fill_slots(template, one.texts), sampling)
     rate = len(outputs) / (time.perf_counter() - start)
 
-    judge = make_judge(read_task(template[0]["content"]), [])
+    judge = make_judge(read_prompt(template[0]["content"]), [])
     parts = np.array([measure_all(judge.roles, one.texts) for one in outputs])
     weights = judge.regression.weights
     whole = _rho(parts @ weights, human, document)
@@ -100,7 +100,7 @@ def _taught(
     human = np.array([output.rating(subject.name) for output in outputs])
     document = np.array([output.document_id for output in outputs])
     maker = np.array([output.system for output in outputs])
-    rng, task = np.random.default_rng(options.seed), read_task(system)
+    rng, task = np.random.default_rng(options.seed), read_prompt(system)
     scale, untuned = np.array(subject.scale), make_judge(task, [])
     before = np.array([untuned.judge(output.texts)[0] for output in outputs])
     known, unknown = [], []

@@ -1,3 +1,3 @@
-"""Human labels: what `judges.labels` offers, under the name of the folder of the starter set."""
+"""Human labels: all names of `judges.labels`, importable as `data` too."""
 
 from judges.labels import *  # noqa: F403

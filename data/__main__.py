@@ -1,4 +1,4 @@
-"""python -m data check, and label."""
+"""The commands `python -m data check` and `python -m data label`."""
 
 import sys
 

@@ -1,3 +1,3 @@
-"""The version of the project and the console script `dspy-judges`."""
+"""The project's version, its console script `dspy-judges`, and what all its packages share."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The console script `dspy-judges`, which runs each command by its name."""
+"""The console script `dspy-judges`: the first argument names the command to run."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from dspy_judges import __version__
 from dspy_judges.startup import open_streams, run
 
 JUDGES = "judges.cli.main:command"
-# Each command's summary, and the MODULE:FUNCTION that is called with its arguments.
+# From a command's name to its summary in the help, and the MODULE:FUNCTION that runs it.
 COMMANDS = {
     "check": ("what a label file holds, and every problem", "optimize.check:main"),
     "label": ("a page to give labels, one output at a time", "optimize.label:command"),
@@ -24,10 +24,10 @@ COMMANDS = {
     "show": ("what a judge is, and its prompt", JUDGES),
     "export": ("write a judge as messages, or for DSPy", JUDGES),
 }
-ABOUT = """\
+DESCRIPTION = """\
 Tune LLM judges to human labels, measure them on labels that they never saw,
 and use them."""
-END = """\
+EPILOG = """\
 options: --help, --version
 
 Python starts the same commands where no script is installed: `python -m
@@ -45,7 +45,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the first argument names; returns its exit code."""
+    """Run the command that the first argument names, and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
     if arguments == ["--version"]:
@@ -56,10 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if arguments else 2
     name, *rest = arguments
     if name not in COMMANDS:
-        close = get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        what = "option" if name.startswith("-") else "command"
-        sys.stderr.write(f"dspy-judges: no {what} {name!r}{hint} (--help lists them)\n")
+        similar_names = get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
+        hint = f"; did you mean {similar_names[0]}?" if similar_names else ""
+        kind = "option" if name.startswith("-") else "command"
+        sys.stderr.write(f"dspy-judges: no {kind} {name!r}{hint} (--help lists them)\n")
         return 2
     target = COMMANDS[name][1]
     return run(target, rest if target.startswith("optimize.") else arguments)
@@ -67,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _help() -> str:
     lines = [f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items()]
-    return "\n".join(["usage: dspy-judges WORD ...", "", ABOUT, "", "commands:", *lines, "", END])
+    return "\n".join(
+        ["usage: dspy-judges WORD ...", "", DESCRIPTION, "", "commands:", *lines, "", EPILOG]
+    )
 
 
 if __name__ == "__main__":

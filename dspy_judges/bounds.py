@@ -1,32 +1,32 @@
-"""Upper bounds on files.
+"""Upper bounds on the size of files.
 
-Within these a file is read or refused in about ten seconds and 500 MB.
+With these bounds, any file is read or refused within about ten seconds and 500 MB of memory.
 """
 
-# Bytes of a table in memory, of a line, of a JSON file, and of an unpacked file.
+# The most bytes of a table in memory, of one line, of a JSON file, and of an unpacked file.
 MAX_BYTES = 128 * 2**20
-# Bytes of a value in memory beside its text.
+# The bytes of memory that a value takes in addition to its text.
 VALUE_BYTES = 64
-# Cells of a table in memory: 100,000 rows of ten columns.
+# The most cells of a table in memory: 100,000 rows of ten columns.
 MAX_CELLS = 2**20
-# Commas and brackets of a JSON text: three bytes may take seventy in memory.
+# The most commas and brackets in a JSON text: three bytes of text may take seventy in memory.
 MAX_MARKS = 3_000_000
-# Columns of a table, and names in a cell, which are compared with each other.
+# The most columns of a table, and names in one cell; each is compared with every other.
 MAX_COLUMNS = 1000
-# Problems of a file that are collected.
+# The most problems that are collected for one file.
 MAX_PROBLEMS = 100_000
-# Depth of nested lists and objects, which are read recursively.
+# The greatest depth of nested lists and objects, which are read recursively.
 MAX_DEPTH = 100
-# XML elements of a workbook's formats, each of which takes openpyxl 30 microseconds.
+# The most XML elements in a workbook's cell formats; openpyxl takes 30 microseconds for each.
 MAX_FORMATS = 100_000
-# Bytes of a YAML file, which may have no aliases, since these can expand to gigabytes.
+# The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000
-# Bytes and brackets of a frozen judge, where twenty bytes may take a thousand in memory.
+# The most bytes and brackets of a frozen judge: twenty bytes of text may take a thousand in memory.
 MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 
 def memory_of(value: object, depth: int = 0) -> int:
-    """About how many bytes a value takes in memory; ValueError if it is nested too deeply."""
+    """The approximate bytes that a value takes in memory; ValueError if it is nested too deeply."""
     if depth > MAX_DEPTH:
         raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
     if isinstance(value, dict | list):

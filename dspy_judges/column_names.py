@@ -1,10 +1,10 @@
-"""Compare names of columns without case, blanks and underscores."""
+"""Compare column names without regard to case, spaces, hyphens and underscores."""
 
 import re
 
-_BETWEEN = re.compile(r"[\s_-]+")
+_SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def name_key(column: str) -> str:
-    """The key of a name, the same for `worker_id`, `Worker ID` and `WorkerId`."""
-    return _BETWEEN.sub("", column.casefold())
+    """The key by which names are compared; it is equal for `worker_id`, `Worker ID`, `WorkerId`."""
+    return _SEPARATORS.sub("", column.casefold())

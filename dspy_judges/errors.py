@@ -1,21 +1,21 @@
-"""The root of all errors that users can mend."""
+"""The base classes of all errors that users can fix."""
 
 from typing import ClassVar
 
 
 class JudgesError(Exception):
-    """An error that users can mend; the message says what is wrong, the value, and what to do."""
+    """An error that users can fix; the message says what is wrong, the value, and what to do."""
 
-    # The exit code of a command: 1 failed, 2 wrong usage.
+    # The exit code of a command that ends with this error: 1 for a failure, 2 for wrong usage.
     exit_code: ClassVar[int] = 1
 
 
 class MissingExtraError(JudgesError, ModuleNotFoundError):
-    """A library of an optional extra is not installed."""
+    """A library that belongs to an optional extra is not installed."""
 
 
 class UsageError(JudgesError, ValueError):
-    """A flag or an option has a wrong value, or does not go with another."""
+    """A command-line flag has a wrong value, or cannot be combined with another flag."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Open files: only regular ones are read, and nothing is written through a link."""
+"""Open files safely: only regular files are read, and nothing is written through a link."""
 
 from errno import EINVAL
 from pathlib import Path
@@ -6,28 +6,28 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; OSError for pipes and devices, too, which may never end."""
+    """Open a file for reading; also raises OSError for pipes and devices, which may never end."""
     if path.exists() and not path.is_file():
         raise OSError(EINVAL, "not a regular file", str(path))
     return path.open("rb")
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """The bytes of a regular file; raises OSError, or ValueError for more than `most`."""
-    # Read one byte more, since a file may grow after its size is checked.
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a regular file; raises OSError, or ValueError for more than `max_bytes`."""
+    # Read one byte more than is allowed, since a file may grow after its size is checked.
     with open_regular(path) as file:
-        raw = file.read(most + 1)
-    if len(raw) > most:
-        raise ValueError(f"more than {most:,} bytes")
+        raw = file.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise ValueError(f"more than {max_bytes:,} bytes")
     return raw
 
 
 def claim_file(path: Path, *, anew: bool = False, permissions: int = 0o666) -> Path:
-    """Return `path`, a regular file to write to, which is created if it does not exist.
+    """Create the file `path` if it does not exist, and return its path for writing.
 
-    This is for names that the user did not choose. In a stranger's folder such a name may be a link
-    to another file, or a pipe that blocks, which raises OSError. With `anew` the name is removed
-    first.
+    Use it for file names that the program chooses. In a stranger's folder, a file of that name may
+    be a link to another file, or a pipe that blocks; both raise OSError. With `anew`, any file of
+    that name is deleted first.
     """
     if anew:
         path.unlink(missing_ok=True)

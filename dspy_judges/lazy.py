@@ -8,21 +8,22 @@ from pathlib import Path
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` for the names that a package imports under TYPE_CHECKING.
+    """The `__getattr__` and `__dir__` of a package that imports its names under TYPE_CHECKING.
 
-    `__all__` is set to these names, too.
+    The names are those that the package imports in the form `from ... import NAME as NAME`; its
+    `__all__` is set to them.
     """
     namespace = vars(sys.modules[package])
     tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    homes = {each.name: str(node.module) for node in imports for each in node.names if each.asname}
-    namespace["__all__"] = sorted(homes)
+    module_of = {a.name: str(node.module) for node in imports for a in node.names if a.asname}
+    namespace["__all__"] = sorted(module_of)
 
     def get(name: str) -> object:
-        if name not in homes:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            value: object = getattr(import_module(homes[name]), name)
+            value: object = getattr(import_module(module_of[name]), name)
         except ModuleNotFoundError as error:
             package_name = str(error.name).partition(".")[0]
             module = sys.modules.get(package_name)
@@ -34,4 +35,4 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
         namespace[name] = value
         return value
 
-    return get, lambda: sorted({*namespace, *homes})
+    return get, lambda: sorted({*namespace, *module_of})

@@ -1,4 +1,4 @@
-"""The start of a command: where modules are found, closed streams, Ctrl-C during imports."""
+"""Start a command: set the module search path, guard stdout and stderr, and handle Ctrl-C."""
 
 import codecs
 import io
@@ -16,20 +16,21 @@ from typing import Any
 INTERRUPTED = 130
 # The environment variable with modules that a command imports first, separated by commas.
 EXTENSIONS = "DSPY_JUDGES_EXTENSIONS"
-HOME = Path(__file__).resolve().parents[1]
+PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class _Stream(io.FileIO):
-    """A standard stream that drops its text once its reader is gone, so that the work goes on.
+    """A standard stream that drops its text once its reader is gone, so that the command goes on.
 
-    Any other failure of stdout (a full disk) ends the process with one line on stderr and exit 1.
+    Any other failure of stdout, such as a full disk, ends the process with one line on stderr and
+    exit code 1.
     """
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as error:
-            # The buffer is dropped, too.
+            # From here on, everything goes to the null device, the buffered text included.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if isinstance(error, BrokenPipeError) or self.fileno() == 2:
                 return len(data)
@@ -37,9 +38,10 @@ class _Stream(io.FileIO):
 
 
 def open_streams() -> None:
-    """Make stdout and stderr outlive their readers, and escape characters beyond their encoding.
+    """Let a command go on after the reader of stdout or stderr has gone.
 
-    The escapes are JSON's, so that printed JSON stays valid.
+    Characters that the stream's encoding lacks are written as JSON escapes, so that printed JSON
+    stays valid.
     """
     codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
     for name in ("stdout", "stderr"):
@@ -54,22 +56,25 @@ def open_streams() -> None:
 
 
 def run(target: str, arguments: Sequence[str] | None = None) -> int:
-    """Call MODULE:FUNCTION with the arguments of the command line; returns its exit code.
+    """Call `target`, a MODULE:FUNCTION, with command-line arguments, and return its exit code.
 
-    0 done, 1 failed or fell short, 2 wrong usage, 3 undecided, 130 interrupted.
+    The codes are 0 done, 1 failed or below a required value, 2 wrong usage, 3 undecided, and 130
+    interrupted. `arguments` are by default those of this process.
     """
     open_streams()
     try:
-        here = Path.cwd()
+        working_folder = Path.cwd()
     except FileNotFoundError:
         sys.exit("dspy-judges: the working folder is gone; change to one that exists")
-    # `python -m` searches the working folder first: a user's datasets.py would hide the library.
-    if Path(sys.path[0]).resolve() == here != HOME and not sys.flags.safe_path:
+    # `python -m` searches the working folder first, where a user's datasets.py would hide the
+    # library of that name. So the working folder is moved to the end.
+    is_first = Path(sys.path[0]).resolve() == working_folder
+    if is_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
-    # Matrices here are small, and more threads would only wait for each other.
+    # All matrices are small, so that several threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
-    with loading_time():
+    with exit_on_ctrl_c():
         for extension in filter(None, os.environ.get(EXTENSIONS, "").split(",")):
             try:
                 import_module(extension)
@@ -81,19 +86,22 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def loading_time() -> Iterator[None]:
-    """End at once on Ctrl-C, since an import may swallow the interrupt and nothing is lost yet."""
+def exit_on_ctrl_c() -> Iterator[None]:
+    """Within this context, Ctrl-C ends the process at once.
+
+    An import may swallow a KeyboardInterrupt, and before the command runs nothing can be lost.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, _end)
+    earlier_handler = signal.signal(signal.SIGINT, _exit_at_once)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, earlier_handler)
 
 
-def _end(number: int, frame: object) -> None:
+def _exit_at_once(number: int, frame: object) -> None:
     with suppress(OSError):
         os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""Judges: define, run, freeze and load them."""
+"""Define, run, freeze and load judges."""
 
 from typing import TYPE_CHECKING
 

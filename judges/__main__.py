@@ -1,4 +1,4 @@
-"""python -m judges: list, show, score, winrate, export."""
+"""The commands `python -m judges list`, `show`, `score`, `winrate` and `export`."""
 
 import sys
 from collections.abc import Sequence
@@ -7,7 +7,10 @@ from dspy_judges.startup import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns 0 done, 1 failed, 2 wrong usage or 130 interrupted."""
+    """Run one command, and return its exit code.
+
+    The codes are 0 done, 1 failed, 2 wrong usage, and 130 interrupted.
+    """
     return run("judges.cli.main:command", argv)
 
 

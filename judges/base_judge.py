@@ -1,4 +1,4 @@
-"""What a judge and a panel share: they judge rows and tables, and freeze into one file."""
+"""The base class of judges and panels, which judge rows and tables and are saved in one file."""
 
 import sys
 import warnings
@@ -27,18 +27,19 @@ if TYPE_CHECKING:
     from judges.frozen import AnyFile
     from judges.protocol import Model
 
-# Who named a judge's model: nobody, the file that it was read from, or its user.
+# Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 Origin = Literal["default", "file", "user"]
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
 
-# Names in label files for the text that both sides of a pair answer, and for the two sides.
+# Names that label files of pairs use for the text that both outputs answer, and for the two outputs
+# (followed by _a and _b).
 SHARED = ("prompt", "document", "post", "query")
 CANDIDATES = ("response", "output")
 
 
 class MissingColumnError(JudgesError, ValueError):
-    """A table has no column for a text that the judge reads."""
+    """A table lacks a column for a text that the judge reads, or has two of the same name."""
 
 
 class FailedJudgementWarning(UserWarning):
@@ -47,14 +48,17 @@ class FailedJudgementWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class BaseJudge(ABC):
-    """What `Judge` and `Panel` have in common.
+    """The base class of `Judge` and `Panel`.
 
     Args:
         subject: The dimension or comparison that is judged.
-        lm: The model that is asked; of a panel, the first that is not the embedded one.
-        provenance: Where a tuned judge comes from, as plain data; None for an untuned one.
-        api_base: The endpoint's address, which only the user names.
-        lm_from: Who named the model. By default the LM of `dspy.configure` is asked, if any.
+        lm: The name of the model that is asked. For a panel it is the model of the first member
+            that does not use the embedded one.
+        provenance: How and on which data the judge was tuned, as plain data; None for an untuned
+            judge.
+        api_base: The endpoint's address, which only the user can set.
+        lm_from: Who chose the model: "default", "file" or "user". With "default", the LM of
+            `dspy.configure` is asked if there is one.
     """
 
     subject: Subject
@@ -66,49 +70,50 @@ class BaseJudge(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple["BaseJudge", ...]:
-        """The judges that each ask a model: the judge itself, or a panel's members."""
+        """The judges that ask models: for a judge, itself; for a panel, its members."""
 
     @abstractmethod
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        """Judge rows of texts in their order, streaming, with an open client.
+        """Yield the judgement of each row of texts, in order, through a client that is open.
 
-        A row that lacks a text is a failed judgement and is not sent. `seed` is the model's.
+        A row that lacks a text gets a failed judgement and is not sent. `seed` is the seed of the
+        model's random draws.
         """
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """The same judge with another model or endpoint, as its user names them."""
+        """The same judge with a model or an endpoint that the user chooses."""
 
     @abstractmethod
     def freeze(self) -> "AnyFile":
-        """The content of its file."""
+        """The content of the file that `save` writes."""
 
     @property
     def name(self) -> str:
-        """The name of its dimension or comparison."""
+        """The name of the dimension or comparison that is judged."""
         return self.subject.name
 
     @property
     def kind(self) -> Kind:
-        """Whether it gives a "rating", a "verdict" of two words, or is "pairwise"."""
+        """The kind of answer: "rating", "verdict" (one of two words) or "pairwise"."""
         return kind_of(self.subject)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The names of the texts it reads, in the order shown."""
+        """The names of the texts that the judge reads, in the order in which they are shown."""
         return self.subject.texts
 
     @property
     def constructed(self) -> bool:
-        """Whether it was tuned on constructed labels, which no person gave."""
+        """Whether the judge was tuned on constructed labels, which no person gave."""
         provenance: Mapping[str, Any] = self.provenance or {}
         is_tuned = provenance.get("shipped") != "seed"
         return is_tuned and bool((provenance.get("data") or {}).get("constructed"))
 
     def _repr_html_(self) -> str:
-        """Its line in a notebook, and the instruction and questions of each part to unfold."""
+        """The `repr` for a notebook; it unfolds to the instructions, questions and answers."""
         prompts = [part.prompt for part in cast(Any, self.parts)]
         texts = (
             [p.instruction, *(f"{f.name}: {f.description}" for f in p.choices)] for p in prompts
@@ -117,28 +122,29 @@ class BaseJudge(ABC):
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{escape(text)}</pre></details>"
 
     def check_origins(self) -> None:
-        """Raise FatalModelError where a file, maybe a stranger's, makes a dangerous choice alone.
+        """Raise FatalModelError if a judge's file alone would decide where texts are sent.
 
-        Two choices are the user's own: a model whose name may be an address, a path or a program,
-        and the public endpoint for a judge that was made at a private one.
+        The file may come from a stranger. So the user has to choose in two cases: if the model's
+        name could be an address, a path or a program, and if the judge was tuned at a private
+        endpoint and would now be asked at a public one.
         """
-        from judges.client import endpoint_of, is_plain
+        from judges.client import endpoint_of, is_allowed_in_file
 
         for judge in self.parts:
             if judge.lm_from != "file":
                 continue
-            if not is_plain(judge.lm):
+            if not is_allowed_in_file(judge.lm):
                 raise FatalModelError(
                     f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is not a "
                     "plain PROVIDER/NAME of a known provider; to ask it, name it yourself: "
                     "--lm MODEL (lm=...)"
                 )
-            made_at, endpoint = (judge.provenance or {}).get("endpoint"), endpoint_of(judge.lm)
-            if made_at and not judge.api_base and made_at != endpoint:
+            tuned_at, endpoint = (judge.provenance or {}).get("endpoint"), endpoint_of(judge.lm)
+            if tuned_at and not judge.api_base and tuned_at != endpoint:
                 raise FatalModelError(
-                    f"{judge.name}: it was made at {str(made_at)[:200]!r}, and "
-                    f"{endpoint or 'no address'} would be asked; say where: --api-base URL, or in "
-                    "Python with_model(api_base=...)"
+                    f"{judge.name}: it was made at {str(tuned_at)[:200]!r}, and "
+                    f"{endpoint or 'no address'} would be asked; give the address: --api-base URL, "
+                    "or in Python with_model(api_base=...)"
                 )
 
     def __call__(self, **texts: str) -> AnyJudgement:
@@ -148,12 +154,13 @@ class BaseJudge(ABC):
             **texts: Each text that the judge reads (`judge.texts`), by its name.
 
         Returns:
-            A Judgement, or a Preference for a pair. Where the model gives no usable answer, its
-            `failure` says why and its score is NaN.
+            A Judgement, or a Preference for a pair. If the model gives no usable answer, `failure`
+            says why and `score` is NaN.
 
         Raises:
-            TypeError: A text is missing, or one is not among those that the judge reads.
-            FatalModelError: The model cannot be asked: a wrong key, or no such model.
+            TypeError: A text is missing, or the judge does not read a text of that name.
+            FatalModelError: The model cannot be asked, because the key is wrong or the model does
+                not exist.
 
         Example:
             >>> judge = judges.load("fluency")
@@ -169,7 +176,7 @@ class BaseJudge(ABC):
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The model of `dspy.configure`, which is asked unless the judge names one."""
+        """The model of `dspy.configure`; None if there is none or the judge has its own model."""
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
         if is_named or self.provenance is not None or "dspy" not in sys.modules:
             return None
@@ -183,10 +190,10 @@ class BaseJudge(ABC):
     def open_client(
         self, *, keep_going: bool = True, **options: "Unpack[ModelOptions]"
     ) -> Iterator["Client"]:
-        """Open the client that asks its model.
+        """Open the client that asks the judge's model.
 
-        Without options this is the client that the whole process shares, which stays open. With
-        `keep_going` false a run ends once almost all of its judgements fail.
+        Without options this is the client that the whole process shares, which stays open. If
+        `keep_going` is false, the run stops once almost all of its judgements have failed.
         """
         from judges.client import Session, shared_client
 
@@ -202,14 +209,14 @@ class BaseJudge(ABC):
 
     @contextmanager
     def open(self, **options: "Unpack[Options]") -> Iterator[RowJudge]:
-        """Open its model once for many calls.
+        """Open the judge's model once for many calls.
 
         Args:
-            **options: As for `score`.
+            **options: The same as for `score`.
 
         Yields:
-            A function from rows to their judgements, which any thread may call. Rows that the
-            budget has no room for are failed judgements that say so.
+            A function from rows to their judgements, which any thread may call. A row that the
+            budget does not cover gets a failed judgement that says so.
 
         Example:
             >>> with judge.open(lm="openai/gpt-4.1-mini", max_cost=2.0) as judge_rows:
@@ -242,9 +249,9 @@ class BaseJudge(ABC):
     def judge_all(
         self, rows: Iterable[Mapping[str, object]], **options: "Unpack[Options]"
     ) -> Iterator[AnyJudgement]:
-        """Yield the judgement of each row, in order, with its rationale where it has one.
+        """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
-        `rows` may be a generator: few rows are read ahead. The options are those of `score`.
+        `rows` may be a generator: few rows are read ahead. The options are the same as for `score`.
         """
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
@@ -253,22 +260,24 @@ class BaseJudge(ABC):
         """Score every row of a DataFrame; a terminal or a notebook shows progress.
 
         Args:
-            frame: A row for each output or pair. Columns are found by the names of `judge.texts`;
-                conversations are read as `dspy-judges score` reads them. It may be a DataFrame of
-                polars, which gets a Series of polars, with nulls and without `attrs`.
+            frame: A DataFrame of pandas with one row for each output or pair. Columns are found by
+                the names of `judge.texts`; conversations are read as `dspy-judges score` reads
+                them. For a DataFrame of polars, the result is a Series of polars, with nulls for
+                failures and without `attrs`.
             **options: The model and its limits (`lm`, `max_cost`, ...; see `ModelOptions`), `seed`,
                 and `map`, from a text's name to its column.
 
         Returns:
-            A Series with the frame's index, NaN where a judgement failed. It has the judge's name,
+            A Series with the frame's index and NaN for failed judgements. Its name is the judge's,
             or NAME_judge if the frame has a column of that name. Ratings are on the judge's scale,
             verdicts in [0, 1], and a pairwise judge gives its margin in [-1, 1], positive for A.
             `attrs["n_failed"]` counts the failures, and `attrs["failures"]` says how often each
-            reason occurred. A FailedJudgementWarning names the commonest one.
+            reason occurred. A FailedJudgementWarning gives the most frequent reason.
 
         Raises:
-            MissingColumnError: No column holds one of the texts.
-            FatalModelError: The model cannot be asked: a wrong key, or no such model.
+            MissingColumnError: One of the texts has no column.
+            FatalModelError: The model cannot be asked, because the key is wrong or the model does
+                not exist.
 
         Example:
             >>> judge = judges.load("relevance")
@@ -299,7 +308,8 @@ class BaseJudge(ABC):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
                     reasons[judgement.failure] += 1
-        # People's labels may have the judge's name, and with_columns would replace them.
+        # The frame may have people's labels under the judge's name, which an assignment of the
+        # Series would replace.
         name = f"{self.name}_judge" if self.name in names else self.name
         series = pd.Series(scores, index=frame.index, name=name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
@@ -314,10 +324,10 @@ class BaseJudge(ABC):
     ) -> dict[str, str]:
         """The column that holds each text, by the text's name.
 
-        It is the column that `mapping` names, else the one of the text's own name. Texts of a pair
-        may have the names of labelled pairs, too (`prompt`, `response_a`, ...).
+        This is the column that `mapping` gives, else the column with the text's own name. For a
+        pair, the names that label files use are found as well (`prompt`, `response_a`, ...).
 
-        Raises MissingColumnError.
+        Raises MissingColumnError if a text has no column.
         """
         mapping = mapping or {}
         columns: dict[str, str] = {}
@@ -341,42 +351,44 @@ class BaseJudge(ABC):
         records: Iterable[Sequence[object]],
         mapping: Mapping[str, str] | None = None,
     ) -> list[dict[str, object]]:
-        """The texts that it reads in each record of a table, also in conversations.
+        """The texts that the judge reads, from each record of a table; also from conversations.
 
-        Raises MissingColumnError.
+        `names` are the table's columns, and `records` its rows. Raises MissingColumnError if a text
+        has no column, or two columns of the same name.
         """
         from judges.labels.conversations import as_texts
 
         rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
         columns = self.find_columns({*names, *chain.from_iterable(rows)}, mapping)
-        if double := [name for name in columns.values() if names.count(name) > 1]:
-            raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
+        if duplicates := [name for name in columns.values() if names.count(name) > 1]:
+            raise MissingColumnError(f"two columns are called {duplicates[0]!r}; rename one")
         return [{name: row.get(column) for name, column in columns.items()} for row in rows]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Freeze the judge into one JSON file, written whole or not at all.
+        """Freeze the judge into one JSON file, which is written completely or not at all.
 
         Returns:
             The path, for `judges.load`.
 
         Raises:
             FileExistsError: The file exists and `overwrite` is false.
-            FrozenJudgeError: The file cannot hold the judge, as where its texts contain a key.
+            FrozenJudgeError: The file cannot hold the judge, for example because its texts contain
+                an API key.
         """
-        from judges.tables.atomic_write import write_atomically  # which judging does without
+        from judges.tables.atomic_write import write_atomically  # judging does not need it
 
         write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
         return Path(path)
 
     def dumps(self) -> str:
-        """The JSON text that `save` writes; raises FrozenJudgeError."""
+        """The JSON text that `save` writes; raises FrozenJudgeError if it cannot hold the judge."""
         from judges import frozen
 
         return frozen.dumps(self.freeze())
 
 
 def _find_column(names: Sequence[str], available: Collection[str]) -> str | None:
-    """The column of one of these names, else the only one that differs in case and blanks alone."""
+    """The column with one of these names, else the only one that differs in case or spaces."""
     keys = set(map(name_key, names))
     exact = [name for name in names if name in available]
     similar = [column for column in available if name_key(column) in keys]

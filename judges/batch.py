@@ -1,7 +1,8 @@
-"""A provider's batch files: submitted at half price, collected into a run's store within a day.
+"""Judge a table through a provider's batch API, at half price and within a day.
 
-A table is judged twice: first to write its requests down, then from the answers in the store. The
-requests are in OUT.batch.jsonl, and the state of the batch in OUT.batch.json.
+The table is judged twice. The first pass writes the requests to OUT.batch.jsonl instead of sending
+them; the file is then submitted, and its answers are collected into the run's store. The second
+pass reads its answers from there. OUT.batch.json holds the state of the batch in between.
 """
 
 import time
@@ -29,18 +30,20 @@ if TYPE_CHECKING:
     from openai import OpenAI
     from openai.types import Batch as ProviderBatch
 
-URL: Final = "/v1/chat/completions"
-DISCOUNT = 0.5  # of the usual price
-FINAL = ("completed", "failed", "expired", "cancelled")
-MARK, PURPOSE = "judges_run", "batch"
-MAX_CLOCK_DIFFERENCE = 86_400.0  # seconds, between the provider's clock and this machine's
+ENDPOINT_PATH: Final = "/v1/chat/completions"
+PRICE_FACTOR = 0.5  # a batch costs this part of the usual price
+FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
+RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
+PURPOSE = "batch"
+# Seconds by which the provider's clock and this machine's may differ.
+MAX_CLOCK_DIFFERENCE = 86_400.0
 
 
 class State(Struct, kw_only=True):
     """The state of a batch, as OUT.batch.json holds it.
 
-    `run` marks the batch at the provider; it is empty until the batch begins at `begun_at`, in Unix
-    seconds.
+    `run` is the identifier by which the batch is found at the provider, and `begun_at` the Unix
+    time at which it was chosen. Both are unset until the first pass has written the requests.
     """
 
     lm: str
@@ -56,7 +59,10 @@ class _Response(Struct):
 
 
 class _Answer(Struct):
-    """A line of a batch's files; `custom_id` is the request's key in the store."""
+    """A line of a batch's request or answer files; `custom_id` is the request's key in the store.
+
+    Lines of request files have neither a `response` nor an `error`.
+    """
 
     custom_id: str
     response: _Response | None = None
@@ -67,11 +73,12 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 class Batch:
-    """The batch of the run that writes the file `out`, with the store and limits of its session.
+    """The batch of a run that writes the file `out`, with the store and limits of its session.
 
-    As a model it answers from the store and writes all other requests down. `price` is the usual
-    price. Raises FatalModelError where the batch began with another model or endpoint, since no
-    file may choose where texts and keys go.
+    It is used as the run's model: it answers requests from the store, and writes those without an
+    answer to the batch's file. `price` is the model's price without the batch discount. Raises
+    FatalModelError if the batch began with another model or endpoint, since a file must not choose
+    where texts and keys are sent.
     """
 
     native_n = True
@@ -91,11 +98,11 @@ class Batch:
         if not lm.startswith("openai/") or not isinstance(model, EndpointModel):
             raise FatalModelError(f"{lm}: a batch needs an OpenAI-compatible model, openai/NAME")
         assert session.store is not None
-        session.budget.account(lm, price)  # a limit on dollars needs a price
+        session.budget.account(lm, price)  # raises OptionError for a dollar limit without a price
         self.name, self.endpoint, self._model = model.name, model.endpoint, model
         self._price, self._api_base = price or FREE, api_base
         self._budget, self._store = session.budget, session.store
-        self._worst: dict[str, float] = {}
+        self._worst_costs: dict[str, float] = {}
         self._requests = out.with_name(f"{out.name}.batch.jsonl")
         self._file = out.with_name(f"{out.name}.batch.json")
         self.state = State(lm=lm, endpoint=model.endpoint)
@@ -111,97 +118,102 @@ class Batch:
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """The answer in the store; RefusedError where there is none, after writing the request."""
+        """The answer in the store; without one, write the request down and raise RefusedError."""
         key = request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
-        if key.hex() not in self._worst:
-            body = self._model.spelling.body(messages, sampling)
-            request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
-            with claim_file(self._requests, anew=not self._worst).open("ab") as file:
+        if key.hex() not in self._worst_costs:
+            body = self._model.request_format.body(messages, sampling)
+            request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
+            with claim_file(self._requests, anew=not self._worst_costs).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
             tokens = token_bound(messages), sampling.n * sampling.max_tokens
-            self._worst[key.hex()] = DISCOUNT * self._price.worst(*tokens)
+            self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*tokens)
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
 
     def begin(self) -> int:
-        """Book the new requests at their worst cost; returns how many are written down.
+        """Book the new requests at their worst-case cost, and return how many the batch has.
 
-        Raises OptionError where they do not fit into the limits.
+        Raises OptionError if they do not fit into the limits.
         """
-        budget, earlier = self._budget, self._store.open_requests(PURPOSE)
-        new = {key: worst for key, worst in self._worst.items() if key not in earlier}
+        budget, booked = self._budget, self._store.open_requests(PURPOSE)
+        new = {key: cost for key, cost in self._worst_costs.items() if key not in booked}
         calls, cost = len(new), sum(new.values())
-        if budget.max_calls is not None and calls > (most := budget.max_calls - budget.calls):
-            raise OptionError(f"the batch has {calls:,} requests; --max-calls leaves {most:,}")
-        if budget.max_cost is not None and cost > (dollars := budget.max_cost - budget.cost):
+        if budget.max_calls is not None and calls > (calls_left := budget.max_calls - budget.calls):
+            raise OptionError(
+                f"the batch has {calls:,} requests; --max-calls leaves {calls_left:,}"
+            )
+        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - budget.cost):
             raise OptionError(
                 f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
-                f"${dollars:.4f}"
+                f"${dollars_left:.4f}"
             )
-        for key, worst in new.items():
-            self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst)
+        for key, worst_cost in new.items():
+            self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst_cost)
         self._store.commit()
-        if self._worst and not self.state.run:
+        if self._worst_costs and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
             self._save()
-        return len(self._worst)
+        return len(self._worst_costs)
 
     def submit(self) -> None:
-        """Upload the requests and start the batch, once."""
+        """Upload the requests and start the batch, unless this was done before."""
         if self.state.batch_id is not None:
             return
         with self._client() as client:
-            # A run that was killed after starting the batch must not start it twice.
-            since = self.state.begun_at - MAX_CLOCK_DIFFERENCE
-            # The newest come first, and pages are loaded as they are read.
-            recent = takewhile(lambda b: b.created_at >= since, client.batches.list(limit=100))
-            earlier = (b for b in recent if (b.metadata or {}).get(MARK) == self.state.run)
-            if (batch := next(earlier, None)) is None:
+            # If a run was killed after it started its batch, the batch must not be started twice.
+            oldest = self.state.begun_at - MAX_CLOCK_DIFFERENCE
+            # The provider lists the newest batches first, and loads pages as they are read.
+            recent = takewhile(lambda b: b.created_at >= oldest, client.batches.list(limit=100))
+            own_batches = (b for b in recent if (b.metadata or {}).get(RUN_KEY) == self.state.run)
+            if (batch := next(own_batches, None)) is None:
                 with self._requests.open("rb") as content:
                     file = client.files.create(file=content, purpose="batch")
                 batch = client.batches.create(
                     input_file_id=file.id,
-                    endpoint=URL,
+                    endpoint=ENDPOINT_PATH,
                     completion_window="24h",
-                    metadata={MARK: self.state.run},
+                    metadata={RUN_KEY: self.state.run},
                 )
             self.state.batch_id = batch.id
         self._save()
 
     def collect(self) -> list[str]:
-        """Settle the answers into the store; returns why each other request has none.
+        """Record the batch's answers in the store, and return the reason of each failed request.
 
-        The files of the batch are then deleted. Raises FatalModelError while the batch is running.
+        The files of the batch are then deleted. Raises FatalModelError if the batch is not
+        submitted yet or still running.
         """
         if self.state.batch_id is None:
             totals = self._store.totals()
             if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
-                return []  # an earlier start collected them, and was killed before the last row
+                # An earlier start collected the answers, and was killed before the last row.
+                return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
         keys = self._keys()
-        # The store's rows of requests without an answer.
-        rows = {key: row for key, row in self._store.open_requests(PURPOSE).items() if key in keys}
+        # The numbers in the store of the batch's requests that have no answer yet, by key.
+        open_requests = self._store.open_requests(PURPOSE)
+        numbers = {key: number for key, number in open_requests.items() if key in keys}
         failures = []
         with self._client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
             n_answers = batch.request_counts.completed if batch.request_counts else 0
-            how_far = f"{batch.id} {batch.status}, {n_answers:,} of {len(keys):,} requests answered"
-            if batch.status not in FINAL:
-                raise FatalModelError(f"the batch is not finished: {how_far}")
+            status = f"{batch.id} {batch.status}, {n_answers:,} of {len(keys):,} requests answered"
+            if batch.status not in FINAL_STATUSES:
+                raise FatalModelError(f"the batch is not finished: {status}")
             for answer in _answers(client, batch):
-                if answer.custom_id in rows:
-                    failures += self._settle(answer, rows.pop(answer.custom_id))
-        for row in rows.values():
-            self._store.settle(row, REFUSED, 0.0, None)
+                if answer.custom_id in numbers:
+                    failures += self._settle(answer, numbers.pop(answer.custom_id))
+        for number in numbers.values():
+            self._store.settle(number, REFUSED, 0.0, None)
         self._store.commit()
         self._file.unlink()
         self._requests.unlink()
         errors = (batch.errors and batch.errors.data) or ()
-        how_far = " ".join("; ".join([how_far, *(e.message or "" for e in errors)]).split())
-        return failures + [f"not answered: {how_far[:LONGEST_EXCERPT]}"] * len(rows)
+        reason = " ".join("; ".join([status, *(e.message or "" for e in errors)]).split())
+        return failures + [f"not answered: {reason[:LONGEST_EXCERPT]}"] * len(numbers)
 
     def _keys(self) -> set[str]:
         """The keys of the requests that were written down."""
@@ -209,22 +221,22 @@ class Batch:
             with self._requests.open("rb") as file:
                 return {_ANSWER.decode(line).custom_id for line in file}
         except (ValueError, RecursionError) as error:
-            what = f"is damaged ({error}); delete it and {self._file} to forget the batch"
-            raise FatalModelError(f"{self._requests}: {what}") from None
+            problem = f"is damaged ({error}); delete it and {self._file} to forget the batch"
+            raise FatalModelError(f"{self._requests}: {problem}") from None
 
-    def _settle(self, answer: _Answer, row: int) -> list[str]:
-        """Keep one answer in the store; returns the failure, if it is one."""
+    def _settle(self, answer: _Answer, number: int) -> list[str]:
+        """Record the answer to a request in the store, and return the reason if it failed."""
         response = answer.response or _Response(body=answer.error)
         try:
             if response.status_code != 200:
                 raise read_error(self._model, response.status_code, None, bytes(response.body))
             completion = self._model.read_answer(bytes(response.body), (), Sampling())
         except ModelError as error:
-            if not error.billed:  # else it stays booked at its worst
-                self._store.settle(row, REFUSED, 0.0, None)
+            if not error.billed:  # a billed request stays booked at its worst-case cost
+                self._store.settle(number, REFUSED, 0.0, None)
             return [str(error)]
-        cost = DISCOUNT * self._price.cost_of(completion)
-        self._store.settle(row, ANSWERED, cost, completion)
+        cost = PRICE_FACTOR * self._price.cost_of(completion)
+        self._store.settle(number, ANSWERED, cost, completion)
         return []
 
     def _save(self) -> None:
@@ -232,7 +244,7 @@ class Batch:
 
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:
-        """The official client, whose errors become ours, on one line without the key."""
+        """OpenAI's official client; its errors become FatalModelErrors, with API keys redacted."""
         import openai
 
         model = self._model
@@ -240,15 +252,17 @@ class Batch:
         http_client = openai.DefaultHttpxClient(follow_redirects=False)
         key = read_key(model.key_variable) or "none"
         try:
-            with openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client) as c:
-                yield c
+            with openai.OpenAI(
+                base_url=self._api_base, api_key=key, http_client=http_client
+            ) as client:
+                yield client
         except openai.OpenAIError as error:
-            reason = " ".join(model.secrets.redact(str(error)).split())[:LONGEST_EXCERPT]
+            reason = " ".join(model.redactor.redact(str(error)).split())[:LONGEST_EXCERPT]
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
 def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Answer]:
-    """The answers in the batch's files, without the lines that cannot be read."""
+    """The answers in the batch's result files; lines that cannot be read are left out."""
     for file in filter(None, (batch.output_file_id, batch.error_file_id)):
         with client.files.with_streaming_response.content(file) as content:
             for line in content.iter_lines():

@@ -1,15 +1,17 @@
-"""The catalogue: twelve judges as data, from three sources.
+"""The catalogue: twelve judges, defined as data, from three sources.
 
-SummEval: Fabbri et al. 2021 (arXiv:2007.12626) for the definitions, Liu et al. 2023 (G-Eval,
-arXiv:2303.16634) for judging them by prompt; fluency is judged from the summary alone.
+SummEval: the definitions are from Fabbri et al. 2021 (arXiv:2007.12626), and judging them by prompt
+is from Liu et al. 2023 (G-Eval, arXiv:2303.16634). Fluency is judged from the summary alone.
 
 Chain of Density: Adams et al. 2023 (arXiv:2309.04269), the appendix on GPT-4 metrics. Quality and
-coherence see the summary alone. The paper checks them by Pearson correlation with people's
-first-place votes: .215 (informative), .120 (quality), .178 (coherence), .245 (attributable), .311.
+coherence are judged from the summary alone. The paper reports the Pearson coefficient of each
+metric with people's first-place votes: informative .215, quality .120, coherence .178,
+attributable .245, and overall .311.
 
-DPO win rates: Rafailov et al. 2023 (arXiv:2305.18290), the appendix on GPT-4 prompts. Summaries of
-forum posts are compared by their most important points (S, `tldr_salience`) and by the same without
-unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness.
+DPO win rates: Rafailov et al. 2023 (arXiv:2305.18290), the appendix on GPT-4 prompts. Two summaries
+of a forum post are compared by how well they give its most important points (the paper's prompt S,
+here `tldr_salience`), or by this and by how little unimportant detail they have (prompt C, here
+`tldr_concise`). Chatbot responses are compared by helpfulness.
 """
 
 import difflib
@@ -34,36 +36,40 @@ POST = {"post": "the forum post that was summarized"}
 def _summeval(
     name: str,
     definition: str,
-    levels: tuple[str, str, str],
+    anchors: tuple[str, str, str],
     instruction: str,
     inputs: Texts = DOCUMENT,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:
-    """A dimension of SummEval; `levels` say what earns 1, 3 and 5."""
+    """A dimension of SummEval; `anchors` say what earns 1, 3 and 5."""
     return Dimension(
         name=name,
         definition=definition,
         inputs=inputs,
-        anchors={1: levels[0], 2: "", 3: levels[1], 4: "", 5: levels[2]},
+        anchors={1: anchors[0], 2: "", 3: anchors[1], 4: "", 5: anchors[2]},
         instruction=instruction,
         source="SummEval (arXiv:2007.12626), G-Eval (arXiv:2303.16634)",
         questions=questions,
     )
 
 
-def _density(
+def _chain_of_density(
     name: str,
     definition: str,
     instruction: str,
     inputs: Texts = ARTICLE,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:
-    judge = _summeval(name, definition, ("worst", "", "best"), instruction, inputs, questions)
-    return replace(judge, source="Chain of Density (arXiv:2309.04269)")
+    dimension = _summeval(name, definition, ("worst", "", "best"), instruction, inputs, questions)
+    return replace(dimension, source="Chain of Density (arXiv:2309.04269)")
 
 
 def _questions(**texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
-    """Questions answered by yes or no; one with what earns 1 and 3 is answered on that scale."""
+    """Questions from their texts, by name.
+
+    A plain text is answered by yes or no. A tuple (text, what earns 1, what earns 3) is answered on
+    a scale from 1 to 3.
+    """
     return tuple(
         Question(name=name, text=text)
         if isinstance(text, str)
@@ -72,7 +78,7 @@ def _questions(**texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
     )
 
 
-def _preferred(
+def _dpo_win_rates(
     name: str, definition: str, inputs: Texts, candidate: str, instruction: str
 ) -> Comparison:
     return Comparison(
@@ -184,7 +190,7 @@ RELEVANCE = _summeval(
     ),
 )
 
-COD_INFORMATIVE = _density(
+COD_INFORMATIVE = _chain_of_density(
     "cod_informative",
     "whether the summary gives the important information, accurately and in few words",
     "Judge how informative the summary is. An informative summary covers the important points of "
@@ -199,7 +205,7 @@ COD_INFORMATIVE = _density(
     ),
 )
 
-COD_QUALITY = _density(
+COD_QUALITY = _chain_of_density(
     "cod_quality",
     "whether a reader can follow and understand the summary",
     "Judge the quality of the summary. A summary of high quality is easy to read: a reader who "
@@ -218,7 +224,7 @@ COD_QUALITY = _density(
     ),
 )
 
-COD_COHERENCE = _density(
+COD_COHERENCE = _chain_of_density(
     "cod_coherence",
     "whether the summary is well structured and in a good order",
     "Judge the coherence of the summary. A coherent summary is well structured and well organised: "
@@ -233,7 +239,7 @@ COD_COHERENCE = _density(
     ),
 )
 
-COD_ATTRIBUTABLE = _density(
+COD_ATTRIBUTABLE = _chain_of_density(
     "cod_attributable",
     "whether everything the summary says can be found in the article",
     "Judge how far the summary is attributable to the article: is all of its information fully "
@@ -248,7 +254,7 @@ COD_ATTRIBUTABLE = _density(
     ),
 )
 
-COD_OVERALL = _density(
+COD_OVERALL = _chain_of_density(
     "cod_overall",
     "how good the summary is as a whole",
     "Judge the summary as a whole, by how much a reader would prefer it. A good summary brings "
@@ -266,7 +272,7 @@ COD_OVERALL = _density(
     ),
 )
 
-TLDR_SALIENCE = _preferred(
+TLDR_SALIENCE = _dpo_win_rates(
     "tldr_salience",
     "which summary better gives the post's most important points",
     POST,
@@ -275,7 +281,7 @@ TLDR_SALIENCE = _preferred(
     "of the most important points of the post.",
 )
 
-TLDR_CONCISE = _preferred(
+TLDR_CONCISE = _dpo_win_rates(
     "tldr_concise",
     "which summary gives the post's most important points and no unimportant detail",
     POST,
@@ -285,7 +291,7 @@ TLDR_CONCISE = _preferred(
     "and concise.",
 )
 
-DIALOGUE_HELPFUL = _preferred(
+DIALOGUE_HELPFUL = _dpo_win_rates(
     "dialogue_helpful",
     "which response is more helpful to the user who asked the query",
     {"query": "what the user asked the chatbot"},
@@ -305,12 +311,15 @@ JUDGES: dict[str, Subject] = {
 
 
 def names() -> tuple[str, ...]:
-    """The names of all catalogue judges, source by source."""
+    """The names of all catalogue judges, grouped by source."""
     return tuple(JUDGES)
 
 
 def find(name: str) -> Subject:
-    """The dimension or comparison of that name; UnknownDimensionError suggests similar names."""
+    """The dimension or comparison of that name.
+
+    Raises UnknownDimensionError, which suggests similar names, if the catalogue does not have it.
+    """
     if name in JUDGES:
         return JUDGES[name]
     similar = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
@@ -321,29 +330,31 @@ def find(name: str) -> Subject:
 
 
 def siblings(subject: Subject) -> tuple[Question, ...]:
-    """The other rating judges of its source that judge the same text, as questions to its judge.
+    """The catalogue's other dimensions of the same source, as questions for a judge of `subject`.
 
-    A judge that reads fewer texts is asked all the same: people's labels tell what its answers are
-    worth. Empty for a comparison, and for a subject that is not in the catalogue.
+    They judge the same text. The judge may read fewer texts than such a dimension needs; tuning
+    finds from people's labels what its answers are worth. The result is empty for a comparison, and
+    for a subject that is not in the catalogue.
     """
     if JUDGES.get(subject.name) != subject or isinstance(subject, Comparison):
         return ()
     return tuple(
-        Question(name=j.name, text=j.definition, answers=j.scale, anchors=j.anchors)
-        for j in JUDGES.values()
-        if isinstance(j, Dimension)
-        and (j.source, j.texts[-1]) == (subject.source, subject.texts[-1])
-        and j != subject
+        Question(name=other.name, text=other.definition, answers=other.scale, anchors=other.anchors)
+        for other in JUDGES.values()
+        if isinstance(other, Dimension)
+        and (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
+        and other != subject
     )
 
 
-def candidate_questions(subject: Subject, most: int) -> tuple[Question, ...]:
-    """The questions that tuning may add to a judge: its siblings, then its own, at most `most`.
+def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
+    """The questions that tuning may add to a judge, at most `max_questions`.
 
-    Each name occurs once, and is none that the prompt has for something else.
+    They are the siblings of the subject, then the questions in its definition. Each name occurs
+    once; a question is left out if the prompt uses its name for something else.
     """
     questions: dict[str, Question] = {}
     for question in (*siblings(subject), *subject.questions):
         if question.name not in RESERVED_QUESTION.union(subject.texts):
             questions.setdefault(question.name, question)
-    return tuple(questions.values())[:most]
+    return tuple(questions.values())[:max_questions]

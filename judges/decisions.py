@@ -1,9 +1,10 @@
-"""A judge's prompt as typed questions for a decision model, and its answers as numbers.
+"""Turn a judge's prompt into typed questions for a decision model, and its answers into numbers.
 
-What such a model reads has the form that DSPy gives it: an object with the instruction, the
-description of the texts, the demonstrations and the texts. A rating is a `score` whose levels are
-the anchors, a verdict is a `noul`, and a choice between two outputs is a `choice`. Free text before
-the answer is left out, since the model writes none.
+A decision model writes no text: it answers typed questions with probabilities. It reads a JSON
+object in the form that DSPy uses, with the instruction, the descriptions of the texts, the
+demonstrations and the texts. A rating is asked as a question of the type `score`, whose levels are
+the anchors, a verdict as a `noul` (yes or no), and a choice between two outputs as a `choice`. The
+judge's free-text fields, such as the rationale, are not asked for.
 """
 
 import json
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import LETTERS, Field, Prompt, fill, neutralise, words_of
+from judges.prompt import LETTERS, Field, Prompt, fill_slots, neutralise, words_of
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
@@ -29,43 +30,43 @@ from judges.protocol import (
 )
 from judges.questions import number_of
 
-# Upper bound on how far an answer's probabilities may be from a sum of 1: servers round them.
+# The sum of an answer's probabilities may differ from 1 by this much, since servers round them.
 ROUNDING = 0.05
-# Exceptions that JSON of another form raises.
+# The exceptions that are raised when JSON of an unexpected form is read.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-# A question in System One's form, and other plain data for JSON.
+# A question as System One's protocol has it: a JSON object with `type`, `instructions`, `criteria`.
 Question = dict[str, Any]
-# The most levels of a `score`.
-MOST_LEVELS = 10
-# Neither a temperature nor a seed changes the answers of a decision model.
+# The most levels that a question of the type `score` may have.
+MAX_LEVELS = 10
+# The answers of a decision model depend neither on a temperature nor on a seed.
 DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
-    """The messages to a model of that name, with `{{name}}` slots for the texts in the last one.
+    """The messages for the model `lm`; the last one has a `{{name}}` slot for each text.
 
-    A decision model gets two JSON objects, of which the last has the texts. Raises FatalModelError
-    for a scale that it cannot answer on.
+    For a decision model, these are two JSON objects: the instruction with the questions, and the
+    texts. Raises FatalModelError if a scale has more ratings than such a model can answer on.
     """
     if not is_decision(lm):
         return prompt.template()
     questions = {field.name: question(field) for field in prompt.choices}
-    head = {"state": decision_state(prompt), "questions": questions}
+    state_and_questions = {"state": decision_state(prompt), "questions": questions}
     slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
     return [
-        Message(role="system", content=json.dumps(head, ensure_ascii=False)),
+        Message(role="system", content=json.dumps(state_and_questions, ensure_ascii=False)),
         Message(role="user", content=f"{{{slots}}}"),
     ]
 
 
 def fill_for(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """The messages of `template_for` with the texts; KeyError names a text that is missing."""
+    """The messages of `template_for` with the texts filled in; KeyError names a missing text."""
     as_json = partial(json.dumps, ensure_ascii=False)
-    return fill(template, texts, encode=as_json if is_decision(lm) else str)
+    return fill_slots(template, texts, encode=as_json if is_decision(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
-    """What a decision model reads beside the texts."""
+    """What a decision model reads in addition to the texts: instruction, fields and demos."""
     fields = enumerate(prompt.inputs, start=1)
     state: dict[str, object] = {
         "instructions": neutralise(prompt.instruction),
@@ -83,7 +84,10 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 
 
 def question(field: Field) -> Question:
-    """A field with choices as a question in System One's form; raises FatalModelError."""
+    """A field with choices as a question in System One's form.
+
+    Raises FatalModelError if the field has too many ratings.
+    """
     choices = field.options
     text, meanings = split_meanings(field)
     text = neutralise(text)
@@ -94,41 +98,48 @@ def question(field: Field) -> Question:
     if words_of(choices):
         criteria = dict(zip(("true", "false"), options, strict=True))
         return {"type": "noul", "instructions": text, "criteria": criteria}
-    if len(choices) > MOST_LEVELS:
+    if len(choices) > MAX_LEVELS:
         raise FatalModelError(
-            f"{field.name}: a scale of {len(choices)} ratings, and a decision model tells at most "
-            f"{MOST_LEVELS} apart: define the judge with fewer ratings (`scale: [1, 5]` in "
+            f"{field.name}: its scale has {len(choices)} ratings, and a decision model takes at "
+            f"most {MAX_LEVELS}: define the judge with fewer ratings (`scale: [1, 5]` in "
             "FILE.yaml; --scale any for labels on another scale), or ask a chat model"
         )
     return {"type": "score", "instructions": text, "criteria": options}
 
 
 def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
-    """A field's description without the meanings of its choices, and these by choice."""
-    either = "|".join(re.escape(str(choice)) for choice in field.options)
-    match = re.match(rf"(.*?) \(((?:{either}) = .*)\)\Z", field.description, re.DOTALL)
+    """Split a field's description into its text and the meaning of each choice.
+
+    For "how clear it is (1 = unclear; 5 = clear)" the meanings are {"1": "unclear", "5": "clear"}.
+    """
+    choices = "|".join(re.escape(str(choice)) for choice in field.options)
+    match = re.match(rf"(.*?) \(((?:{choices}) = .*)\)\Z", field.description, re.DOTALL)
     if match is None:
         return field.description, {}
-    _, *parts = re.split(rf"(?:; |^)({either}) = ", match[2])
+    _, *parts = re.split(rf"(?:; |^)({choices}) = ", match[2])
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
 
 
 def read_probabilities(field: Field, answer: Mapping[str, float] | str) -> dict[float, float]:
-    """The probability of each number that an answer may have (see `number_of`).
+    """The probability of each choice of a field, by the choice's number (see `number_of`).
 
-    Raises NoScoreError where the answer cannot be used.
+    `answer` has the probabilities by option, or is the reason why there are none. Raises
+    NoScoreError if the answer cannot be used.
     """
     choices = field.options
     if not isinstance(answer, str) and len(answer) != len(choices):
         answer = "it has other options"
-    # Both are in the order of the question's options, the good word of a verdict first.
+    # The choices and the answer's options have the same order: a verdict's good word comes first.
     pairs = zip(choices, require_probabilities(field.name, answer).values(), strict=True)
     return {number_of(choice, choices): p for choice, p in pairs}
 
 
 def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mapping[str, float]:
-    """The probabilities that answer a question; NoScoreError if a text says why there are none."""
+    """The probabilities that answer the question `name`.
+
+    Raises NoScoreError if `answer` is a text, which says why there are none.
+    """
     if isinstance(answer, str):
         raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
     return answer
@@ -137,7 +148,7 @@ def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mappi
 def request_body(
     lm: str, state: Mapping[str, object], questions: Mapping[str, Question], inputs: object
 ) -> dict[str, object]:
-    """The body of a request in the form that the name `lm` begins with, without the model."""
+    """The body of a request without the model's name; the prefix of `lm` chooses the protocol."""
     state = {**state, "inputs": inputs}
     if lm.partition("/")[0] != DECISIONS:
         return {"state": state, "questions": questions}
@@ -154,8 +165,8 @@ def _openai_question(name: str, question: Question) -> Question:
         return {**entry, "levels": [_option("label", *_level(level)) for level in criteria]}
     if kind == "choice":
         return {**entry, "choices": [_option("value", *each) for each in criteria.items()]}
-    # A predicate has no descriptions of its outcomes.
-    outcomes = "; ".join(f"{outcome}: {what}" for outcome, what in criteria.items())
+    # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
+    outcomes = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
     text = f"{text} ({outcomes})" if outcomes else text
     return {**entry, "type": "predicate", "instructions": text}
 
@@ -165,7 +176,7 @@ def _option(key: str, option: str, description: str | None) -> dict[str, str]:
 
 
 def _level(criterion: str) -> tuple[str, str]:
-    """The label and the description of a level that is written "1: poor"; else all is its label."""
+    """The label and description of a level such as "1: poor"; other texts are a label alone."""
     label, _, description = criterion.partition(": ")
     return (label, description) if label.lstrip("-").isdigit() else (criterion, "")
 
@@ -174,7 +185,7 @@ Probability = Annotated[float, Meta(ge=0, le=1)]
 
 
 class _Option(Struct):
-    """An option's probability in OpenAI's form; the value of a level is its place."""
+    """The probability of an option in OpenAI's form; for a level, `value` is its index."""
 
     value: str | int
     probability: Probability
@@ -189,14 +200,14 @@ class _Answer(Struct):
 
 
 def reply_of_answers(answers: Any, questions: Mapping[str, Question]) -> Reply:
-    """The reply with the checked answers of either form; a refusal where one was not answered.
+    """The reply that holds a decision model's answers, in System One's or OpenAI's form.
 
-    Its text is the JSON object `{question: {option: probability}}`. Answers that are of neither
-    form raise one of MALFORMED.
+    Its text is the JSON object `{question: {option: probability}}`. If a question is not answered,
+    the reply is a refusal. Answers in neither form raise one of the exceptions in MALFORMED.
     """
     is_openai, by_name = isinstance(answers, list), dict[str, Any]()
     for name, answer in ((a["name"], a) for a in answers) if is_openai else answers.items():
-        # A list, which is no answer, stands for several answers to one question.
+        # Several answers to one question become a list, which is then refused as an answer.
         by_name[name] = [answer] if name in by_name else answer
     if refusals := [name for name in questions if _is_refusal(by_name.get(name))]:
         return Reply(text=f"no answer to {', '.join(refusals)}", finish_reason=REFUSAL)
@@ -209,7 +220,7 @@ def _is_refusal(answer: object) -> bool:
 
 
 def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
-    """The probability of each option, with a sum of 1; a text says why the answer has none."""
+    """The probability of each option, normalised to a sum of 1; or what is wrong, as a text."""
     try:
         reply = msgspec.convert(answer, _Answer)
     except msgspec.ValidationError as error:
@@ -229,9 +240,9 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
 def _distribution(
     labels: Mapping[str, str | None], probabilities: dict[str, float] | list[_Option]
 ) -> dict[str, float] | str:
-    """The probabilities with a sum of 1, or why they are not those of the options.
+    """The probability of each option, normalised to a sum of 1, or a text that says what is wrong.
 
-    `labels` has the options, each with its label if it is a level.
+    `labels` has the question's options as keys; the value is the label of a level, else None.
     """
     if isinstance(probabilities, list):
         if any(labels.get(str(each.value)) not in (None, each.label) for each in probabilities):

@@ -1,4 +1,4 @@
-"""What is judged: a dimension of one output, or a comparison of two."""
+"""The subject of a judge: a dimension of one output, or a comparison of two outputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,10 +20,11 @@ from judges.prompt import (
 )
 from judges.questions import MAX_QUESTIONS, Question, question_problem
 
-# A 0-100 scale has 101 ratings.
+# The most ratings of a scale; the scale from 0 to 100 has as many.
 MAX_RATINGS = 101
 
-# Names of fields that a judge writes, and of attributes of DSPy 3.4's Signature and Example.
+# Names that a text may not have: a judge's own output fields, and attributes of DSPy 3.4's
+# Signature and Example.
 RESERVED = frozenset(
     {
         *("rating", "verdict", "rationale", "comparison", "preferred", "completed"),
@@ -31,16 +32,16 @@ RESERVED = frozenset(
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
 )
-# A question has no name of a table's column, or of a prediction's field, beside the answers either.
+# Names that a question may not have: also those of the columns or fields that hold the results.
 RESERVED_QUESTION = RESERVED | {"failure", "score"}
 
 
 class DimensionError(JudgesError, ValueError):
-    """A dimension or comparison is not well defined, or a prompt does not fit it."""
+    """The definition of a dimension or comparison is wrong, or a prompt does not fit it."""
 
 
 class UnknownDimensionError(JudgesError, LookupError):
-    """The catalogue has no judge of that name."""
+    """The catalogue has no judge with the given name."""
 
     exit_code = 2
 
@@ -52,15 +53,15 @@ class Dimension:
     Args:
         name: Lower-case letters, digits and underscores, at most 64.
         definition: What the quality means.
-        inputs: The texts that are read, by name, in the order shown, each with a short description.
-            The last one is judged.
-        anchors: From each rating, ascending, to what earns it, which may be empty. There are 2 to
-            101 ratings.
+        inputs: The texts that the judge reads, from each name to a short description, in the order
+            in which they are shown. The last one is judged.
+        anchors: A text for each rating, in ascending order, that says what earns it; the text may
+            be empty. A scale has 2 to 101 ratings.
         instruction: The task, which an optimizer may rewrite.
-        source: Where the definition is from.
+        source: The publication that the definition is from.
         words: The two words of a verdict, the good one first. The ratings are then 0 and 1.
-        questions: Questions that tuning may add, each answered in the same reply. The untuned judge
-            asks none of them.
+        questions: Questions that tuning may add; the model answers them in the same reply. The
+            untuned judge asks none of them.
 
     Raises:
         DimensionError: A name, the scale or the words cannot be used.
@@ -104,10 +105,10 @@ class Dimension:
         return tuple(self.anchors)
 
     def on_scale(self, low: int, high: int) -> "Dimension":
-        """The same quality rated from `low` to `high`.
+        """The same quality on the scale from `low` to `high`.
 
-        Anchors keep their relative places; one that falls between two ratings is left out. Raises
-        DimensionError for a verdict, or for a scale that is too long or empty.
+        Each anchor keeps its relative place on the scale; an anchor that falls between two ratings
+        is left out. Raises DimensionError for a verdict, and for a scale that is too long or empty.
         """
         if (low, high) == (self.scale[0], self.scale[-1]):
             return self
@@ -118,7 +119,7 @@ class Dimension:
             )
         if not low < high or high - low >= MAX_RATINGS:
             raise DimensionError(
-                f"{self.name}: a scale from {low} to {high}; it has 2 to {MAX_RATINGS} ratings"
+                f"{self.name}: a scale has 2 to {MAX_RATINGS} ratings; not from {low} to {high}"
             )
         first, width = self.scale[0], self.scale[-1] - self.scale[0]
         places = {low + (r - first) * (high - low) / width: t for r, t in self.anchors.items()}
@@ -126,29 +127,31 @@ class Dimension:
         return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
-        """The prompt of the untuned judge: the texts in, a rating or a verdict out."""
+        """The prompt of the untuned judge: it reads the texts and writes a rating or a verdict."""
         answers = self.words[::-1] if self.words else self.scale
         pairs = zip(answers, self.anchors.values(), strict=True)
         meanings = "; ".join(f"{answer} = {text}" for answer, text in pairs if text)
         description = f"{self.definition} ({meanings})" if meanings else self.definition
         name, choices = ("verdict", self.words) if self.words else ("rating", self.scale)
         answer = Field(name=name, description=description, role="output", choices=choices)
-        return Prompt(instruction=self.instruction, fields=(*_inputs(self.inputs), answer))
+        return Prompt(instruction=self.instruction, fields=(*_input_fields(self.inputs), answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A choice between two outputs for the same texts.
+    """A choice between two outputs that were made from the same texts.
 
     Args:
         name: Lower-case letters, digits and underscores, at most 64.
-        definition: What the choice is about.
-        inputs: The texts that both sides share (a post, a query), each with a short description.
-        candidate: The word for what is compared, as in "summary"; the two outputs are then the
+        definition: What the choice is about, such as "which response is more helpful".
+        inputs: The texts that both outputs share, such as a post or a query, from each name to a
+            short description.
+        candidate: The word for what is compared, such as "summary"; the two outputs are then the
             texts `summary_a` and `summary_b`.
         instruction: The task, which an optimizer may rewrite.
-        source: Where the definition is from.
-        questions: Questions that tuning may add, each answered by A or B in the same reply.
+        source: The publication that the definition is from.
+        questions: Questions that tuning may add; the model answers each by A or B in the same
+            reply.
 
     Raises:
         DimensionError: A name cannot be used, or there is no input.
@@ -169,20 +172,20 @@ class Comparison:
         object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
         object.__setattr__(self, "texts", (*self.inputs, *self.fields))
 
-    # A choice has no ratings, and no words of a verdict.
+    # A comparison has neither ratings nor the two words of a verdict.
     scale: ClassVar[tuple[int, ...]] = ()
     words: ClassVar[None] = None
 
     def prompt(self) -> Prompt:
-        """The prompt of the untuned judge: the texts and both candidates in, A or B out."""
-        sides = [
+        """The prompt of the untuned judge: it reads texts and both outputs, and writes A or B."""
+        candidate_fields = [
             Field(name=name, description=f"{self.candidate} {letter}", role="input")
             for letter, name in zip("AB", self.fields, strict=True)
         ]
         preferred = Field(
             name="preferred", description=self.definition, role="output", choices=LETTERS
         )
-        fields = (*_inputs(self.inputs), *sides, preferred)
+        fields = (*_input_fields(self.inputs), *candidate_fields, preferred)
         return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
 
 
@@ -191,22 +194,22 @@ Kind = Literal["rating", "verdict", "pairwise"]
 
 
 def kind_of(subject: Subject) -> Kind:
-    """Whether a judge of it gives a rating, one of two words, or a choice between two outputs."""
+    """The kind of a subject: "rating", "verdict" (one of two words) or "pairwise"."""
     if isinstance(subject, Comparison):
         return "pairwise"
     return "verdict" if subject.words else "rating"
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The untuned prompt; by default without reasoning, and brief for a comparison."""
+    """The untuned prompt; by default, only a comparison has reasoning, which is "brief"."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
-    """Raise DimensionError unless a prompt reads its subject's texts and answers on its scale.
+    """Raise DimensionError unless the prompt reads the subject's texts and answers on its scale.
 
-    Before the answer it may ask questions that `question_problem` allows.
+    Before the answer, the prompt may ask questions that `question_problem` allows.
     """
     if reserved := sorted(RESERVED & {field.name for field in prompt.inputs}):
         raise DimensionError(
@@ -218,9 +221,13 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     if problem := _questions_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
     expected = with_questions(untuned_prompt(subject, reasoning_of(prompt)), prompt.questions)
-    forms = [[(f.name, f.role, f.choices) for f in each.fields] for each in (prompt, expected)]
-    if forms[0] != forms[1]:
-        names, expected_names = (", ".join(name for name, *_ in form) for form in forms)
+    fields, expected_fields = (
+        [(field.name, field.role, field.choices) for field in each.fields]
+        for each in (prompt, expected)
+    )
+    if fields != expected_fields:
+        names = ", ".join(name for name, *_ in fields)
+        expected_names = ", ".join(name for name, *_ in expected_fields)
         raise DimensionError(
             f"{subject.name}: the prompt's fields ({names}) are not those of what it judges "
             f"({expected_names})"
@@ -233,9 +240,9 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
-    others = {field.name for field in prompt.fields if field not in prompt.questions}
-    others |= RESERVED_QUESTION
-    if clashes := sorted({field.name for field in prompt.questions} & others):
+    used_names = {field.name for field in prompt.fields if field not in prompt.questions}
+    used_names |= RESERVED_QUESTION
+    if clashes := sorted({field.name for field in prompt.questions} & used_names):
         return f"a question may not be called {clashes[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):
         return "two fields of its prompt have one name"
@@ -243,7 +250,7 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
         if problem := question_problem(field):
             return f"the question {field.name[:64]!r} {problem}"
         if (field.choices == LETTERS) != isinstance(subject, Comparison):
-            return f"the question {field.name!r}: A or B answers for a comparison, and only there"
+            return f"the question {field.name!r}: the answers A and B are for comparisons alone"
     return None
 
 
@@ -259,7 +266,7 @@ def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
     return None
 
 
-def _inputs(inputs: Mapping[str, str]) -> list[Field]:
+def _input_fields(inputs: Mapping[str, str]) -> list[Field]:
     return [Field(name=name, description=text, role="input") for name, text in inputs.items()]
 
 

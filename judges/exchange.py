@@ -1,6 +1,7 @@
-"""What a judge sends for a row, by which client, and what the replies mean.
+"""Turn rows into a judge's messages, send them through a client, and turn replies into judgements.
 
-Rows that lack a text, or whose text shows nothing, are failed judgements and are not sent.
+A row that lacks a text, or whose text has no visible character, gets a failed judgement and is not
+sent.
 """
 
 import json
@@ -19,7 +20,7 @@ from dspy_judges.errors import OptionError
 from judges.decisions import MALFORMED, fill_for, reply_of_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
-from judges.prompt import Prompt, restated
+from judges.prompt import Prompt, restate_format
 from judges.protocol import (
     Choice,
     Message,
@@ -47,17 +48,17 @@ from judges.tables.text import plain_value
 if TYPE_CHECKING:
     from judges.client import Client, Request
 
-BOTH = ("ab", "ba")  # which output is shown first
-# Categories of characters that show nothing: controls, formats (zero-width, bidi), blanks.
+ORDERS = ("ab", "ba")  # the orders of a pair: A is shown first, B is shown first
+# Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
 INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
 @dataclass(kw_only=True)
 class Exchange:
-    """From any row to a judge's messages, and from the replies to its judgement.
+    """Makes a judge's messages from any row, and its judgement from the replies.
 
-    `lm` is the model's name, or the endpoint of one that is no decision model. Raises
-    NoProbabilitiesError or OptionError where such a model cannot follow the judge's plan.
+    `lm` is the name of a decision model; for any other model it is the name or the endpoint. Raises
+    NoProbabilitiesError or OptionError if the model cannot follow the judge's plan.
     """
 
     subject: Subject
@@ -70,35 +71,40 @@ class Exchange:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.decides = is_decision(self.lm)
-        if self.decides and self.plan.kind != "weighted":
+        self.is_decision_model = is_decision(self.lm)
+        if self.is_decision_model and self.plan.kind != "weighted":
             raise OptionError(
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
-                "decision model gives probabilities, and there is nothing to choose"
+                "decision model always gives probabilities; leave the plan out"
             )
-        self.orders = BOTH if isinstance(self.subject, Comparison) else BOTH[:1]
-        # A mean draws all its samples from the same prompt, or it would mix two judges.
-        self.restates = self.plan.kind != "mean" and not self.decides
+        self.orders = ORDERS if isinstance(self.subject, Comparison) else ORDERS[:1]
+        # Whether a repeated request says which form the reply needs. All samples of a mean have to
+        # come from the same prompt.
+        self.restates = self.plan.kind != "mean" and not self.is_decision_model
         self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
-        """The messages that show the texts in an order."""
+        """The messages for these texts; `order` is "ba" if output B of a pair is shown first."""
         if order not in self.orders:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
-            raise OptionError(f"{name}: the order {order!r} of its texts; it is {orders}")
+            raise OptionError(f"{name}: no order {order!r} of its texts; use {orders}")
         if order == "ba" and isinstance(self.subject, Comparison):
             a, b = self.subject.fields
             texts = {**texts, a: texts[b], b: texts[a]}
         return fill_for(self.lm, self.template, texts)
 
     def sample(self, reply: Reply) -> Sample:
-        """Read one reply; raises NoScoreError, or NoProbabilitiesError if the plan needs some."""
-        if self.decides:
+        """Read one reply.
+
+        Raises NoScoreError if it states no clear answer, and NoProbabilitiesError if the plan needs
+        log-probabilities that it lacks.
+        """
+        if self.is_decision_model:
             return read_decision(self.prompt, reply)
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
     def response(self, outputs: Iterable[object]) -> Response:
-        """What the outputs of a model say, as a client would report it."""
+        """The response that a client would give for these outputs of a model."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
@@ -111,7 +117,7 @@ class Exchange:
         return Response(values=tuple(samples), failures=(*refusals, *failures))
 
     def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
-        """The judgement from the response in each order."""
+        """The judgement from the responses: one for each order of a pair, else a single one."""
         judgement: AnyJudgement
         if isinstance(self.subject, Comparison):
             judgement = _preference(responses)
@@ -124,48 +130,54 @@ class Exchange:
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client"
     ) -> Generator[AnyJudgement, None, None]:
-        """One judgement for each row, in order and streaming: rows are read as needed.
+        """Yield one judgement for each row, in order; rows are read as they are needed.
 
-        A pair is asked in both orders; a choice that follows the position is a tie.
+        A pair is asked in both orders; if the choice depends on the order, it is a tie.
         """
-        from judges.client import Request  # asyncio takes longer to load than a judge
+        from judges.client import Request  # imported late, since asyncio loads slowly
 
-        restate = partial(restated, self.prompt) if self.restates else None
-        gives_probabilities = False
-        # For each row read so far: why it cannot be sent, or None.
-        pending: deque[str | None] = deque()
+        restate = partial(restate_format, self.prompt) if self.restates else None
+        has_probabilities = False
+        # For each row without a judgement so far: the reason why it was not sent, else None.
+        reasons: deque[str | None] = deque()
 
         def accept(reply: Reply) -> Sample:
-            """Read a reply; raises NoProbabilitiesError only before a reply has given some."""
-            nonlocal gives_probabilities
-            gives_probabilities = gives_probabilities or bool(reply.tokens)
+            """Read a reply; NoProbabilitiesError ends the run if no reply has had any so far."""
+            nonlocal has_probabilities
+            has_probabilities = has_probabilities or bool(reply.tokens)
             try:
                 return self.sample(reply)
             except NoProbabilitiesError as error:
-                if gives_probabilities:  # only this reply lacks them
+                if has_probabilities:  # the model gives them, and only this reply lacks them
                     raise NoScoreError(str(error)) from error
                 raise
 
         def requests() -> "Iterator[Request]":
             for row in rows:
-                texts = readable_texts(self.subject, row)
-                pending.append(texts if isinstance(texts, str) else None)
-                if not isinstance(texts, str):
-                    for order in self.orders:
-                        yield Request(self.messages(texts, order), self.sampling, accept, restate)
+                texts_or_reason = readable_texts(self.subject, row)
+                if isinstance(texts_or_reason, str):
+                    reasons.append(texts_or_reason)
+                    continue
+                reasons.append(None)
+                for order in self.orders:
+                    messages = self.messages(texts_or_reason, order)
+                    yield Request(messages, self.sampling, accept, restate)
 
         responses = client.run(requests())
         for response in responses:
-            while (reason := pending.popleft()) is not None:
+            while (reason := reasons.popleft()) is not None:
                 yield failed_judgement(self.subject, reason)
             yield self.judgement([response, *islice(responses, len(self.orders) - 1)])
-        for reason in pending:  # the rows after the last that was sent
+        for reason in reasons:  # for the rows after the last one that was sent
             yield failed_judgement(self.subject, str(reason))
 
     def _reply(self, output: Any) -> Reply:
-        """The reply in an output of an engine (see `Judge.read`); raises NoScoreError."""
+        """The reply in an output of an engine (see `Judge.read`).
+
+        Raises NoScoreError if the output has none of the known forms.
+        """
         try:
-            if self.decides:
+            if self.is_decision_model:
                 questions = json.loads(self.template[0]["content"])["questions"]
                 return reply_of_answers(output, questions)
             if isinstance(output, str):
@@ -182,13 +194,14 @@ class Exchange:
             finish_reason = output.finish_reason or "stop"
             return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
         except MALFORMED as error:
-            raise NoScoreError(f"{quote(repr(output))} is no reply: {error}") from None
+            raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
-    """The texts of a row, or the reason why it cannot be judged: one is missing or shows nothing.
+    """The texts of a row by name, or the reason why it cannot be judged.
 
-    One of two outputs may be blank, so that a system that says nothing loses its comparisons.
+    A row cannot be judged if a text is missing or has no visible character. One of two outputs of
+    a pair may be blank, so that a system that says nothing loses its comparisons.
     """
     texts, blank = {}, []
     for name in subject.texts:
@@ -196,7 +209,7 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
         text = value if isinstance(value, str) else as_text(value)
         if not isinstance(text, str):
             is_missing = plain_value(text) is None
-            return f"no {name}" if is_missing else f"{name} is {type(text).__name__}, no text"
+            return f"no {name}" if is_missing else f"{name} is {type(text).__name__}, not a text"
         if all(unicodedata.category(character) in INVISIBLE for character in text):
             blank.append(name)
         texts[name] = text
@@ -206,29 +219,29 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
 
 def as_text(value: object) -> object:
-    """A list of texts, or a number, as one text; any other value as it is."""
-    from judges.labels.cells import join_texts  # which plain texts do without
+    """A list of texts, or a number, as one text; any other value unchanged."""
+    from judges.labels.cells import join_texts  # plain texts do not need it
 
-    if hasattr(value, "tolist"):  # a data frame's cell
+    if hasattr(value, "tolist"):  # a NumPy array or scalar in a DataFrame
         value = value.tolist()
-    is_number = type(value) in (int, float) and value == value  # NaN, which is missing, is not
+    is_number = type(value) in (int, float) and value == value  # NaN counts as missing
     return str(value) if is_number else join_texts(value) or value
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
-    kind = Preference if isinstance(subject, Comparison) else Judgement
-    return kind.failed(reason)
+    judgement_class = Preference if isinstance(subject, Comparison) else Judgement
+    return judgement_class.failed(reason)
 
 
 def _preference(responses: Sequence[Response]) -> Preference:
-    """The preference over both orders, which has failed where one order has no answer."""
+    """The preference over both orders; it has failed if one order has no answer."""
     answers, comparisons, failure = list[dict[str, float]](), list[str | None](), None
-    for sides, response in zip(BOTH, responses, strict=True):
+    for order, response in zip(ORDERS, responses, strict=True):
         if samples := cast(list[Sample], response.values):
             comparisons += [sample.text for sample in samples]
             answers.append(mean_answers(samples))
         else:
-            failure = failure or f"shown as {sides}: {response.error}"
+            failure = failure or f"shown as {order}: {response.error}"
             answers.append({})
     ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
     comparison = next(filter(None, comparisons), None)

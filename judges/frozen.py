@@ -1,6 +1,6 @@
-"""The file of a frozen judge: one JSON document without code, keys or addresses.
+"""Read and write the file of a frozen judge: a JSON document without code, API keys or addresses.
 
-The whole file is checked before any of it is used. Its messages are sent word for word.
+The whole file is checked before any of it is used. Its messages are sent exactly as they are.
 """
 
 import hashlib
@@ -29,48 +29,48 @@ from judges.scoring import SamplingPlan
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
 MAX_MEMBERS = 64
-# Bytes of all demonstrations in a file, which leaves room for instruction and provenance.
+# The most bytes of all demonstrations in a file; the rest is for instruction and provenance.
 MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
-# DSPy's mark of a part of a message that it sends as an image, a file or the like.
-CUSTOM_TYPE = "<<CUSTOM-TYPE-"
-# The roles of messages, each with a space before it.
+# DSPy sends what follows this mark in a message as an image, a file or the like.
+CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
+# The roles of a judge's messages in their order, each with a space before it.
 ROLES = re.compile(r"( system)?( user assistant)* user")
 
-Word = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
+Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
-# The name of a model, a member or a data set, on one line.
+# The name of a model, a panel's member or a data set, on one line.
 Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Plain = dict[str, Any]
+PlainData = dict[str, Any]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
-    """A file is not a frozen judge, was changed by hand, or cannot hold a judge."""
+    """A file is not a frozen judge or was changed by hand, or a judge cannot be saved in a file."""
 
 
 class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of the file that may have no other keys."""
+    """A JSON object of the file; keys that are not declared here are refused."""
 
 
 class SubjectEntry(_Strict):
-    """A dimension, with anchors and maybe words, or a comparison, with a candidate."""
+    """The subject: a dimension has anchors and may have words; a comparison has a candidate."""
 
-    name: Word
+    name: Identifier
     definition: Text
-    inputs: dict[Word, str]
+    inputs: dict[Identifier, str]
     instruction: Text
     source: str
     anchors: dict[Rating, str] | UnsetType = UNSET
     words: tuple[str, str] | UnsetType = UNSET
-    candidate: Word | UnsetType = UNSET
+    candidate: Identifier | UnsetType = UNSET
 
     def read(self) -> Subject:
-        entries: Plain = {name: v for name, v in asdict(self).items() if v is not UNSET}
+        entries: PlainData = {name: v for name, v in asdict(self).items() if v is not UNSET}
         is_comparison = "candidate" in entries
         if is_comparison == ("anchors" in entries) or (is_comparison and "words" in entries):
-            raise DimensionError(f"{self.name}: has either anchors or a candidate")
+            raise DimensionError(f"{self.name}: needs anchors or a candidate, and not both")
         return Comparison(**entries) if is_comparison else Dimension(**entries)
 
 
@@ -79,16 +79,16 @@ class _Split(Struct):
 
 
 class _Data(_Split):
-    """The data set of a provenance; keys that no code reads may hold any plain data."""
+    """The data set in a provenance; further keys may hold any plain data."""
 
     name: Name
     constructed: bool = False
 
 
 class _Answer(Struct):
-    """One answer of a tuned judge, and what its figure would lose without the question."""
+    """One answer of a tuned judge; `loss` is what the judge's figure loses without the question."""
 
-    name: Word
+    name: Identifier
     loss: float | None = None
 
 
@@ -101,21 +101,21 @@ class _Provenance(Struct, kw_only=True):
     optimizer: Name = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     shipped: Name = "seed"
-    budget: Plain = {}
+    budget: PlainData = {}
     versions: dict[str, str] = {}
-    seed_judge: Plain = {}
-    tuned_judge: Plain = {}
+    seed_judge: PlainData = {}
+    tuned_judge: PlainData = {}
     answers: list[_Answer] = []
     tested: list[tuple[_Count, _Count, _Count, _Count, _Count]] = []
 
 
 class _File(_Strict, kw_only=True):
-    """The keys that the files of judges and panels share, beside the digest."""
+    """The keys that the files of judges and panels have in common, without the digest."""
 
     format: Literal["dspy-judges frozen judge"] = FORMAT
     version: Literal[1] = VERSION
     subject: SubjectEntry
-    provenance: Plain | None
+    provenance: PlainData | None
 
 
 class JudgeFile(_File, kw_only=True):
@@ -125,14 +125,14 @@ class JudgeFile(_File, kw_only=True):
     program: Prompt
     sampling: SamplingPlan
     lm: Name
-    # Of a verdict, where a pass does not begin at one half.
+    # For a verdict, if its threshold is not one half.
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
-    # Of a judge that asks questions.
+    # For a judge that asks questions.
     weights: AnswerWeights | UnsetType = UNSET
 
 
 class PanelMember(_Strict):
-    """A judge as in its own file, with its weight and the line to the panel's scale."""
+    """A panel's member: its weight, its line to the panel's scale, and the judge's own file."""
 
     name: Name
     weight: float
@@ -150,15 +150,18 @@ class PanelFile(_File, kw_only=True):
 AnyFile = JudgeFile | PanelFile
 
 
-def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> Plain:
-    """The subject and the provenance as every file holds them."""
+def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> PlainData:
+    """The entries `subject` and `provenance`, which the files of judges and panels share."""
     values = {name: getattr(subject, name, None) for name in SubjectEntry.__struct_fields__}
     entry = SubjectEntry(**{name: value for name, value in values.items() if value is not None})
-    return {"subject": entry, "provenance": None if provenance is None else plain(provenance)}
+    return {"subject": entry, "provenance": None if provenance is None else plain_data(provenance)}
 
 
 def load(path: Path | str) -> AnyFile:
-    """The checked content of a frozen judge's file; raises FrozenJudgeError."""
+    """The checked content of a frozen judge's file.
+
+    Raises FrozenJudgeError if the file cannot be read or is not a frozen judge.
+    """
     try:
         return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
     except OSError as error:
@@ -168,7 +171,7 @@ def load(path: Path | str) -> AnyFile:
 
 
 def dumps(judge: AnyFile) -> str:
-    """The JSON text of a file; raises FrozenJudgeError where the format cannot hold the judge."""
+    """The JSON text of a file; raises FrozenJudgeError if the format cannot hold the judge."""
     document = to_builtins(judge, str_keys=True)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -177,52 +180,52 @@ def dumps(judge: AnyFile) -> str:
             "its texts hold a key of an environment variable (*_KEY, *_TOKEN, *_SECRET); take it "
             "out of the instruction, the definition or the labels"
         )
-    loads(text.encode("utf-8"))  # nothing is written that could not be read back
+    loads(text.encode("utf-8"))  # raises an error if the text could not be read back
     return text
 
 
 def loads(raw: bytes) -> AnyFile:
-    """The checked content of a file's bytes; raises FrozenJudgeError."""
+    """The checked content of a file's bytes; raises FrozenJudgeError if it is no frozen judge."""
     if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
-        most = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
-        raise FrozenJudgeError(f"more than {most}")
+        limits = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
+        raise FrozenJudgeError(f"more than {limits}")
     try:
-        document = decode(raw, type=Plain)
+        document = decode(raw, type=PlainData)
         if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
             raise FrozenJudgeError(f"not a {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        kind: type[AnyFile] = PanelFile if "members" in document else JudgeFile
-        file = convert(document, kind, str_keys=True)
+        file_class: type[AnyFile] = PanelFile if "members" in document else JudgeFile
+        file = convert(document, file_class, str_keys=True)
         _check(file)
     except RecursionError as error:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
-    except ValueError as error:  # msgspec's, DimensionError, an impossible plan
+    except ValueError as error:  # from msgspec, or because of a wrong subject or plan
         raise FrozenJudgeError(f"not a frozen judge: {one_line(error)}") from error
     return file
 
 
 def digest(document: Mapping[str, object]) -> str:
-    """sha256 over the canonical JSON of everything but the digest itself."""
+    """The SHA-256 of the document's canonical JSON, without the digest itself."""
     content = {name: value for name, value in document.items() if name != "digest"}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 
-def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], secrets: Redactor) -> int | None:
-    """Bytes of a demonstration in a judge's file; None where the file cannot hold it."""
+def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
+    """The bytes that a demonstration takes in a judge's file; None if the file cannot hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
-        return None if secrets.holds(text) else len(text.encode("utf-8"))
+        return None if redactor.holds(text) else len(text.encode("utf-8"))
     except UnicodeEncodeError:
         return None
 
 
 def _check(file: AnyFile) -> None:
-    """Raise ValueError unless the messages fit the subject and hold nothing but text."""
+    """Raise ValueError unless a file's messages fit its subject and contain only text."""
     if file.provenance is not None:
         convert(file.provenance, _Provenance)
     subject = file.subject.read()
@@ -240,22 +243,22 @@ def _check(file: AnyFile) -> None:
             "its messages must be the system's, demonstrations as a user's and an assistant's, and "
             f"the user's with one {{{{slot}}}} for each of {', '.join(subject.texts)}"
         )
-    if any(CUSTOM_TYPE in message["content"] for message in file.messages):
-        raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE!r}: something other than text")
+    if any(CUSTOM_TYPE_MARK in message["content"] for message in file.messages):
+        raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE_MARK!r}: something other than text")
 
 
 def one_line(message: object) -> str:
-    """A message on one line, cut where a quoted file makes it long."""
+    """A message on one line; a very long one, such as one that quotes a file, is cut."""
     text = " ".join(str(message).split())
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
-def plain(value: object) -> object:
-    """Provenance as plain data for JSON: NumPy scalars unwrapped, undefined numbers null."""
+def plain_data(value: object) -> object:
+    """A provenance as plain data for JSON: NumPy scalars become numbers; NaN and infinity null."""
     if isinstance(value, Mapping):
-        return {encodable(str(name)): plain(entry) for name, entry in value.items()}
+        return {encodable(str(name)): plain_data(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(entry) for entry in value]
+        return [plain_data(entry) for entry in value]
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""A judge of one prompt: what it judges, what it sends, and how replies become a score."""
+"""A judge with one prompt: its subject, its messages, and the way from replies to a score."""
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -27,19 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Judge(BaseJudge):
-    """A judge of ratings, of two words or of pairs, ready to run.
+    """A judge that rates outputs, passes or fails them, or compares pairs.
 
-    `judges.load` finds one, and `Judge.of` makes one of a dimension or comparison.
+    `judges.load` reads one, and `Judge.of` makes one from a dimension or comparison.
 
     Args:
         prompt: The instruction, the fields and the demonstrations.
-        plan: The way from replies to a score; None leaves it to the model, as catalogue judges do.
-        weights: What each answer is worth, for a judge that asks questions; None takes the rating,
-            verdict or choice alone.
-        threshold: Of a judge of two words, the model's score from which on an output passes, in
-            (0, 1]. Scores are moved so that a pass has .5 or more.
-        stored_messages: The messages of its file where its prompt would render others; they are
-            sent as they are.
+        plan: The way from replies to a score; None takes the default plan of the model, as
+            catalogue judges do.
+        weights: For a judge that asks questions, how much each answer counts in the score; None if
+            the rating, verdict or choice alone is the score.
+        threshold: For a verdict judge, the lowest score of the model that passes, in (0, 1]. Scores
+            are rescaled so that a pass always has .5 or more.
+        stored_messages: The messages of the judge's file, if its prompt would now be rendered
+            differently; they are sent unchanged.
 
     Example:
         >>> judge = judges.load("relevance")
@@ -60,7 +61,7 @@ class Judge(BaseJudge):
         object.__setattr__(self, "prompt", self.prompt.normalised())
 
     def __repr__(self) -> str:
-        """On one line: a prompt with demos holds whole documents."""
+        """A short description on one line, since a prompt with demos holds whole documents."""
         plan = self.plan.kind if self.plan else "the model's own"
         n_questions = len(self.prompt.questions)
         questions = f"{n_questions} questions, " if n_questions else ""
@@ -81,12 +82,12 @@ class Judge(BaseJudge):
         """The untuned judge of a dimension or comparison.
 
         Args:
-            subject: What is judged.
+            subject: The dimension or comparison to judge.
             reasoning: What the model writes before its answer: "none", "brief", "steps" or
-                "questions". By default a dimension has none, and a comparison is brief.
+                "questions". The default is "none" for a dimension and "brief" for a comparison.
             lm: The model to ask.
-            questions: Questions to answer in the same reply. Without `weights` their answers are
-                reported and do not count.
+            questions: Questions that the model answers in the same reply. Without `weights`, the
+                answers are reported and do not count in the score.
         """
         prompt = with_questions(
             untuned_prompt(subject, reasoning), [question.field for question in questions]
@@ -97,12 +98,13 @@ class Judge(BaseJudge):
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
         """The judge with the instruction, demos and questions of a DSPy module (see `program`).
 
-        It also has the module's weights and threshold, if the module asks questions, and the model
-        that the module asks: its predictor's, else DSPy's, else that of the judge that made it.
+        It also takes over the module's weights and threshold, if there are any, and the model: the
+        predictor's LM, else the one that DSPy is configured with, else the model of the judge from
+        which the module was made.
 
         Raises:
-            OptionError: The module has more predictors than one, or none; or it asks no model.
-            DimensionError: Its fields are not those of the subject.
+            OptionError: The module does not have exactly one predictor, or there is no model.
+            DimensionError: The module's fields are not those of the subject.
         """
         from judges.client import open_lm
         from judges.client.dspy import configured_lm
@@ -130,20 +132,20 @@ class Judge(BaseJudge):
         return (self,)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients that ask its model: `client` alone."""
+        """The clients that ask the judge's model: `client` alone (a panel may need several)."""
         return (client,)
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it asks as it was tuned: it has a plan of its own."""
+        """Whether the judge has a plan of its own, as every judge from a file does."""
         return self.plan is not None
 
     def plan_for(self, model: "Model") -> SamplingPlan:
-        """Its own plan, or the model's default where it has none."""
+        """The judge's own plan, or the default plan of this model."""
         return self.plan or default_plan(model)
 
     def resolved_plan(self) -> SamplingPlan:
-        """Its own plan, or the default of its model; no model is opened."""
+        """The judge's own plan, or the default plan for its model's name; no model is opened."""
         return self.plan or plan_at(self.lm)
 
     def judge_rows(
@@ -158,32 +160,33 @@ class Judge(BaseJudge):
         return self._exchange(plan, lm, seed).judge_rows(rows, client)
 
     def request(self, row: Mapping[str, object], order: str = "ab") -> dict[str, Any] | None:
-        """What to send for a row, for an engine that asks the model itself.
+        """The request for a row, for use with an inference engine that asks the model itself.
 
         Args:
             row: Each text that the judge reads (`judge.texts`), by its name; or a conversation.
-            order: The output of a pair that is shown first; a pair is asked in both orders.
+            order: "ab", or "ba" to show output B of a pair first. A pair needs both requests.
 
         Returns:
-            The `messages`, and under `sampling` the other fields of an OpenAI chat body, without
-            those that are left to the model. For a decision model, the body of its request without
-            its name. None for a row that cannot be judged.
+            The `messages`, and under `sampling` the other fields of an OpenAI chat request; a field
+            is missing if the model's own default applies. For a decision model, the body of its
+            request without the model's name. None if the row cannot be judged.
 
         Raises:
-            OptionError: An order that is not the judge's.
-            NoProbabilitiesError: The plan needs probabilities of ratings of several tokens.
+            OptionError: The order is unknown, or "ba" for a judge that does not compare.
+            NoProbabilitiesError: The plan needs token probabilities, and some ratings may be
+                several tokens.
 
         Example:
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
-        exchange, texts = self._exchange(), self._texts(row)
-        if isinstance(texts, str):
+        exchange, texts = self._exchange(), self._texts_or_reason(row)
+        if isinstance(texts, str):  # a reason
             return None
         messages, sampling = exchange.messages(texts, order), exchange.sampling
-        if exchange.decides:
-            head, inputs = (json.loads(each["content"]) for each in messages)
-            return request_body(self.lm, **head, inputs=inputs)
+        if exchange.is_decision_model:
+            state_and_questions, inputs = (json.loads(message["content"]) for message in messages)
+            return request_body(self.lm, **state_and_questions, inputs=inputs)
         if is_reasoning(self.lm):
             sampling = replace(sampling, max_tokens=REASONING_FACTOR * sampling.max_tokens)
         return {"messages": messages, "sampling": sampling.fields()}
@@ -194,25 +197,25 @@ class Judge(BaseJudge):
         outputs: Iterable[object],
         outputs_ba: Iterable[object] = (),
     ) -> dict[str, Any]:
-        """The judgement of a row by what the model of an engine gave, as plain data.
+        """The judgement of a row as plain data, from the replies to `request` of an engine's model.
 
         Args:
-            row: As for `request`.
-            outputs: The replies: texts, choices of an OpenAI answer (objects or dicts), or outputs
-                of vLLM's; of a decision model its `answers`, in a list.
-            outputs_ba: The replies to a pair in the order "ba".
+            row: The same row as for `request`.
+            outputs: The replies: texts, choices of an OpenAI answer (objects or dicts), or vLLM's
+                outputs; for a decision model, a list with the `answers` of its response.
+            outputs_ba: The replies to the request for the order "ba" of a pair.
 
         Returns:
-            The `score` (None where the judgement failed), the `rating`, `verdict` or `preference`,
-            the `answers` to questions, the `distribution` by rating, the `rationale`, and the
-            `failure`. What there is not is None.
+            The `score`, the `rating`, `verdict` or `preference`, the `answers` to questions, the
+            `distribution` over the ratings, the `rationale`, and the `failure`. A value that does
+            not exist is None, such as the `score` of a failed judgement.
         """
-        exchange, texts = self._exchange(), self._texts(row)
-        if isinstance(texts, str):
-            judgement = failed_judgement(self.subject, texts)
+        exchange, texts_or_reason = self._exchange(), self._texts_or_reason(row)
+        if isinstance(texts_or_reason, str):
+            judgement = failed_judgement(self.subject, texts_or_reason)
         else:
-            both = (outputs, outputs_ba)[: len(exchange.orders)]
-            judgement = exchange.judgement([exchange.response(each) for each in both])
+            outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
+            judgement = exchange.judgement([exchange.response(each) for each in outputs_by_order])
         entries: dict[str, Any] = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
@@ -222,14 +225,15 @@ class Judge(BaseJudge):
         }
         if isinstance(judgement, Preference):
             return {**entries, "preference": judgement.preferred}
-        words, rating, shares = self.subject.words, judgement.rating, judgement.distribution
+        words, rating = self.subject.words, judgement.rating
         answer = words[1 - rating] if words and rating is not None else rating
-        distribution = {str(each): p for each, p in shares.items()} if shares else None
+        by_rating = judgement.distribution
+        distribution = {str(each): p for each, p in by_rating.items()} if by_rating else None
         return {**entries, self.kind: answer, "distribution": distribution}
 
-    def _texts(self, row: Mapping[str, object]) -> dict[str, str] | str:
-        """The texts of a row, a conversation's too; or the reason why it cannot be judged."""
-        from judges.labels.conversations import as_texts  # which a judge loads without
+    def _texts_or_reason(self, row: Mapping[str, object]) -> dict[str, str] | str:
+        """The texts of a row or a conversation, or the reason why it cannot be judged."""
+        from judges.labels.conversations import as_texts  # loading a judge does not need it
 
         return readable_texts(self.subject, as_texts(row))
 
@@ -248,7 +252,10 @@ class Judge(BaseJudge):
         )
 
     def template(self) -> list[Message]:
-        """The messages it sends (JSON to a decision model), with `{{name}}` slots in the last."""
+        """The judge's messages, with a `{{name}}` slot for each text in the last one.
+
+        For a decision model they are JSON objects.
+        """
         return list(self._template)
 
     @cached_property
@@ -256,20 +263,21 @@ class Judge(BaseJudge):
         return self.stored_messages or template_for(self.lm, self.prompt)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """The messages that it sends for one output; KeyError names a text that is missing."""
+        """The messages that are sent for one output; KeyError names a missing text."""
         return fill_for(self.lm, self._template, texts)
 
     def program(self) -> "dspy.Module":
-        """A DSPy module that sends the same messages: compose it, or optimize it further.
+        """A DSPy module that sends the same messages, to compose or to optimize further.
 
         The module asks the LM that DSPy is configured with, else the judge's own model, for one
-        reply. Its prediction has every answer of that reply, and the `score` that the judge makes
-        of them; of a pair this is the margin in the one order that is asked. A verdict is the word
-        of that reply: no threshold moves it. An LM that is asked typed questions, such as
-        `dspy.experimental.TypeSafe`, gets those of the judge; its likeliest answers are shown.
+        reply. Its prediction has every answer of that reply, and the `score` that the judge
+        computes from them; for a pair, this is the margin in the one order that is asked. A verdict
+        is the word in the reply, whatever the threshold. An LM that answers typed questions, such
+        as `dspy.experimental.TypeSafe`, is asked the judge's questions in that form, and the
+        prediction has its most likely answers.
 
         Raises:
-            OptionError: The judge's file has other messages than a program would render.
+            OptionError: The judge's file has messages that a program would render differently.
 
         Example:
             >>> program = judges.load("relevance").program()
@@ -301,9 +309,10 @@ class Judge(BaseJudge):
         return module
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """The same judge with the model or the endpoint that its user names.
+        """The same judge with another model or another endpoint.
 
-        Between a chat model and a decision model, its plan becomes the default of the new one.
+        If a decision model takes the place of a chat model, or the reverse, a plan of the judge's
+        own is replaced by the default plan of the new model.
 
         Args:
             lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model
@@ -321,7 +330,7 @@ class Judge(BaseJudge):
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
-        """The same judge with another way from replies to a score."""
+        """The same judge with another plan; None for the default plan of its model."""
         return replace(self, plan=plan)
 
     def freeze(self) -> "JudgeFile":
@@ -341,7 +350,7 @@ class Judge(BaseJudge):
 
     @classmethod
     def of_file(cls, file: "JudgeFile") -> "Judge":
-        """The judge that a checked file holds."""
+        """The judge in a file that was checked."""
         template = template_for(file.lm, file.program)
         return cls(
             subject=file.subject.read(),

@@ -1,4 +1,4 @@
-"""A judge's result: for one output, or for a pair."""
+"""The result of a judge, for one output or for a pair of outputs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,14 @@ from dspy_judges.errors import JudgesError
 from judges.prompt import Field
 from judges.questions import AnswerWeights, answer_range
 
-# The largest recorded score: a larger one overflows when squared.
+# The largest absolute value of a score in a file; the square of a much larger one could overflow.
 LARGEST_SCORE = 1e9
 QUOTED_LENGTH = 160
 Choice = Literal["A", "B"]
 
 
 class NoScoreError(JudgesError, ValueError):
-    """A reply without a score; its judgement has failed, and the run goes on."""
+    """A reply states no clear score. The judgement has failed, and the run goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,19 +24,21 @@ class Judgement:
     """One judge's result for one output.
 
     Args:
-        score: On the judge's scale: a rating, a mean over samples, or an expectation; of a verdict
-            in [0, 1], where a pass has .5 or more; NaN where the judgement failed.
-        rating: The rating of a single reply; 1 or 0 of a verdict.
-        distribution: The probability of each rating, or its share of the samples.
+        score: The score on the judge's scale: a rating, the mean over samples, or the expectation
+            under the model's probabilities. For a verdict it is in [0, 1], and .5 or more is a
+            pass. NaN if the judgement failed.
+        rating: The rating if there is a single reply; for a verdict 1 (good word) or 0.
+        distribution: The probability of each rating, or its share among the samples.
         rationale: The judge's reasons, if it gave any.
         failure: Why there is no score; None if there is one.
-        samples: How many replies made the score.
-        unparsable: How many more replies could not be read.
-        members: The members' own scores, by name, where the judge is a panel.
-        answers: The number of each answer by its field (1 or 0 of two words; an expectation or a
-            mean where there are probabilities or samples), where the judge asks several questions.
-        decided_by: The answer that counted most for the score, as "names_source = no", where the
-            answers have weights.
+        samples: How many replies the score is made of.
+        unparsable: How many further replies could not be read.
+        members: For a panel, the members' own scores by name.
+        answers: If the judge asks questions, its answers as numbers, by field. The two words of a
+            verdict or question are 1 and 0; with probabilities or samples, an answer is an
+            expectation or a mean.
+        decided_by: If the answers have weights, the one that counted most for the score, such as
+            "names_source = no".
     """
 
     score: float
@@ -57,11 +59,11 @@ class Judgement:
     def rescored(
         self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Judgement":
-        """The judgement with the score that its answers have by these weights.
+        """The judgement with the score that these weights give to its answers.
 
-        `choices` are the fields that were answered, the judge's own answer last. The score of a
-        verdict is then moved so that `threshold` becomes .5. The order of scores stays the same,
-        and every reader of scores sees the same verdict.
+        `choices` are the fields that were answered; the last is the judge's own rating or verdict.
+        The score of a verdict is rescaled so that `threshold` becomes .5: the order of scores stays
+        the same, and .5 or more always means a pass.
         """
         is_verdict = answer_range(choices[-1]) == (0, 1)
         if self.failure is not None or (weights is None and not is_verdict):
@@ -69,8 +71,8 @@ class Judgement:
         score, decided_by, rating = self.score, self.decided_by, self.rating
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
-            turn = threshold if is_verdict else None
-            decided_by = weights.decisive(self.answers, choices, turn)
+            boundary = threshold if is_verdict else None
+            decided_by = weights.decisive_answer(self.answers, choices, boundary)
         if is_verdict:
             if score < threshold:
                 score = score / threshold / 2
@@ -80,16 +82,16 @@ class Judgement:
         return replace(self, score=score, rating=rating, decided_by=decided_by)
 
     def as_json(self) -> dict[str, object]:
-        """The judgement as plain data for JSON, without counts of replies."""
+        """The judgement as plain data for JSON, without the counts of replies."""
         distribution = self.distribution
-        parts = {"members": self.members, "answers": self.answers, "decided_by": self.decided_by}
+        optional = {"members": self.members, "answers": self.answers, "decided_by": self.decided_by}
         return {
             "score": None if math.isnan(self.score) else self.score,
             "rating": self.rating,
             "distribution": distribution and {str(r): p for r, p in distribution.items()},
             "rationale": self.rationale,
             "failure": self.failure,
-            **{name: part for name, part in parts.items() if part is not None},
+            **{name: value for name, value in optional.items() if value is not None},
         }
 
 
@@ -98,20 +100,21 @@ class Preference:
     """One judge's result for one pair of outputs, A and B, in one or both orders.
 
     Args:
-        margin: In [-1, 1], positive for A; NaN where the judgement failed.
-        preferred: "A", "B" or "tie"; None where the judgement failed.
-        order_ab: The output preferred when A is shown first; None for neither, or unknown.
-        order_ba: The same when B is shown first, by the output's own letter.
+        margin: How clearly A is preferred, in [-1, 1]; negative if B is preferred, and NaN if the
+            judgement failed.
+        preferred: "A", "B" or "tie"; None if the judgement failed.
+        order_ab: The output preferred when A is shown first; None for neither, or if unknown.
+        order_ba: The output preferred when B is shown first; "A" still means output A.
         comparison: The judge's reasons, if it gave any.
         failure: Why there is no preference; None if there is one.
         margin_ab: The margin when A is shown first; NaN if unknown.
-        margin_ba: The margin when B is shown first.
-        members: The members' own margins, by name, where the judge is a panel.
-        answers_ab: The margin of each answer by its field when A is shown first, where the judge
-            asks several questions; positive for the output shown first.
-        answers_ba: The same when B is shown first.
-        decided_by: The answer that counted most over both orders, as "names_source = A", where the
-            answers have weights.
+        margin_ba: The margin when B is shown first; NaN if unknown.
+        members: For a panel, the members' own margins by name.
+        answers_ab: If the judge asks questions, the margin of each answer by its field when A is
+            shown first; positive for the output that is shown first.
+        answers_ba: The margin of each answer when B is shown first; positive for B.
+        decided_by: If the answers have weights, the one that counted most over both orders, such
+            as "names_source = A".
     """
 
     margin: float
@@ -129,17 +132,17 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin, as the score of any judgement."""
+        """The margin, under the name that every judgement has."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison, as the reasons of any judgement."""
+        """The comparison, under the name that every judgement has."""
         return self.comparison
 
     @property
     def answers(self) -> dict[str, float] | None:
-        """The margin of each answer for A, over both orders; None without questions."""
+        """The margin of each answer over both orders, positive for A; None without questions."""
         ab, ba = self.answers_ab, self.answers_ba
         if ab is None or ba is None:
             return None
@@ -148,7 +151,7 @@ class Preference:
     def rescored(
         self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Preference":
-        """The preference with the margins that its answers have by these weights."""
+        """The preference with the margins that these weights give to its answers."""
         ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
         if weights is None or ab is None or ba is None or answers is None:
             return self
@@ -158,21 +161,25 @@ class Preference:
             comparison=self.comparison,
             answers_ab=ab,
             answers_ba=ba,
-            decided_by=weights.decisive(answers, choices),
+            decided_by=weights.decisive_answer(answers, choices),
         )
 
     @classmethod
-    def of_orders(cls, margin_ab: float, margin_ba: float, **other: Any) -> "Preference":
-        """The preference by both orders' margins; a choice that follows the position is a tie."""
+    def of_orders(cls, margin_ab: float, margin_ba: float, **attributes: Any) -> "Preference":
+        """The preference from the margins of both orders.
+
+        It is a tie unless the same output is preferred in both. `attributes` are the other
+        attributes of the preference.
+        """
         ab, ba = choice_of(margin_ab), choice_of(margin_ba)
         return cls(
             margin=(margin_ab + margin_ba) / 2,
             margin_ab=margin_ab,
             margin_ba=margin_ba,
-            preferred=None if other.get("failure") else ab if ab and ab == ba else "tie",
+            preferred=None if attributes.get("failure") else ab if ab and ab == ba else "tie",
             order_ab=ab,
             order_ba=ba,
-            **other,
+            **attributes,
         )
 
     @classmethod
@@ -189,7 +196,7 @@ def choice_of(margin: float) -> Choice | None:
 
 
 def quote(text: str) -> str:
-    """Quote a reply on one line; of a long one its two ends, since a score is at an end."""
+    """Quote a reply on one line; a long reply is cut in the middle, since a score is at an end."""
     if len(text) > 8 * QUOTED_LENGTH:
         text = f"{text[: 4 * QUOTED_LENGTH]} ... {text[-4 * QUOTED_LENGTH :]}"
     line = " ".join(text.split())

@@ -1,6 +1,6 @@
-"""Load a judge by a catalogue name, a frozen judge's file, a run folder, or a definition in YAML.
+"""Load a judge from a catalogue name, a frozen judge's file, a run folder, or a YAML definition.
 
-A definition is a dimension or a comparison of the user's own (docs/dimension.md).
+A definition describes a dimension or a comparison of the user's own (docs/dimension.md).
 """
 
 import os
@@ -13,14 +13,14 @@ from msgspec import Meta, Struct, ValidationError, convert
 from judges import frozen
 from judges.catalog import JUDGES, find
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
-from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
+from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, Rating, Text, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
 from judges.prompt import LETTERS, NAME, Value, are_words
 from judges.questions import Question
 
-DEFINITIONS = (".yaml", ".yml")
-TRUTH_VALUES = 'YAML takes yes and no for truth values: write "yes", "no"'
+DEFINITION_ENDINGS = (".yaml", ".yml")
+YAML_BOOLEAN_PROBLEM = 'YAML takes yes and no for truth values: write "yes", "no"'
 
 
 def load(
@@ -30,15 +30,17 @@ def load(
 
     Args:
         judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
-            definition. A catalogue name beats a folder of that name; write "./name" for the folder.
-        lm: The model to ask, as for `Judge.with_model` (the judge's own, else the embedded one).
-        api_base: The address of an OpenAI-compatible server (the provider's own).
+            definition. If a catalogue name is also the name of a folder, the catalogue judge is
+            loaded; write "./name" for the folder.
+        lm: The model to ask, as for `Judge.with_model`. By default it is the judge's own model,
+            else the embedded one.
+        api_base: The address of an OpenAI-compatible server. By default it is the provider's own.
 
     Returns:
         A Judge, or a Panel for a panel's file.
 
     Raises:
-        UnknownDimensionError: The catalogue has no such name.
+        UnknownDimensionError: The catalogue has no judge of that name.
         FrozenJudgeError: The file is not a frozen judge, or was changed by hand.
         DimensionError: The definition cannot be used.
         PanelError: `lm` is given for a panel.
@@ -50,7 +52,7 @@ def load(
     source = os.fspath(judge)
     path = Path(source)
     result: AnyJudge
-    if source.lower().endswith(DEFINITIONS):
+    if source.lower().endswith(DEFINITION_ENDINGS):
         result = Judge.of(read_subject(source))
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
         result = Judge.of(find(source))
@@ -60,15 +62,15 @@ def load(
 
 
 def read_subject(spec: str) -> Subject:
-    """The dimension or comparison of a catalogue name, or of the definition in FILE.yaml.
+    """The dimension or comparison with a catalogue name, or from the definition in FILE.yaml.
 
     Raises:
-        UnknownDimensionError: The catalogue has no such name.
+        UnknownDimensionError: The catalogue has no subject of that name.
         DimensionError: The definition cannot be read, or cannot be used.
     """
-    if not spec.lower().endswith(DEFINITIONS):
+    if not spec.lower().endswith(DEFINITION_ENDINGS):
         return find(spec)
-    from judges.tables.text import read_yaml_file  # which a judge in production does without
+    from judges.tables.text import read_yaml_file  # a judge in production does not need it
 
     try:
         return convert(read_yaml_file(Path(spec)), _Definition).subject()
@@ -78,7 +80,7 @@ def read_subject(spec: str) -> Subject:
         raise DimensionError(f"{spec}: {one_line(error)}") from error
 
 
-EXAMPLE = (
+QUESTION_EXAMPLES = (
     "'questions: {states_deadline: does the reply say until when to ask}' or '{tone: {text: how "
     "friendly it is, answers: [1, 3], anchors: {1: rude}}}'"
 )
@@ -91,35 +93,35 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
     anchors: dict[_Digit, str] = {}
 
     def question(self, name: str, default: tuple[Value, ...]) -> Question:
-        # Without answers, the lowest and the highest anchor are the ends of the scale.
+        # If no answers are given, the scale goes from the lowest to the highest anchor.
         ends = sorted(self.anchors)
         answers = tuple(self.answers) or tuple(sorted({*ends[:1], *ends[-1:]})) or default
         if any(isinstance(answer, bool) for answer in answers):
-            raise DimensionError(f"question {name!r}: {TRUTH_VALUES}")
+            raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
         if len(answers) == 2 and isinstance(answers[0], int) and isinstance(answers[1], int):
             answers = tuple(range(answers[0], answers[1] + 1)) or answers
         return Question(name=name, text=self.text, answers=answers, anchors=self.anchors)
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    name: Word
+    name: Identifier
     definition: Text
-    inputs: dict[Word, str] | list[Word]
+    inputs: dict[Identifier, str] | list[Identifier]
     scale: list[Rating | bool | str] = []
     anchors: dict[Rating | bool | str, str] = {}
-    candidate: Word | None = None
+    candidate: Identifier | None = None
     instruction: Text | None = None
     source: str = ""
     questions: object = {}
 
     def subject(self) -> Subject:
         subject = self._subject()
-        Judge.of(subject, questions=subject.questions)  # refuses names that would clash
+        Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
         return subject
 
     def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
-        clause = definition.rstrip(".")
+        phrase = definition.rstrip(".")
         entries: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
@@ -130,13 +132,13 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if self.candidate is not None:
             if self.scale or self.anchors:
                 raise DimensionError("a comparison, which has a candidate, has no scale")
-            instruction = self.instruction or f"Decide between the two: {clause}."
+            instruction = self.instruction or f"Decide between the two: {phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
         words = self._words()
-        choose = "choose the rating that fits best; a higher rating means more of it."
+        choose_rating = "choose the rating that fits best; a higher rating means more of it."
         instruction = self.instruction or (
-            f"Judge the {self.name.replace('_', ' ')}: {clause}. Read closely what you are given "
-            f"and {f'decide: {words[0]} or {words[1]}.' if words else choose}"
+            f"Judge the {self.name.replace('_', ' ')}: {phrase}. Read closely what you are given "
+            f"and {f'decide: {words[0]} or {words[1]}.' if words else choose_rating}"
         )
         answers = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
         anchors = {rating: self.anchors.get(answer, "") for rating, answer in answers.items()}
@@ -144,7 +146,9 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def _questions(self) -> tuple[Question, ...]:
         if not isinstance(self.questions, dict):
-            raise DimensionError(f"questions are written as names with texts, as in {EXAMPLE}")
+            raise DimensionError(
+                f"questions are written as names with texts, as in {QUESTION_EXAMPLES}"
+            )
         default = LETTERS if self.candidate else ("yes", "no")
         questions = []
         for name, entry in self.questions.items():
@@ -154,25 +158,25 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             except ValidationError as error:
                 raise DimensionError(
                     f"question {str(name)[:64]!r}: {one_line(error)}; a question is a text, or has "
-                    f"the keys text, answers and anchors, as in {EXAMPLE}"
+                    f"the keys text, answers and anchors, as in {QUESTION_EXAMPLES}"
                 ) from error
         return tuple(questions)
 
     def _words(self) -> tuple[str, str] | None:
         """The two words of a verdict, the good one first; None for a scale of numbers."""
         if any(isinstance(word, bool) for word in (*self.scale, *self.anchors)):
-            raise DimensionError(TRUTH_VALUES)
+            raise DimensionError(YAML_BOOLEAN_PROBLEM)
         if not any(isinstance(word, str) for word in (*self.scale, *self.anchors)):
             return None
         if len(self.scale) != 2 or not are_words(self.scale) or self.anchors.keys() - self.scale:
             raise DimensionError(
-                f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]', "
-                f"and what each means stands under anchors; not {self.scale}, {[*self.anchors]}"
+                f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]'; "
+                f"anchors may say what each means; not {self.scale}, {[*self.anchors]}"
             )
         return str(self.scale[0]), str(self.scale[1])
 
     def _ratings(self) -> list[int]:
-        """All ratings, ascending; a scale of two numbers names the lowest and the highest."""
+        """All ratings, ascending; if `scale` has two numbers, they are the lowest and highest."""
         anchors = sorted(map(int, self.anchors))
         scale = [*map(int, self.scale)] or sorted({*anchors[:1], *anchors[-1:]})
         if len(scale) == 2:
@@ -188,15 +192,15 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 def dimension_on(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """A dimension for labels that no file defines, from its name or a definition.
+    """A dimension for labels without a YAML definition, from its name and maybe a definition.
 
     `answers` are two words, the good one first, or the ends of a scale; the last text is judged.
     """
-    quality = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
-    task = f"Read closely what you are given, and decide how people would judge {quality}: "
+    subject_phrase = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
+    task = f"Read closely what you are given, and decide how people would judge {subject_phrase}: "
     dimension = _Definition(
         name=name,
-        definition=definition or f"how people judge {quality}",
+        definition=definition or f"how people judge {subject_phrase}",
         inputs=[*texts],
         scale=[*answers],
         instruction=None if definition else f"{task}{answers[0]} or {answers[1]}.",
@@ -208,17 +212,21 @@ def dimension_on(
 def comparison_on(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """A comparison for labels that no file defines, from its name or a definition."""
+    """A comparison for labels without a YAML definition, from its name and maybe a definition."""
     choice = f"which {candidate.replace('_', ' ')} people would prefer"
     definition = definition or f'{choice} on "{name.replace("_", " ")}"'
-    file = _Definition(name=name, definition=definition, inputs=[*texts], candidate=candidate)
-    comparison = file.subject()
+    comparison = _Definition(
+        name=name, definition=definition, inputs=[*texts], candidate=candidate
+    ).subject()
     assert isinstance(comparison, Comparison)
     return comparison
 
 
 def _read_judge(path: Path) -> AnyJudge:
-    """The judge or panel of a frozen judge's file; raises FrozenJudgeError or OSError."""
+    """The judge or panel in a frozen judge's file.
+
+    Raises FrozenJudgeError if the file cannot be read or does not hold a judge or panel.
+    """
     file = frozen.load(path)
     if isinstance(file, JudgeFile):
         return Judge.of_file(file)

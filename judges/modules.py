@@ -1,4 +1,4 @@
-"""A judge in DSPy: three modules that send and read the same as a frozen judge."""
+"""Judges as DSPy modules, which send the same messages and read replies as a frozen judge does."""
 
 import math
 import warnings
@@ -18,19 +18,20 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.decisions import decision_state, question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restated, words_of
-from judges.protocol import FRESH_ASKS, Message
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restate_format, words_of
+from judges.protocol import MAX_REPEATS, Message
 from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
 
-Values = Mapping[str, object]
+FieldValues = Mapping[str, object]
 
 
 class Scoring(Parameter):
-    """How the answers of a program that asks questions make its score.
+    """Computes the score of a DSPy program from the answers in its prediction.
 
-    DSPy's `save` and `load` keep the weights and the threshold, which are those of a `Judge`; its
-    optimizers leave them alone. `choices` are the questions' fields, then the answer's.
+    `weights` and `threshold` are the same as for a `Judge`. DSPy's `save` and `load` keep them, and
+    its optimizers do not change them. `choices` are the fields of the questions, then the field of
+    the rating, verdict or choice.
     """
 
     def __init__(
@@ -39,8 +40,8 @@ class Scoring(Parameter):
         self.choices, self.weights, self.threshold = choices, weights, threshold
 
     def scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        """A copy of the prediction with its `score`; the original is in DSPy's trace."""
-        answers = {each.name: _number(prediction[each.name], each) for each in self.choices}
+        """A copy of the prediction with its `score`; the original stays in DSPy's trace."""
+        answers = {each.name: _answer_number(prediction[each.name], each) for each in self.choices}
         judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
         judgement = judgement.rescored(self.choices, self.weights, self.threshold)
         scored = prediction.copy(score=judgement.score)
@@ -48,12 +49,12 @@ class Scoring(Parameter):
         return scored
 
     def reset(self) -> None:
-        """Keep the weights, because no optimizer of DSPy would learn others."""
+        """Keep the weights, since DSPy's optimizers call this and would not learn new ones."""
 
     def dump_state(self, json_mode: bool = True) -> object:
         return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
 
-    def load_state(self, state: Values) -> None:
+    def load_state(self, state: FieldValues) -> None:
         weights = msgspec.convert(state["weights"], AnswerWeights | None)
         if weights and (problem := weights.problem(self.choices)):
             raise QuestionError(f"the saved program has {problem}")
@@ -61,7 +62,7 @@ class Scoring(Parameter):
 
 
 class ScoredProgram(dspy.Module):
-    """A program of DSPy whose predictions have a `score`, which is made of all their answers."""
+    """A DSPy program whose predictions get a `score`, computed from all their answers."""
 
     def __init__(self, program: dspy.Module, scoring: Scoring) -> None:
         super().__init__()
@@ -75,11 +76,18 @@ class ScoredProgram(dspy.Module):
 
 
 class JudgeModule(dspy.Module):
-    """A module with one predictor, `judge`, whose adapter is `JudgeAdapter`.
+    """The base class of the three judge modules: it has one predictor, `judge`.
 
-    An LM that is asked typed questions gets those that the judge asks a decision model.
-    `prompt` replaces the subject's own. `own_lm` makes the LM that is asked where neither DSPy nor
-    the predictor has one; `save` does not write it. `weights` and `threshold` are a judge's.
+    The predictor runs with a `JudgeAdapter`. An LM that answers typed questions is asked the same
+    questions as a decision model.
+
+    Args:
+        subject: The dimension or comparison to judge.
+        prompt: The prompt; by default the subject's untuned one.
+        own_lm: Makes the LM that is asked if neither DSPy nor the predictor has one; `save` does
+            not write it.
+        weights: How much each answer counts in the score, as for a `Judge`.
+        threshold: The lowest score of a verdict that passes, as for a `Judge`.
     """
 
     def __init__(
@@ -94,41 +102,41 @@ class JudgeModule(dspy.Module):
         super().__init__()
         prompt = prompt or subject.prompt()
         self.subject, self.own_lm = subject, own_lm
-        # The judge whose program it is, if any.
+        # The judge from which the program was made, if any.
         self.source: object = None
         self.judge = dspy.Predict(signature_of(prompt))
-        # The rating or the margin alone has neither weights nor a threshold.
+        # A rating or a comparison without questions needs neither weights nor a threshold.
         scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
         self.scoring = scoring if prompt.questions or words_of(prompt.answer.choices) else None
 
     def forward(self, **texts: object) -> dspy.Prediction:
         with self._settings():
-            return self._scored(self.judge(**self._arguments(texts)))
+            return self._with_score(self.judge(**self._arguments(texts)))
 
     async def aforward(self, **texts: object) -> dspy.Prediction:
         with self._settings():
-            return self._scored(await self.judge.acall(**self._arguments(texts)))
+            return self._with_score(await self.judge.acall(**self._arguments(texts)))
 
-    def load_state(self, state: Values, **options: object) -> None:
-        """Load a saved state; one without a threshold leaves the module's own."""
-        own = {"scoring": self.scoring.dump_state()} if self.scoring else {}
-        super().load_state({**own, **state}, **options)
+    def load_state(self, state: FieldValues, **options: object) -> None:
+        """Load a saved state; if it has no scoring, the module keeps its own."""
+        own_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
+        super().load_state({**own_scoring, **state}, **options)
 
-    def _arguments(self, texts: Values) -> Values:
-        """The predictor's arguments, with typed questions if its LM is asked those."""
+    def _arguments(self, texts: FieldValues) -> FieldValues:
+        """The predictor's arguments, with typed questions if its LM answers those."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
-        demos = cast(Sequence[Values], texts.get("demos", self.judge.demos))
+        demos = cast(Sequence[FieldValues], texts.get("demos", self.judge.demos))
         prompt = prompt_of(self.judge.signature, demos)
         return {
             **texts,
-            **{name: neutralise(text) for name, text in _texts(prompt, texts).items()},
+            **{name: neutralise(text) for name, text in _input_texts(prompt, texts).items()},
             "signature": _decision_signature(prompt.instruction, prompt.fields),
             "demos": decision_state(prompt).get("demos", []),
         }
 
-    def _scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
+    def _with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         choices = prompt_of(self.judge.signature).choices
         scored = (self.scoring or Scoring(choices)).scored(prediction)
         for field in choices:
@@ -149,35 +157,36 @@ class RatingJudge(JudgeModule):
 
 
 class VerdictJudge(JudgeModule):
-    """A DSPy module that gives one of two words: `module(input=..., output=...).verdict`."""
+    """A DSPy module that answers by one of two words: `module(input=..., output=...).verdict`."""
 
 
 class PairwiseJudge(JudgeModule):
-    """A DSPy module that prefers "A" or "B": `module(post=..., summary_a=...).preferred`."""
+    """A DSPy module that prefers output "A" or "B": `module(post=..., summary_a=...).preferred`."""
 
 
 class JudgeAdapter(dspy.ChatAdapter):
-    """Renders prompts and reads replies as a judge does, and asks again as a judge does.
+    """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
-    `names` are the names of the dimension, which count as labels of the answer. After `n_unread`
-    replies that could not be read, the messages say so as often.
+    `names` are the names of the dimension; in a reply, they count as labels of the answer.
+    `n_unread` is the number of earlier replies that could not be read: the messages then repeat
+    the form of a reply as often.
     """
 
     def __init__(self, names: Collection[str] = (), n_unread: int = 0) -> None:
-        super().__init__(use_json_adapter_fallback=n_unread < FRESH_ASKS)
+        super().__init__(use_json_adapter_fallback=n_unread < MAX_REPEATS)
         self.names, self.n_unread = names, n_unread
 
     def _make_json_adapter_fallback(self) -> "JudgeAdapter":
-        """The adapter that DSPy asks with after a reply that could not be read."""
+        """The adapter that DSPy uses after a reply that could not be read."""
         return JudgeAdapter(self.names, self.n_unread + 1)
 
     def format(
-        self, signature: SignatureMeta, demos: Sequence[Values], inputs: Values
+        self, signature: SignatureMeta, demos: Sequence[FieldValues], inputs: FieldValues
     ) -> list[Message]:
         prompt = prompt_of(signature, demos)
-        messages = prompt.messages(_texts(prompt, inputs))
+        messages = prompt.messages(_input_texts(prompt, inputs))
         for _ in range(self.n_unread):
-            messages = restated(prompt, messages)
+            messages = restate_format(prompt, messages)
         return messages
 
     def parse(self, signature: SignatureMeta, completion: str) -> dict[str, Value]:
@@ -190,16 +199,16 @@ class JudgeAdapter(dspy.ChatAdapter):
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
-    """How a program makes its score of several answers; None if it asks no questions."""
+    """The `Scoring` among a program's parameters; None if it has none."""
     return next((each for each in program.parameters() if isinstance(each, Scoring)), None)
 
 
-def prompt_of(signature: SignatureMeta, demos: Sequence[Values] = ()) -> Prompt:
-    """The prompt of a signature and the demos of its predictor.
+def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Prompt:
+    """The prompt with a signature's fields and instruction, and a predictor's demos.
 
-    A demo without a free text, such as a labelled example without a rationale, shows it as not
-    given. A demo that leaves a question unanswered is left out. Raises ValueError for any other
-    missing or impossible value.
+    If a demo lacks a free text, for example the rationale of a labelled example, it is shown as
+    "(not given)". A demo without an answer to one of the questions is left out. Raises ValueError
+    for any other missing or impossible value.
     """
     fields = _fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)
@@ -215,13 +224,13 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[Values] = ()) -> Prompt:
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
-    """The signature of a prompt, with a Literal of its values for every choice."""
-    kinds = {"input": dspy.InputField, "output": dspy.OutputField}
+    """The DSPy signature of a prompt; a field with choices has a Literal of them as its type."""
+    field_types = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
-        # DSPy shows ge and le to the model, but accepts a 7 all the same.
+        # A Literal, since DSPy does not check the bounds ge and le of an integer field.
         field.name: (
             Literal[field.choices] if field.choices else str,
-            kinds[field.role](desc=field.description),
+            field_types[field.role](desc=field.description),
         )
         for field in prompt.fields
     }
@@ -230,7 +239,7 @@ def signature_of(prompt: Prompt) -> SignatureMeta:
 
 @lru_cache(maxsize=256)
 def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> SignatureMeta:
-    """The signature by which DSPy asks the questions of a decision model, in the same words."""
+    """The signature by which DSPy asks typed questions, in the same words as a judge asks them."""
     typed_fields: dict[str, tuple[object, object]] = {}
     for field in fields:
         if field.role == "input":
@@ -263,12 +272,15 @@ def demos_of(prompt: Prompt) -> list[dspy.Example]:
 
 @lru_cache(maxsize=256)
 def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
-    """The fields of a signature; cached by class, since DSPy makes a new class for new fields."""
+    """The fields of a signature.
+
+    They are cached by class, since DSPy makes a new class whenever fields change.
+    """
     fields = []
     for name, info in signature.fields.items():
         extra = info.json_schema_extra or {}
         description = str(extra.get("desc") or name)
-        if description == f"${{{name}}}":  # DSPy's own default
+        if description == f"${{{name}}}":  # DSPy's default for a field without a description
             description = name
         choices = get_args(info.annotation) if get_origin(info.annotation) is Literal else None
         role: Literal["input", "output"] = "input" if name in signature.input_fields else "output"
@@ -276,37 +288,41 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _texts(prompt: Prompt, inputs: Values) -> dict[str, str]:
-    """The texts that the prompt reads; ValueError for one that is missing."""
+def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
+    """The texts that the prompt reads; ValueError if one is missing."""
     # DSPy would render a missing text, None, as the word "None".
     missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
     if missing:
-        raise ValueError(f"the judge reads {', '.join(missing)}, which is missing")
+        raise ValueError(f"missing texts that the judge reads: {', '.join(missing)}")
     return {field.name: str(inputs[field.name]) for field in prompt.inputs}
 
 
 def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float] | None:
-    """The probability of each choice, in their order, by DSPy's decision; None for other values."""
+    """The probability of each choice, from one of DSPy's decisions; None for other values."""
     if isinstance(value, Noul | Score | Choice):
-        value = value.model_dump(mode="json")  # as in a saved program
+        value = value.model_dump(mode="json")  # the form that a saved program has
     if not isinstance(value, Mapping):
         return None
     if "probability" in value:
-        ps = [value["probability"], 1 - value["probability"]]
+        shares = [value["probability"], 1 - value["probability"]]
     else:
         keys = range(len(choices)) if "level" in value else choices
-        ps = [value["probabilities"][str(key)] for key in keys]
-    return {choice: p / math.fsum(ps) for choice, p in zip(choices, ps, strict=True)}
+        shares = [value["probabilities"][str(key)] for key in keys]
+    total = math.fsum(shares)
+    return {choice: share / total for choice, share in zip(choices, shares, strict=True)}
 
 
 def _likeliest(value: object, field: Field) -> object:
-    """The likeliest choice of a decision; any other value as it is."""
+    """The most likely choice of a decision; any other value unchanged."""
     by_choice = probabilities(value, field.options)
     return max(by_choice, key=by_choice.__getitem__) if by_choice else value
 
 
-def _number(value: object, field: Field) -> float:
-    """The number of an answer, or its expectation; a user's program may rate in fractions."""
+def _answer_number(value: object, field: Field) -> float:
+    """An answer as a number; for probabilities, the expectation.
+
+    A fraction is allowed, since the program may be the user's own.
+    """
     choices = field.options
     if by_choice := probabilities(value, choices):
         return math.fsum(p * number_of(each, choices) for each, p in by_choice.items())
@@ -316,11 +332,14 @@ def _number(value: object, field: Field) -> float:
 
 
 def _demo_value(number: int, field: Field, value: object) -> Value:
-    """A demo's value as text, or as the choice that it equals; ValueError if it is neither."""
+    """The value of a field in demo `number`: a text, or one of the field's choices.
+
+    Raises ValueError for a value that equals none of the choices, and for a missing input.
+    """
     if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
     value = _likeliest(value, field)
-    # 4.0 and "4" of a label file are the rating 4; a mean of 3.67 is no rating.
+    # In a label file, 4.0 and "4" mean the rating 4; a mean such as 3.67 is refused.
     for choice in field.options:
         if value == choice or str(value).strip() == str(choice):
             return choice

@@ -1,7 +1,7 @@
-"""A panel: several judges joined in one, each of which asks its own model.
+"""A panel: several judges that are used as one, each of which asks its own model.
 
-A panel's score is the weighted mean of its members' scores, each put on a common scale by a
-straight line of its own. `dspy-judges panel` learns the lines and weights.
+A panel's score is the weighted mean of its members' scores, after each score is put on a common
+scale by a straight line (slope and intercept). `dspy-judges panel` learns the lines and weights.
 """
 
 import math
@@ -27,19 +27,19 @@ MAX_REASON_LENGTH = 300
 
 
 class PanelError(JudgesError, ValueError):
-    """Judges that cannot be joined in a panel, or a model given to a panel as a whole."""
+    """Judges cannot be joined in a panel, or a model was given for a panel as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A judge of a panel; `intercept + slope * score` is its score on the panel's scale.
+    """A judge in a panel; `intercept + slope * score` is its score on the panel's scale.
 
     Args:
-        name: The member's name, its own within the panel.
-        weight: Its part of the weighted mean, above 0 and up to 1e6.
-        judge: A judge that is no panel.
-        slope: Above 0 and up to 1e9; at most 1 for a comparison.
-        intercept: Within -1e9 and 1e9; 0 for a comparison.
+        name: The member's name, which is unique within the panel.
+        weight: The member's weight in the mean, above 0 and at most 1e6.
+        judge: The judge, which cannot be a panel itself.
+        slope: The slope of the line, above 0 and at most 1e9; at most 1 for a comparison.
+        intercept: The intercept of the line, from -1e9 to 1e9; 0 for a comparison.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel(BaseJudge):
-    """Several judges whose score is the weighted mean of theirs; `Panel.join` makes one.
+    """Several judges used as one; its score is the weighted mean of the members' scores.
 
-    A panel of comparisons averages its members' margins, in each order and over both. Where a
-    member gives no score, the panel's judgement has failed. `lm` is the first model that is not the
-    embedded one.
+    `Panel.join` makes a panel. A panel of comparisons averages its members' margins, in each order
+    and over both. If a member gives no score, the panel's judgement has failed. `lm` is the model
+    of the first member that does not use the embedded one.
 
     Raises:
         PanelError: The members do not fit each other or the panel's subject.
@@ -71,11 +71,11 @@ class Panel(BaseJudge):
     members: tuple[Member, ...]
 
     def __post_init__(self) -> None:
-        check_prompt(self.subject, untuned_prompt(self.subject))  # refuses names that would clash
+        check_prompt(self.subject, untuned_prompt(self.subject))  # raises an error if names clash
         names = [member.name for member in self.members]
         if not 1 <= len(names) <= MAX_MEMBERS or len(set(names)) < len(names):
             raise PanelError(
-                f"{self.name}: a panel has 1 to {MAX_MEMBERS} members, each of its own name; these "
+                f"{self.name}: a panel has 1 to {MAX_MEMBERS} members with different names; these "
                 f"are {len(names)}: {', '.join(names)[:200]}"
             )
         for member in self.members:
@@ -90,23 +90,27 @@ class Panel(BaseJudge):
         *,
         provenance: Mapping[str, object] | None = None,
     ) -> "Panel":
-        """The panel of these members on a subject, which reads every text that a member reads.
+        """The panel of these members for a subject; it reads every text that a member reads.
 
-        Raises PanelError.
+        Raises PanelError if a member is a panel itself or does not fit the subject.
         """
         for member in members:
             if not isinstance(member.judge, Judge):
                 raise PanelError(
                     f"member {member.name} is a panel itself; join its members instead"
                 )
-        inputs = {n: t for member in members for n, t in member.judge.subject.inputs.items()}
-        more = {name: text for name, text in inputs.items() if name not in subject.inputs}
+        inputs = {
+            name: description
+            for member in members
+            for name, description in member.judge.subject.inputs.items()
+        }
+        added_inputs = {n: text for n, text in inputs.items() if n not in subject.inputs}
         paid_models = [m.judge.lm for m in members if not is_embedded(m.judge.lm)]
         return cls(
-            subject=replace(subject, inputs={**more, **subject.inputs}),
+            subject=replace(subject, inputs={**added_inputs, **subject.inputs}),
             lm=next(iter(paid_models), EMBEDDED),
             lm_from="user",
-            # Its line holds for the plan that its scores were learned with.
+            # A member's line holds only for the plan with which it was learned.
             members=tuple(
                 replace(member, judge=member.judge.with_plan(member.judge.resolved_plan()))
                 for member in members
@@ -115,13 +119,13 @@ class Panel(BaseJudge):
         )
 
     def __repr__(self) -> str:
-        """On one line: the members with their weights."""
+        """A short description on one line, with the members' weights."""
         members = ", ".join(f"{member.name} {member.weight:.3g}" for member in self.members)
         return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
 
     @property
     def is_frozen(self) -> bool:
-        """True, since its members ask as they did when it was joined."""
+        """True, since all members keep the plans with which the panel was joined."""
         return True
 
     @property
@@ -129,9 +133,9 @@ class Panel(BaseJudge):
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """The panel at an endpoint that its user names, for members of OpenAI's protocol.
+        """The same panel with another endpoint, for the members whose models are openai/NAME.
 
-        Raises PanelError for a model: every member asks its own, on which its weight was learned.
+        Raises PanelError if `lm` is given: each weight was learned with the member's own model.
         """
         if lm is not None:
             models = ", ".join(dict.fromkeys(judge.lm for judge in self.parts))
@@ -149,7 +153,10 @@ class Panel(BaseJudge):
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        """Judge rows of texts in their order; the requests of all members are sent together."""
+        """Yield the judgement of each row of texts, in order.
+
+        The requests of all members are sent together.
+        """
         rows, *copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
             streams = []
@@ -160,13 +167,13 @@ class Panel(BaseJudge):
                 yield self.combine([next(stream) for stream in streams])
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """The panel's judgement from its members', in their order."""
+        """The panel's judgement from the members' judgements, which are in the members' order."""
         by_name = dict(zip([member.name for member in self.members], judgements, strict=True))
         scores = {name: judgement.score for name, judgement in by_name.items()}
         if missing := [name for name, score in scores.items() if math.isnan(score)]:
             reasons = [f"member {name}: {by_name[name].failure or 'no score'}" for name in missing]
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
-        # The reasons are the heaviest member's that gives any.
+        # The rationale is that of the member with the largest weight that gives one.
         by_weight = sorted(self.members, key=lambda member: -member.weight)
         rationales = filter(None, [by_name[member.name].rationale for member in by_weight])
         if preferences := [each for each in judgements if isinstance(each, Preference)]:
@@ -179,7 +186,7 @@ class Panel(BaseJudge):
         score = self._mean(list(scores.values()))
         ratings = [each for each in judgements if isinstance(each, Judgement)]
         return Judgement(
-            # A line may lead a verdict's probability out of [0, 1].
+            # Through the members' lines, the score of a verdict may leave [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
             rationale=next(rationales, None),
             samples=sum(each.samples for each in ratings),
@@ -194,7 +201,7 @@ class Panel(BaseJudge):
         return total / math.fsum(member.weight for member in self.members)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients that ask its members' models, on the budget of `client`."""
+        """The clients that ask the members' models; they share the budget of `client`."""
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
@@ -206,30 +213,32 @@ class Panel(BaseJudge):
 
     def freeze(self) -> PanelFile:
         members = [
-            PanelMember(**_line(member), judge=member.judge.freeze()) for member in self.members
+            PanelMember(**_numbers(member), judge=member.judge.freeze()) for member in self.members
         ]
         return PanelFile(**shared_entries(self.subject, self.provenance), members=members)
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":
-        """The panel that a checked file holds; PanelError where its members cannot be joined."""
-        members = [Member(**_line(each), judge=Judge.of_file(each.judge)) for each in file.members]
+        """The panel in a file that was checked; PanelError if its members cannot be joined."""
+        members = [
+            Member(**_numbers(member), judge=Judge.of_file(member.judge)) for member in file.members
+        ]
         return cls.join(file.subject.read(), members, provenance=file.provenance)
 
 
 AnyJudge = Judge | Panel
 
 
-def _line(member: Member | PanelMember) -> dict[str, Any]:
+def _numbers(member: Member | PanelMember) -> dict[str, Any]:
     return {name: getattr(member, name) for name in ("name", "weight", "slope", "intercept")}
 
 
 def _problem(panel: Subject, member: Member) -> str | None:
-    """Why a judge cannot be a member of a panel on this subject with its line and weight."""
-    own, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
-    is_rescaled = own.name == panel.name and own.scale and panel.scale
-    if _answer(own) != _answer(panel) and not is_rescaled:
-        return f"{_answer(own)}, and the panel {panel.name} {_answer(panel)}"
+    """Why a member does not fit a panel on the subject `panel`; None if it does."""
+    subject, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
+    is_rescaled = subject.name == panel.name and subject.scale and panel.scale
+    if _answer_phrase(subject) != _answer_phrase(panel) and not is_rescaled:
+        return f"{_answer_phrase(subject)}, and the panel {panel.name} {_answer_phrase(panel)}"
     if not 1e-100 <= member.weight <= 1e6:
         return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"
     if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
@@ -239,8 +248,8 @@ def _problem(panel: Subject, member: Member) -> str | None:
     return None
 
 
-def _answer(subject: Subject) -> str:
-    """What a judge of it does, as an error says it."""
+def _answer_phrase(subject: Subject) -> str:
+    """How a judge of this subject answers, such as "rates from 1 to 5", for an error message."""
     if isinstance(subject, Comparison):
         return f"compares each {subject.candidate}"
     if subject.words:

@@ -1,6 +1,7 @@
-"""Render a judge's prompt as chat messages; no text can add a field, a demo or an image to them.
+"""Render a judge's prompt as chat messages.
 
-All that is the same for every row comes first, so that providers' prompt caches apply.
+Texts are neutralised, so that none can add a field, a demonstration or an image to the messages.
+What is the same for every row comes first, so that providers' prompt caches apply.
 """
 
 import inspect
@@ -14,25 +15,25 @@ from typing import Literal
 from judges.protocol import Message
 
 Value = str | int
-# What a judge writes before its answer: nothing, one sentence, steps, or questions of its own with
-# their answers.
+# What a judge writes before its answer: nothing, one sentence, reasoning in steps, or questions
+# that it poses and answers itself.
 Reasoning = Literal["none", "brief", "steps", "questions"]
-# Upper bound on demonstrations.
+# The most demonstrations in a prompt.
 MAX_DEMOS = 1000
-# The answers for a pair.
+# The two answers of a pairwise judge.
 LETTERS = ("A", "B")
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
-# The free text of a demonstration that has none.
+# Stands for a free text, such as a rationale, that a demonstration lacks.
 NOT_GIVEN = "(not given)"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
-# A word of a verdict has letters only, so that no reader splits it.
+# A verdict's word: words of letters alone, so that it is read as a whole.
 WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
-# A field's header, in any of the ways that models write it.
+# The header of a field, in any of the variants that models write.
 FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
-# The beginning and the end of thoughts in a reply, by model family.
+# The tags around a model's thoughts in its reply; model families use different ones.
 _THOUGHT = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
     rf"<{_THOUGHT}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
@@ -44,8 +45,9 @@ THOUGHT_END = re.compile(
     r"|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
-# Marks that our reader, DSPy or a chat template would read as framing. In texts a space after the
-# first character breaks them. The pattern begins with one of three characters, which makes it fast.
+# Marks in a text that our reader, DSPy or a chat template would take for markup of the messages. To
+# break such a mark, a space is put after its first character. All alternatives begin with one of
+# three characters, which makes the search fast.
 FRAMING = re.compile(
     rf"""
     \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
@@ -60,7 +62,7 @@ FRAMING = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A text that a judge reads, or a field that it writes; without `choices` it is free text."""
+    """A field that a judge reads or writes; without `choices` it is free text."""
 
     name: str
     description: str
@@ -74,46 +76,46 @@ class Field:
 
 
 def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
-    """A verdict's two words, the good one first; empty for ratings and for a pair's letters."""
+    """The two words of a verdict, the good one first; empty for ratings, and for A and B."""
     return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
 def are_words(words: Sequence[object]) -> bool:
-    """Whether these are two words that a verdict may have."""
+    """Whether `words` are two words that a verdict may have."""
     texts = [str(word).casefold() for word in words]
-    # Their first tokens have to differ.
-    differ = len({text.split(" ")[0] for text in texts}) == 2
-    return differ and all(WORD.match(text) and " or " not in text for text in texts)
+    # The first tokens have to differ, since their probabilities are compared.
+    are_distinct = len({text.split(" ")[0] for text in texts}) == 2
+    return are_distinct and all(WORD.match(text) and " or " not in text for text in texts)
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
-    """The number of a choice; of two words the good one is 1 and the other 0."""
+    """The rating of a choice; of two words, the good one is 1 and the other 0."""
     words = words_of(choices)
     return 1 - words.index(choice) if words else int(choice)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """An instruction, the fields that are read and written, and demos (field name -> value)."""
+    """An instruction, the fields to read and write, and demos with a value for each field."""
 
     instruction: str
     fields: tuple[Field, ...]
-    # Not shown, since demos hold whole documents.
+    # Left out of the `repr`, since demos hold whole documents.
     demos: tuple[Mapping[str, Value], ...] = dataclass_field(default=(), repr=False)
 
     @cached_property
     def answer(self) -> Field:
-        """The one output that holds the score: the last with choices."""
+        """The output field for the rating, verdict or choice: the last one that has choices."""
         return self.choices[-1]
 
     @cached_property
     def choices(self) -> tuple[Field, ...]:
-        """The outputs that are chosen from a few answers: the questions, then the answer."""
+        """The output fields that have choices: the questions, then the answer."""
         return tuple(field for field in self.outputs if field.choices)
 
     @cached_property
     def questions(self) -> tuple[Field, ...]:
-        """The questions that are answered in the same reply, before the answer."""
+        """The fields of the questions, which are answered before the answer in the same reply."""
         return self.choices[:-1]
 
     @cached_property
@@ -125,30 +127,30 @@ class Prompt:
         return tuple(field for field in self.fields if field.role == "output")
 
     def normalised(self) -> "Prompt":
-        """The prompt as DSPy keeps it, without indents, in text that UTF-8 can hold."""
+        """The prompt with the instruction's indentation removed, as DSPy does, and valid UTF-8."""
         demos = tuple(
             {f.name: encodable(v) if isinstance(v := demo[f.name], str) else v for f in self.fields}
             for demo in self.demos
         )
-        # Without strip, cleandoc would change its own result where blanks come first.
+        # Without strip, a second call of cleandoc could change the text again.
         instruction = inspect.cleandoc(encodable(self.instruction).strip())
         return replace(self, instruction=instruction, demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """The messages for one output; KeyError names a text that is missing."""
-        return fill(self.template(), texts)
+        """The messages for one output; KeyError names a missing text."""
+        return fill_slots(self.template(), texts)
 
     def template(self) -> list[Message]:
-        """The messages with `{{name}}` slots for the texts, all of them in the last message."""
-        messages = [Message(role="system", content=_system(self))]
+        """The messages with a `{{name}}` slot for each text; all slots are in the last message."""
+        messages = [Message(role="system", content=_system_content(self))]
         for demo in self.demos:
-            messages.append(Message(role="user", content=_user_message(self, demo)))
-            messages.append(Message(role="assistant", content=_answer(self, demo)))
+            messages.append(Message(role="user", content=_user_content(self, demo)))
+            messages.append(Message(role="assistant", content=_answer_content(self, demo)))
         slots = {field.name: f"{{{{{field.name}}}}}" for field in self.inputs}
-        return [*messages, Message(role="user", content=_user_message(self, slots))]
+        return [*messages, Message(role="user", content=_user_content(self, slots))]
 
 
-# Descriptions of the field before a rating, and before a choice between A and B.
+# The descriptions of the free-text field before a rating, and before a choice between A and B.
 _RATIONALES: Mapping[Reasoning, str] = {
     "brief": "one sentence of reasons",
     "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
@@ -166,12 +168,15 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 
 
 def reasoning_of(prompt: Prompt) -> Reasoning:
-    """The reasoning that a prompt asks for; any description that is not ours counts as "brief"."""
+    """The form of reasoning that a prompt asks for, by the description of its free-text output.
+
+    A description other than those above counts as "brief".
+    """
     return _reasoning_in(prompt.outputs)
 
 
-def thinks_at_length(outputs: Sequence[Field]) -> bool:
-    """Whether steps or questions, which may rate parts of the whole, come before the answer."""
+def has_long_reasoning(outputs: Sequence[Field]) -> bool:
+    """Whether the reply has steps or questions before the answer, which may rate single aspects."""
     return _reasoning_in(outputs) in ("steps", "questions")
 
 
@@ -185,17 +190,18 @@ def _reasoning_in(outputs: Sequence[Field]) -> Reasoning:
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     """The prompt with another form of reasoning before the answer.
 
-    Demonstrations lose their reasons, which are of the former form.
+    The rationales of its demonstrations are dropped, since they have the earlier form.
     """
     if reasoning_of(prompt) == reasoning:
         return prompt
     answer = prompt.answer
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        pairs = answer.choices == LETTERS
-        name, descriptions = ("comparison", _COMPARISONS) if pairs else ("rationale", _RATIONALES)
-        reasons = Field(name=name, description=descriptions[reasoning], role="output")
-        fields.insert(fields.index(prompt.choices[0]), reasons)
+        name, descriptions = "rationale", _RATIONALES
+        if answer.choices == LETTERS:
+            name, descriptions = "comparison", _COMPARISONS
+        rationale = Field(name=name, description=descriptions[reasoning], role="output")
+        fields.insert(fields.index(prompt.choices[0]), rationale)
     demos = tuple(
         {field.name: demo[field.name] if field in prompt.fields else NOT_GIVEN for field in fields}
         for demo in prompt.demos
@@ -204,48 +210,49 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
-    """The prompt with these questions before its answer, in place of its own.
+    """The prompt with its questions replaced by these.
 
-    Demonstrations are left out if the questions change, since nobody has answered them there.
+    If the questions change, the demonstrations are left out, since they have no answers to them.
     """
     if prompt.questions == tuple(questions):
         return prompt
-    others = [field for field in prompt.fields if field not in prompt.choices]
-    return replace(prompt, fields=(*others, *questions, prompt.answer), demos=())
+    other_fields = [field for field in prompt.fields if field not in prompt.choices]
+    return replace(prompt, fields=(*other_fields, *questions, prompt.answer), demos=())
 
 
 def neutralise(text: str) -> str:
-    """Break framing marks in a text by a space (see FRAMING), and replace lone surrogates."""
+    """Insert a space into every mark in FRAMING, and replace lone surrogates."""
     return FRAMING.sub(r"\g<0> ", text if text.isascii() else encodable(text))
 
 
 def encodable(text: str) -> str:
-    """The text with a question mark for every lone surrogate, which UTF-8 cannot hold."""
+    """The text with a question mark for every lone surrogate, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def fill(
+def fill_slots(
     template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
 ) -> list[Message]:
-    """The messages with neutralised texts, each through `encode`, in the slots of the last one.
+    """The messages with the slots of the last one filled.
 
-    One pass fills all slots, so that a slot inside a text is not filled. KeyError names a text that
-    is missing.
+    Each text is neutralised and passed through `encode`. All slots are filled in one pass, so that
+    a `{{name}}` inside a text stays as it is. KeyError names a missing text.
     """
     last = template[-1]
     content = SLOT.sub(lambda slot: encode(neutralise(texts[slot.group(1)])), last["content"])
     return [*template[:-1], Message(role=last["role"], content=content)]
 
 
-def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
-    """The messages after a reply that could not be read: the last one repeats the form of a reply.
+def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
+    """The messages to send after a reply that could not be read.
 
-    The original text stays in front, so that providers' prompt caches apply.
+    The last message then also repeats the form of a reply. Its original text stays in front, so
+    that providers' prompt caches apply.
     """
     last, form = messages[-1], _reply_format(prompt.outputs)
     for field in prompt.choices if len(prompt.outputs) > 1 else ():
         form += (
-            f" What follows {HEADER.format(name=field.name)} is {_either(field.options)} "
+            f" What follows {HEADER.format(name=field.name)} is {_choices_phrase(field.options)} "
             "alone, without any other word."
         )
     note = f"An earlier reply was not of this form and was not read. {form}"
@@ -253,27 +260,28 @@ def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     return [*messages[:-1], Message(role=last["role"], content=content)]
 
 
-def _system(prompt: Prompt) -> str:
+def _system_content(prompt: Prompt) -> str:
     lines = ["You read:", *(f"- {field.name}: {field.description}" for field in prompt.inputs)]
     lines += ["", "You write:"]
     for field in prompt.outputs:
-        allowed = f" ({_either(field.choices)})" if field.choices else ""
+        allowed = f" ({_choices_phrase(field.choices)})" if field.choices else ""
         lines.append(f"- {field.name}{allowed}: {field.description}")
     lines += ["", "Your task:", prompt.instruction.strip()]
     return "\n".join(neutralise(line) for line in lines)
 
 
-def _either(choices: Sequence[Value]) -> str:
-    *others, last = map(str, choices)
-    return f"{', '.join(others)} or {last}"
+def _choices_phrase(choices: Sequence[Value]) -> str:
+    """The choices as a phrase, such as "1, 2 or 3"."""
+    *first_choices, last_choice = map(str, choices)
+    return f"{', '.join(first_choices)} or {last_choice}"
 
 
-def _user_message(prompt: Prompt, texts: Mapping[str, Value]) -> str:
-    return "\n\n".join([*_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
+def _user_content(prompt: Prompt, texts: Mapping[str, Value]) -> str:
+    return "\n\n".join([*_field_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
 
 
-def _blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
-    """The header and value of each field; a missing value is empty."""
+def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
+    """The header and value of each field; a missing value becomes an empty text."""
     return [
         f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
         for field in fields
@@ -281,19 +289,23 @@ def _blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
 
 
 def _reply_format(outputs: Sequence[Field]) -> str:
-    """The sentence on the form of a reply: the choice alone, or each output under its header."""
+    """The sentence that tells the model the form of its reply.
+
+    The reply is the choice alone, or has each output field under its header.
+    """
     last = outputs[-1]
     if len(outputs) == 1 and last.choices:
-        # An instruction may ask for steps, which must not stand in the reply.
-        return f"Reply with the {last.name} alone, without any working: {_either(last.choices)}."
+        # The instruction may ask the model to think in steps, but the reply must not contain them.
+        choices = _choices_phrase(last.choices)
+        return f"Reply with the {last.name} alone, without any working: {choices}."
     headers = ", then ".join(HEADER.format(name=field.name) for field in outputs)
     return (
         f"Reply with {headers}, each on its own line and followed by its content; end with {END}."
     )
 
 
-def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
+def _answer_content(prompt: Prompt, values: Mapping[str, Value]) -> str:
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
-    return "\n\n".join([*_blocks(outputs, values), END])
+    return "\n\n".join([*_field_blocks(outputs, values), END])

@@ -1,4 +1,4 @@
-"""The one way in for replies: complete(messages, sampling) -> replies with token counts."""
+"""The protocol of all models: complete(messages, sampling) returns replies with token counts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,26 +9,28 @@ from msgspec import Struct
 
 from dspy_judges.errors import JudgesError
 
-# The endpoint of `openai/NAME` unless the user names another.
-OPENAI = "https://api.openai.com/v1"
-FRESH_ASKS = 2  # new requests after replies that cannot be read
-# Step between the seeds of one request's samples; it exceeds any retry count, so that seeds never
-# collide.
+# The address of `openai/NAME` models, unless the user gives another.
+OPENAI_ADDRESS = "https://api.openai.com/v1"
+# How often a request is sent again because its reply cannot be read.
+MAX_REPEATS = 2
+# The difference between the seeds of two samples of one request. Repeated requests count the seed
+# up by one, so that with a large step no two seeds are equal.
 SAMPLE_SEED_STEP = 10_007
 
-# Finish reasons of a reply that the endpoint stopped: at its limit, withheld, or broken off.
+# Finish reasons of a reply that the endpoint stopped: at the limit of tokens, or for another cause.
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
-LONGEST_WORD = 200  # characters of a finish reason, or of a model's name in an answer
-# The finish reason of a reply in which the model refuses.
+# The most characters of a finish reason, or of a model's name in an answer, that are kept.
+LONGEST_WORD = 200
+# The finish reason of a reply in which the model refuses to answer.
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
-# Forms in which decision models are asked: OpenAI's, and System One's. Names begin with them.
+# The protocols of decision models, OpenAI's and System One's; model names begin with them.
 DECISIONS, SYSTEM_ONE = "decisions", "systemone"
-# max_tokens is multiplied by it for a model that thinks before it answers.
+# For a reasoning model, which thinks before it answers, max_tokens is multiplied by this factor.
 REASONING_FACTOR = 8
-# Names of models that think first: OpenAI's, and those of others.
+# The names of reasoning models: OpenAI's, and those of other providers.
 OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 REASONING = re.compile(
     r"reasoner|\br1\b|magistral|\bqwq|\bqwen3|thinking|gpt-oss|gemini-(?:2\.5|3)|grok-(?:3-mini|4)"
@@ -38,29 +40,29 @@ REASONING = re.compile(
 
 
 def is_embedded(lm: str) -> bool:
-    """Whether a name or an endpoint is that of the embedded model, in any version."""
+    """Whether a model's name or endpoint is that of the embedded model, in any version."""
     return lm.partition("-")[0] == EMBEDDED
 
 
 def is_decision(lm: str) -> bool:
-    """Whether a name is that of a decision model: it gives probabilities and writes no text."""
+    """Whether the name is that of a decision model, which gives probabilities instead of text."""
     return lm.partition("/")[0] in (DECISIONS, SYSTEM_ONE)
 
 
 def is_reasoning(lm: str) -> bool:
-    """Whether a model of that name thinks before it answers, which takes tokens."""
+    """Whether the name is that of a reasoning model, which spends tokens on thoughts first."""
     return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))
 
 
 class Message(TypedDict):
-    """One chat message; `content` is always plain text."""
+    """A chat message, whose content is always plain text."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class ChatBody(TypedDict):
-    """The body of a chat-completions request, which has the `fields` of a `Sampling`, too."""
+    """The body of a chat-completions request; it also has the `fields` of a `Sampling`."""
 
     model: str
     messages: Sequence[Message]
@@ -68,10 +70,11 @@ class ChatBody(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How to draw replies: part of a reply's identity, like its messages.
+    """The sampling parameters of a request, which are part of its cache key.
 
-    `top_logprobs` is the number of alternatives for each token, and `seed` tells repeated requests
-    apart. None leaves `temperature` or `reasoning_effort` to the model.
+    `n` is the number of replies, `top_logprobs` the number of alternatives for each token, and
+    `seed` also tells repeated requests apart. None leaves `temperature` or `reasoning_effort` to
+    the model.
     """
 
     temperature: float | None = 0.0
@@ -82,7 +85,7 @@ class Sampling:
     reasoning_effort: str | None = None
 
     def fields(self) -> dict[str, str | float]:
-        """The fields of a chat-completions body, without those that are left to the model."""
+        """The parameters as fields of a chat-completions request; None leaves a field out."""
         fields = {
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
@@ -97,7 +100,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One generated token, and its likeliest alternatives with natural log-probabilities."""
+    """A generated token; `top` has the natural log-probability of its most likely alternatives."""
 
     text: str
     top: Mapping[str, float]
@@ -105,7 +108,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One raw reply; `tokens` is empty unless log-probabilities were asked for and given."""
+    """A model's reply; `tokens` is empty unless log-probabilities were requested and returned."""
 
     text: str
     tokens: tuple[Token, ...] = ()
@@ -118,13 +121,17 @@ class Reply:
 
     @property
     def out_of_tokens(self) -> bool:
-        """Whether it reached the request's limit on tokens."""
+        """Whether the reply was cut at the request's limit of tokens."""
         return self.finish_reason.lower() in OUT_OF_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of a request, and those read from and written to the provider's prompt cache."""
+    """The tokens of a request and its replies.
+
+    `cache_reads` and `cache_writes` are those tokens of `tokens_in` that were read from and written
+    to the provider's prompt cache.
+    """
 
     tokens_in: int
     tokens_out: int
@@ -134,7 +141,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion(Usage):
-    """The answer to one request: n replies, their tokens, and the model that answered."""
+    """The answer to one request: its replies, their tokens, and the model that answered."""
 
     replies: tuple[Reply, ...]
     model: str
@@ -142,11 +149,11 @@ class Completion(Usage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """The outcome of one request, also where it failed.
+    """The outcome of one request, whether or not it was answered.
 
-    `values[i]` is what `accept` returned for `replies[i]`; further replies could not be read, for
-    the reasons in `failures`. `cached`: nothing was sent, since the store or the cache had the
-    answer.
+    `values[i]` is what the request's `accept` returned for `replies[i]`. The replies after those
+    could not be read; `failures` says why, and also why a request was not answered. `cached` is
+    true if nothing was sent, since the store or the cache had the answer.
     """
 
     replies: tuple[Reply, ...] = ()
@@ -158,7 +165,7 @@ class Response:
 
     @property
     def error(self) -> str | None:
-        """Why a request without any value failed; None for any other."""
+        """The reason why the request gave no value; None if it gave at least one."""
         return None if self.values else next(iter(self.failures), "no reply")
 
 
@@ -176,7 +183,7 @@ class _Logprobs(Struct):
 
 
 class _Part(Struct):
-    """A part of a message: Mistral's reasoning models send thoughts and text as parts."""
+    """A part of a message's content: some models send their thoughts and their text as parts."""
 
     type: str
     text: str = ""
@@ -194,13 +201,13 @@ class _Message(Struct):
 
 
 class Choice(Struct):
-    message: _Message | None = None  # missing where Azure's filters withhold it
+    message: _Message | None = None  # missing if Azure's content filter withholds it
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
 
 
 def reply_of(choice: Choice) -> Reply:
-    """The reply in a choice; its refusal where it has no text."""
+    """The reply in a choice; if it has no text, the text of the refusal."""
     message, logprobs = choice.message or _Message(), choice.logprobs or _Logprobs()
     refusal = "" if message.text else message.refusal or ""
     return Reply(
@@ -210,24 +217,25 @@ def reply_of(choice: Choice) -> Reply:
     )
 
 
-def _token_of(answer: _Token) -> Token:
-    """A token with its likeliest alternatives, which include the token itself."""
+def _token_of(token: _Token) -> Token:
+    """A token with its most likely alternatives, which include the token itself."""
     top: dict[str, float] = {}
-    for each in (*(answer.top_logprobs or ()), answer):
-        top.setdefault(each.token, each.logprob)
-    return Token(answer.token, top)
+    for alternative in (*(token.top_logprobs or ()), token):
+        top.setdefault(alternative.token, alternative.logprob)
+    return Token(token.token, top)
 
 
 class Model(Protocol):
-    """Anything that answers chat messages: an endpoint, any dspy.LM, the embedded model.
+    """A model that answers chat messages: an endpoint, any dspy.LM, or the embedded model.
 
     Attributes:
         name: The model's exact name, which is part of a request's key.
-        endpoint: Where it answers, which is part of the key, too.
-        native_n: Whether n replies cost one request.
-        has_logprobs: Whether it gives log-probabilities; None where only a request shows it.
+        endpoint: The address at which the model answers, which is also part of the key.
+        native_n: Whether one request can bring several replies.
+        has_logprobs: Whether the model gives log-probabilities; None if only a request shows it.
 
-    A model that answers in this process, at once and for free, also has `in_process` true.
+    A model that answers within this process, at once and for free, also has an attribute
+    `in_process`, which is true.
     """
 
     name: str
@@ -236,17 +244,17 @@ class Model(Protocol):
     has_logprobs: bool | None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer once; raises ModelError."""
+        """Answer one request, without retries; raises ModelError if there is no usable answer."""
         ...
 
     async def close(self) -> None: ...
 
 
 class ModelError(JudgesError):
-    """A request without a usable answer.
+    """A request got no usable answer.
 
-    `usage` counts its tokens where the answer told them, and `billed` says whether the provider may
-    charge for it all the same.
+    `usage` has its tokens if the answer reported them, and `billed` says whether the provider may
+    charge for the request all the same.
     """
 
     usage: Usage | None = None
@@ -254,9 +262,9 @@ class ModelError(JudgesError):
 
 
 class TransientError(ModelError):
-    """A failure that a retry may mend: 5xx, a broken or hung connection, a malformed body.
+    """A failure that may pass with a retry: a 5xx, a lost connection, no answer, a malformed one.
 
-    `retry_after` is the server's, in seconds.
+    `retry_after` is the wait that the server asks for, in seconds.
     """
 
     def __init__(
@@ -268,16 +276,16 @@ class TransientError(ModelError):
 
 
 class ThrottledError(TransientError):
-    """Too many requests (429)."""
+    """The endpoint refuses a request because there were too many (429)."""
 
 
 class UnreachableError(TransientError):
-    """No connection: no such host, or no server at its port."""
+    """No connection can be made: the host does not exist, or no server listens at its port."""
 
 
 class FatalModelError(ModelError):
-    """A failure that no retry mends: 401, 403, 404, a spent quota. It ends the run."""
+    """A failure that ends the run, since retries cannot help: 401, 403, 404, a spent quota."""
 
 
 class RefusedError(ModelError):
-    """A failure of this request alone: a context too long, content refused. Its row fails."""
+    """A failure of one request and its row: the text is too long, or the content is refused."""

@@ -1,4 +1,4 @@
-"""A judge past one machine: a callable class for the batches of Ray, Spark, Polars and DuckDB.
+"""Run a judge on several machines: a callable class for batches of Ray, Spark, Polars and DuckDB.
 
     dataset.map_batches(
         JudgeBatch,
@@ -7,7 +7,8 @@
         num_cpus=0,
     )
 
-Any engine works that pickles a callable. Keys come from each worker's own environment.
+It works with every engine that can pickle a callable. Each worker reads API keys from its own
+environment.
 """
 
 import math
@@ -28,11 +29,12 @@ from judges.panel import AnyJudge
 
 
 class JudgeBatch:
-    """Adds the columns NAME (NaN, in Arrow null, where a judgement failed) and NAME_failure.
+    """Adds a judge's scores to a batch as the column NAME, and reasons of failures as NAME_failure.
 
-    A judge that asks questions also adds NAME_QUESTION for each answer, its own among them.
-    Each of `workers` processes gets an equal share of `max_calls` and `max_cost`. Rows after its
-    share is spent are failed judgements that say so. The options are those of `Judge.score`.
+    NAME is the judge's name; the score of a failed judgement is NaN, or null in Arrow. A judge that
+    asks questions also adds a column NAME_FIELD for each answer, its rating included. Each of
+    `workers` processes gets an equal share of `max_calls` and `max_cost`; once the share is spent,
+    further rows get failed judgements that say so. The options are the same as for `Judge.score`.
     """
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
@@ -48,7 +50,7 @@ class JudgeBatch:
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """The batch, a dict of columns, a DataFrame or one of pyarrow's, with the columns added."""
+        """The batch with the columns added: a dict of columns, a DataFrame, or a pyarrow table."""
         is_arrow = hasattr(batch, "column_names")
         columns = {str(name): batch[name] for name in (batch.column_names if is_arrow else batch)}
         if self.judge.name in columns:
@@ -56,7 +58,7 @@ class JudgeBatch:
         cells = [column.to_pylist() if is_arrow else column for column in columns.values()]
         rows = self.judge.texts_of([*columns], zip(*cells, strict=True), self.map)
         if self._judge_rows is None:
-            # Opened in the worker, since an open client cannot be pickled.
+            # The judge is opened in the worker, since an open client cannot be pickled.
             self._judge_rows = self._open.enter_context(self.judge.open(**self.share))
         new_columns = self._columns(list(self._judge_rows(rows)))
         if isinstance(batch, Mapping):
@@ -66,8 +68,9 @@ class JudgeBatch:
         import pyarrow as pa
 
         for column, values in new_columns.items():
-            kind = pa.float64() if values.dtype == float else pa.string()
-            batch = batch.append_column(column, pa.array(values, type=kind, from_pandas=True))
+            arrow_type = pa.float64() if values.dtype == float else pa.string()
+            array = pa.array(values, type=arrow_type, from_pandas=True)
+            batch = batch.append_column(column, array)
         return batch
 
     def _columns(self, judgements: Sequence[AnyJudgement]) -> dict[str, NDArray[Any]]:

@@ -1,17 +1,19 @@
-"""Read the one rating or choice that a judge's reply states, in one of three forms.
+"""Read the rating or choice that a judge's reply states, which must have one of three forms.
 
-1. The answer alone: "4", "**(B)**"; in the reply, in a line of it, or under our last header
-   `[[ ## rating ## ]]`, which then is all that is read.
-2. `label: 4` at the start of a line, whatever the label's words are; a key of JSON is a label. A
-   label that says "final" or "overall" wins, then one that says "rating" or names the dimension.
-3. The answer first, before a reason: "4 - clear", "B: it is precise".
+1. The answer alone, such as "4" or "**(B)**": as the whole reply, as a line of it, or under our
+   header `[[ ## rating ## ]]`. If the reply has this header, only the text under the last one is
+   read.
+2. `label: 4` at the start of a line, with any words as the label; a key of JSON is a label, too.
+   Labels with "final" or "overall" take precedence, then those with "rating" or the dimension's
+   name.
+3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
-A reply must state exactly one value in such a form, and the rest of it must not state another. Any
-other reply raises NoScoreError, and the model is asked again. Reading moves no character, so that
-the span of an answer is its place in the original reply.
+A reply must state exactly one value in these forms, and the rest of it must not state another. Any
+other reply raises NoScoreError, and the model is asked again. All patterns keep the positions of
+characters, so that an answer's position also holds for the original reply.
 
-Where a reply answers several questions, each answer stands under the header of its field, or after
-its field's own name as a label. Each is read as above, from its own part of the reply alone.
+If a reply also answers questions, each answer must be under the header of its field, or after the
+field's name as a label. It is read in the same way, from its own part of the reply alone.
 """
 
 import re
@@ -20,31 +22,36 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, thinks_at_length
+from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, has_long_reasoning
 from judges.protocol import REFUSAL, RefusedError, Reply
 
-# Characters of a reply; a longer one is not searched for an answer.
+# The most characters of a reply; a longer one is not searched for an answer.
 MAX_LENGTH = 20_000
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 )  # fmt: skip
 NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
-NOUN = r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
+CANDIDATE_NOUN = (
+    r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
+)
 
 
 def _terms(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words that a label may hold: of an answer that beats others, of an answer, and of no weight.
-_FINAL = _terms("final overall revised updated corrected correction edit")
-_ANSWER = _terms(
+# Words in labels: those of a final answer, which takes precedence, those of an answer, and those
+# that say nothing about it.
+_FINAL_WORDS = _terms("final overall revised updated corrected correction edit")
+_ANSWER_WORDS = _terms(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
-_NEUTRAL = _terms("the a an my your our is i it for of on this here s total would give to level")
-# These name something other than the answer: "word count", "confidence in it", "previous rating".
-_OTHER = _terms(
+_NEUTRAL_WORDS = _terms(
+    "the a an my your our is i it for of on this here s total would give to level"
+)
+# Words in labels of something other than the answer: "word count", "previous rating".
+_OTHER_WORDS = _terms(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
     " page chapter section line paragraph sentence step item example case figure question part rule"
     " criterion id rank position version year month day date time age maximum max minimum min"
@@ -53,38 +60,40 @@ _OTHER = _terms(
     " user human author annotator expert ideal reference alternative requested error attempt"
     " priority injected iteration"
 )
-# Anywhere in a label, these report, deny or suppose what follows, or call it the worse of two.
-_DENIED = _terms(
+# Words anywhere in a label by which the value is quoted, denied or supposed, or is the worse one.
+_DENYING_WORDS = _terms(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
     " less least worse worst weaker loser rejected before after"
 )
-# Plurals count things: "errors", "errors found", but not "correctness", "analysis" or "ethics".
+# A label in the plural counts things: "errors", "errors found"; "correctness", "analysis" and
+# "ethics" are no plurals.
 _PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
-# Signs beyond ASCII, blanks and line ends among them, as their ASCII equivalents.
-_PLAIN = str.maketrans(
+# From characters beyond ASCII, and some kinds of white space, to their ASCII equivalents.
+_TO_ASCII = str.maketrans(
     "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
     "0123456789:()[]=.,\"\"''- \n     ",
 )
-# What may stand around an answer.
-_MARKS = " \t\r\n*_`\"'()[]"
+# The characters that may surround an answer.
+_SURROUNDING = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
 _OPEN = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _CLOSE = r"[*_`\"')\]}|$⭐★ ]*"
-# A label may be a quoted key of JSON; a line quoted as a whole is somebody else's.
+# A label at the start of a line. Quotation marks may be around the label alone, as in JSON: a line
+# that is quoted as a whole is not the model's own answer.
 _LABEL = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
     r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
     rf"{_CLOSE}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
-# An answer is complete where nothing follows it, or a reason that does not take it back.
+# What may follow a complete answer: nothing, or a reason that does not take the answer back.
 _REASON = re.compile(
     rf"{_CLOSE}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
     r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
     r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
     r"|worse|weaker|less)\b))"
 )
-# Text in the place of an answer that is not one: "~4", "N/A", "neither".
+# A text in the place of an answer that is unclear: "~4", "N/A", "neither".
 _UNCLEAR = re.compile(
     rf"{_OPEN}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
     re.IGNORECASE,
@@ -95,24 +104,24 @@ _WITHDRAWN = re.compile(
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
     re.IGNORECASE,
 )
-# Another scale, searched for after mentions of the judge's own scale are blanked.
+# Mentions of another scale; the mentions of the judge's own scale are removed before the search.
 _OTHER_SCALE = re.compile(
     r"\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
     r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
     re.IGNORECASE,
 )
-# Headers, tags and keys of JSON, each of which is read as the start of a line.
+# Headers, tags and JSON keys; each is treated as the start of a line.
 _MARKUP = re.compile(
     rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*|\}}"
     r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
-# The header that ends a reply, unless it is quoted within a line.
+# The header that ends a reply; it has to be at the start of a line.
 _COMPLETED = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE)
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
 
 def check_reply(reply: Reply) -> None:
-    """Raise RefusedError where the model or its endpoint refuses, NoScoreError if nothing came."""
+    """Raise RefusedError if the model or its endpoint refuses, NoScoreError for an empty reply."""
     if reply.finish_reason == REFUSAL:
         raise RefusedError(f"the model refused: {quote(reply.text)}")
     if reply.finish_reason == "content_filter" and not reply.text:
@@ -123,50 +132,55 @@ def check_reply(reply: Reply) -> None:
 
 
 class AnswerForm:
-    """The patterns by which an answer is found: a number on a scale, or one of several words.
+    """The patterns that find an answer in a text: a number on a scale, or one of several words.
 
-    With `fractions` numbers between two ratings count as well.
+    If `fractions` is true, numbers between two ratings are also answers.
     """
 
     def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
         self.choices, self.fractions = choices, fractions
         self.numeric = all(isinstance(choice, int) for choice in choices)
-        # Lower-case text of an answer that stands alone -> the choice.
-        self.spellings = {str(choice).lower(): choice for choice in choices}
-        begin, no_filler = "^", "than|to|over"
+        # From the lower-case text of an answer to its choice.
+        self.choice_by_text = {str(choice).lower(): choice for choice in choices}
+        clause_start, not_filler = "^", "than|to|over"
         if self.numeric:
-            self.spellings |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+            self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             low, high = choices[0], choices[-1]
-            top = "|".join(word for word, number in self.spellings.items() if number == high)
+            highest = "|".join(
+                word for word, number in self.choice_by_text.items() if number == high
+            )
             scale = (
                 rf"\([^()\n]{{0,40}}\b{low}\b[^()/\n]{{0,40}}\b{high}\b[^()\n]{{0,40}}\)|\b{high}-point\b"
                 rf"|\b{low} ?(?:to|-|–|and) ?{high}\b"
-                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{top})\b(?:\.0+\b)?"
+                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest})\b(?:\.0+\b)?"
             )
             value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
             end = ""
         else:
-            # "not ok" before "ok".
-            longest = sorted(self.spellings, key=len, reverse=True)
-            words, scale = "|".join(map(re.escape, longest)), "(?!)"
-            value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
+            # The longest word first, so that "not ok" is not read as "ok".
+            longest_first = sorted(self.choice_by_text, key=len, reverse=True)
+            words, scale = "|".join(map(re.escape, longest_first)), "(?!)"
+            value = rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
             end = "| ?[:–—-] "
-            if min(map(len, longest)) > 1:  # single letters occur in much other text
-                begin, no_filler = "^(?:[-+•*] )?", rf"{no_filler}|(?:not|never|no)\b|\w+n't\b"
-        filler = rf"(?:(?!{no_filler})[A-Za-z']{{1,12}},? ){{0,6}}"
-        clause = rf"(?:{begin}|[.!?;:=,(–—]| -) ?{filler}[*_\"(]{{0,4}}"
+            if min(map(len, longest_first)) > 1:  # single letters occur in much other text
+                clause_start, not_filler = (
+                    "^(?:[-+•*] )?",
+                    rf"{not_filler}|(?:not|never|no)\b|\w+n't\b",
+                )
+        filler = rf"(?:(?!{not_filler})[A-Za-z']{{1,12}},? ){{0,6}}"
+        clause = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler}[*_\"(]{{0,4}}"
         end = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))"
         self.answer = re.compile(rf"{_BULLET}{_OPEN}{value}")
-        # An answer in what follows one: it takes up a clause, or nearly.
+        # Another answer in the text after the first one: it is nearly all of a clause.
         self.later_answer = re.compile(clause + value + end, re.MULTILINE)
-        # Mentions of the scale itself, such as "out of 5".
+        # Mentions of the judge's own scale, such as "out of 5".
         self.scale = re.compile(scale)
 
     def value(self, match: re.Match[str]) -> float | str | None:
-        """The choice that a match states; None for a number off the scale."""
+        """The choice in a match of `answer` or `later_answer`; None for a number off the scale."""
         word = match["value"].lower()
-        if word in self.spellings or not self.numeric or word in NUMBER_WORDS:
-            return self.spellings.get(word)
+        if word in self.choice_by_text or not self.numeric or word in NUMBER_WORDS:
+            return self.choice_by_text.get(word)
         number = float(word)
         between = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
         return number if between or number in self.choices else None
@@ -176,9 +190,10 @@ answer_form = lru_cache(maxsize=64)(AnswerForm)
 
 
 class Answer(NamedTuple):
-    """One answer in a reply: its value, None where it is unclear, and its place.
+    """An answer in a reply, with its position; the value is None if it is unclear.
 
-    `rank` is 3 under "final" or "overall", 2 where it is called the answer or stands alone, else 1.
+    `rank` is 3 if the label says "final" or "overall", 2 if the label names the answer or the
+    answer is alone on its line, and 1 for any other.
     """
 
     value: float | str | None
@@ -188,13 +203,13 @@ class Answer(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The values of all fields, and the place in the reply of each value that is a choice."""
+    """The values of all fields, and the position in the reply of each value that is a choice."""
 
     values: dict[str, Value]
     spans: dict[str, tuple[int, int]]
 
 
-# The part of a reply under the header or the label of a field.
+# From the name of a field to the start and end of its part of the reply, under its header or label.
 Sections = dict[str, tuple[int, int]]
 
 
@@ -203,13 +218,13 @@ def read(
 ) -> Reading:
     """Read every output field of a judge's reply.
 
-    A free text is the text under its header, else the text above the first header. A truncated
-    reply holds an answer only where another header closes its section: even a lone "1" may be the
-    beginning of "10".
+    A free text is the text under its header, else the text above the first header. In a truncated
+    reply an answer counts only if another header follows it: even a lone "1" may be the beginning
+    of "10".
 
-    Of several fields with choices, the last is the answer and the others are questions. `names`
-    are those of the dimension, which count as labels of the answer. Raises NoScoreError, which
-    quotes the reply, where it states no answer or not a clear one.
+    If several fields have choices, the last is the answer and the others are questions. `names` are
+    the names of the dimension, which count as labels of the answer. Raises NoScoreError, which
+    quotes the reply, if it does not state one clear answer.
     """
     start, end = answer_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
@@ -217,40 +232,43 @@ def read(
     fields = [field for field in outputs if field.choices]
     has_questions = len(fields) > 1
     if has_questions:
-        sections = _own_sections(sections, reply, (start, end), outputs)
-    lead = reply[start : headers[0].start() if headers else end].strip()
-    preface = lead if " " in lead else ""
+        sections = _field_sections(sections, reply, (start, end), outputs)
+    preface = reply[start : headers[0].start() if headers else end].strip()
+    if " " not in preface:  # a single word is not a rationale
+        preface = ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
     values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
     spans = {}
     for field in fields:
-        # Steps and questions rate parts of the whole: only what is called the answer is it.
-        strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
-        own_names = (field.name,) if strict or has_questions else (field.name, *names)
-        place = sections.get(field.name, (start, end))
-        if truncated and place[1] == len(reply):
+        # Steps and questions may have ratings of their own, so that the answer must be named.
+        strict = len(outputs) > 1 and field.name not in sections and has_long_reasoning(outputs)
+        answer_names = (field.name,) if strict or has_questions else (field.name, *names)
+        section = sections.get(field.name, (start, end))
+        if truncated and section[1] == len(reply):
             raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
-        answer = _read_choice(reply[slice(*place)], field, own_names, strict=strict)
-        values[field.name], first, last = answer
-        spans[field.name] = (place[0] + first, place[0] + last)
+        answer = _read_choice(reply[slice(*section)], field, answer_names, strict=strict)
+        values[field.name], answer_start, answer_end = answer
+        spans[field.name] = (section[0] + answer_start, section[0] + answer_end)
     return Reading(values, spans)
 
 
 def _sections(labels: Sequence[re.Match[str]], end: int) -> Sections:
     """The part of a reply that follows each label, up to the next label or the end."""
-    stops = [*(label.start() for label in labels), end]
+    starts = [*(label.start() for label in labels), end]
     return {
-        label[1].lower(): (label.end(), stop) for label, stop in zip(labels, stops[1:], strict=True)
+        label[1].lower(): (label.end(), next_start)
+        for label, next_start in zip(labels, starts[1:], strict=True)
     }
 
 
-def _own_sections(
+def _field_sections(
     sections: Sections, reply: str, span: tuple[int, int], outputs: Sequence[Field]
 ) -> Sections:
-    """The sections of a reply in which each field with choices has one of its own.
+    """The sections of a reply to several questions, one for each field with choices.
 
-    If headers do not give it one, names of fields do, as in "rating: 4" or in JSON. NoScoreError
-    names a field without one, and refuses a name that occurs twice, as where a reason quotes it.
+    They are the given `sections`, under headers, if every field has one; else the sections after
+    the names of fields, as in "rating: 4" or in JSON. Raises NoScoreError if a field has no
+    section, or if a name occurs twice.
     """
     fields = [field.name for field in outputs if field.choices]
     if all(name in sections for name in fields):
@@ -260,23 +278,26 @@ def _own_sections(
     labels = list(re.compile(label, re.MULTILINE | re.IGNORECASE).finditer(reply, *span))
     by_label = _sections(labels, span[1])
     if len(by_label) < len(labels):
-        raise NoScoreError(f"an answer is given twice in {quote(reply[slice(*span)])}")
+        raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
     by_label = by_label or sections
     if missing := [name for name in fields if name not in by_label]:
-        raise NoScoreError(f"no {missing[0]} of its own in {quote(reply[slice(*span)])}")
+        raise NoScoreError(f"no answer for {missing[0]} in {quote(reply[slice(*span)])}")
     return by_label
 
 
 def _read_choice(
     text: str, field: Field, names: Collection[str], *, strict: bool
 ) -> tuple[Value, int, int]:
-    """The one answer to a field in its text, and its place; NoScoreError where none is clear."""
+    """The value of a field in its text, with the start and end of its position there.
+
+    Raises NoScoreError if the text does not state one clear answer.
+    """
     form = answer_form(field.options, False)
     answer = find_answer(text, form, names, strict=strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices
-        one_of = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {one_of} in {quote(text)}")
+        expected = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
+        raise NoScoreError(f"no {field.name} {expected} in {quote(text)}")
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     return value, answer.start, answer.end
 
@@ -284,35 +305,36 @@ def _read_choice(
 def find_answer(
     text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
 ) -> Answer | None:
-    """The one answer in a text; None if there is none, NoScoreError if it is unclear.
+    """The answer in a text; None if it states none. Raises NoScoreError if it is unclear.
 
-    With `strict` an answer has to be called so, or to stand alone.
+    `names` are words that count as labels of the answer. If `strict` is true, an answer counts only
+    with such a label, or alone on its line.
     """
-    word = text.strip(_MARKS).rstrip(".*")
-    if (value := form.spellings.get(word.lower())) is not None:
-        start = text.index(word)
-        return Answer(value, 2, start, start + len(word))
+    stripped = text.strip(_SURROUNDING).rstrip(".*")
+    if (value := form.choice_by_text.get(stripped.lower())) is not None:
+        start = text.index(stripped)
+        return Answer(value, 2, start, start + len(stripped))
     if len(text.strip()) > MAX_LENGTH:
         raise NoScoreError(f"more than {MAX_LENGTH:,} characters: {quote(text)}")
-    own_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
-    answers, asides = _answers(plain_text(text, form), form, own_words)
+    name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
+    answers, other_texts = _answers(plain_text(text, form), form, name_words)
     rank = max((answer.rank for answer in answers), default=0)
     if rank <= strict:
         return None
     answers = [answer for answer in answers if answer.rank == rank]
-    after = "\n".join(aside for place, aside in asides if place >= answers[-1].start)
+    text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
     values = {answer.value for answer in answers}
-    values |= {form.value(match) for match in form.later_answer.finditer(after)} - {None}
-    if None in values or len(values) > 1 or _WITHDRAWN.search(after):
+    values |= {form.value(match) for match in form.later_answer.finditer(text_after)} - {None}
+    if None in values or len(values) > 1 or _WITHDRAWN.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
 
 def answer_span(reply: str) -> tuple[int, int]:
-    """The part of a reply after its thoughts, up to the end that the reply marks itself."""
-    start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
+    """The start and end of the reply proper: after its thoughts, up to the header "completed"."""
+    start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
-        raise NoScoreError(f"a thought without its end: {quote(reply[start:])}")
+        raise NoScoreError(f"a thought that does not end: {quote(reply[start:])}")
     completed = _COMPLETED.search(reply, start)
     if completed is None or not reply[start : completed.start()].strip():
         return start, len(reply)
@@ -320,11 +342,12 @@ def answer_span(reply: str) -> tuple[int, int]:
 
 
 def plain_text(text: str, form: AnswerForm) -> str:
-    """The text in plain signs, at the same length, with labels at line starts and no own scale.
+    """The text in ASCII where possible, without mentions of the judge's own scale.
 
-    Tags, headers of other names and keys of JSON become labels. NoScoreError names another scale.
+    The positions of characters stay the same. Tags, headers and JSON keys become labels at the
+    start of a line. Raises NoScoreError if the text mentions another scale.
     """
-    text = text.translate(_PLAIN)
+    text = text.translate(_TO_ASCII)
     text = form.scale.sub(lambda match: " " * len(match[0]), text)
     if form.numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
@@ -340,66 +363,74 @@ class _Line:
     """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
 
     def __init__(self, line: re.Match[str], form: AnswerForm) -> None:
-        self.content, self.place = line[0].rstrip(), line.start()
+        self.content, self.position = line[0].rstrip(), line.start()
         label = _LABEL.match(self.content)
         # "B: it is precise" begins with an answer and not with a label.
         self.label = None if label and form.answer.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
-        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(_MARKS)
+        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
+            _SURROUNDING
+        )
         self.answer = form.answer.match(self.content, self.start)
-        # None where no answer is complete.
+        # The text after a complete answer; None if the line has no complete answer.
         self.reason: str | None = None
         if self.answer and _REASON.match(self.content, self.answer.end()):
             self.reason = self.content[self.answer.end() :]
-        self.is_answer_alone = self.reason is not None and not self.reason.strip(_MARKS + "}|$.!")
+        self.is_answer_alone = self.reason is not None and not self.reason.strip(
+            _SURROUNDING + "}|$.!"
+        )
 
-    def rank(self, own_words: frozenset[str], rank_above: int | None) -> int | None:
-        """The rank by the line's label, or by the line above where that is a label alone."""
-        if rank_above == 0:  # "The text says:"
+    def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
+        """The rank by the line's label, else by the label that is the whole line above.
+
+        None if there is no such label; 0 for a label of something other than the answer.
+        """
+        if rank_above == 0:  # the line above says that this is another's, as in "The text says:"
             return 0
         if self.label:
-            return _rank(self.label["label"], own_words)
+            return _rank(self.label["label"], name_words)
         return rank_above if self.is_answer_alone else None
 
 
 def _answers(
-    plain: str, form: AnswerForm, own_words: frozenset[str]
+    plain: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """The answers of all lines, and the rest of the text with its places."""
-    answers, asides = [], []
+    """The answers in all lines of a plain text, and its other parts with their positions."""
+    answers, other_texts = [], []
     rank_above: int | None = None
     for number, match in enumerate(re.finditer(r"\S[^\n]*", plain)):
         line = _Line(match, form)
-        rank = line.rank(own_words, rank_above)
+        rank = line.rank(name_words, rank_above)
         rank_above = rank if line.is_label_alone else None
         is_opening = number == 0 and not line.content.endswith("?")
         is_stated = rank is not None or line.is_answer_alone or is_opening
         if line.answer and line.reason is not None and is_stated:
             value = None if rank == 0 else form.value(line.answer)
-            final_rank = 1 + line.is_answer_alone if rank is None else max(rank, 1)
-            start, end = line.place + line.answer.start("value"), line.place + line.answer.end()
-            answers.append(Answer(value, final_rank, start, end))
-            asides.append((end, line.reason))
+            answer_rank = 1 + line.is_answer_alone if rank is None else max(rank, 1)
+            start = line.position + line.answer.start("value")
+            end = line.position + line.answer.end()
+            answers.append(Answer(value, answer_rank, start, end))
+            other_texts.append((end, line.reason))
             continue
-        asides.append((line.place, line.content))
+        other_texts.append((line.position, line.content))
         if rank and (line.answer or (rank > 1 and _UNCLEAR.match(line.content, line.start))):
-            answers.append(Answer(None, rank, line.place, line.place))
-    return answers, asides
+            answers.append(Answer(None, rank, line.position, line.position))
+    return answers, other_texts
 
 
-def _rank(label: str, own_words: frozenset[str]) -> int:
-    """How clearly a label names the answer: 3 (final) to 1; 0 where it names something else."""
+def _rank(label: str, name_words: frozenset[str]) -> int:
+    """How clearly a label names the answer, from 3 (final) to 1; 0 if it names something else."""
     words = re.findall(r"[^\W_]+", label.lower())
-    terms = set(words) - _NEUTRAL
+    terms = set(words) - _NEUTRAL_WORDS
     if not terms or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
-    # The head of "clarity of terms" is "clarity"; of "word count", "count".
-    heads = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
-    head = next((word for word in reversed(heads.split()) if word not in _NEUTRAL), "number")
-    other = terms & _OTHER - own_words and (head in _OTHER or head in _ANSWER)
-    counts = head not in _ANSWER | own_words and _PLURAL.search(heads)
-    if other or counts or terms & _DENIED - own_words:
+    # The head noun of "clarity of terms" is "clarity"; that of "word count" is "count".
+    phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
+    head = next((word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number")
+    is_other = terms & _OTHER_WORDS - name_words and (head in _OTHER_WORDS or head in _ANSWER_WORDS)
+    is_count = head not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
+    if is_other or is_count or terms & _DENYING_WORDS - name_words:
         return 0
-    if terms & _FINAL:
+    if terms & _FINAL_WORDS:
         return 3
-    return 2 if terms <= _ANSWER | own_words else 1
+    return 2 if terms <= _ANSWER_WORDS | name_words else 1

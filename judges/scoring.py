@@ -1,4 +1,4 @@
-"""From replies to a score: one reply, the mean of n samples, or probabilities over the scale."""
+"""Plans that turn replies into a score: one reply, the mean of n, or weighted by probabilities."""
 
 import json
 import math
@@ -12,29 +12,30 @@ from typing import Literal
 from dspy_judges.errors import OptionError
 from judges.decisions import DECISION_SAMPLING, read_probabilities
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length, words_of
+from judges.prompt import Prompt, Reasoning, Value, has_long_reasoning, reasoning_of, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
 from judges.questions import number_of
 from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
-MOST_SAMPLES = 100
-# Default max_tokens of a reply, without and with reasoning at length.
-SHORT_REPLY, LONG_REPLY = 512, 1024
-# Tokens of an average reply, without the thoughts of a reasoning model.
+MAX_SAMPLES = 100
+# The default max_tokens of a reply, without and with reasoning in steps or questions.
+SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
+# Tokens of an average reply by its form of reasoning, without the thoughts of a reasoning model.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
-# Tokens of a question's answer with its header.
+# Tokens of the answer to one question, with its header.
 ANSWER_TOKENS = 9
-# Alternatives for a token: the most that OpenAI-compatible endpoints give.
-ALTERNATIVES = 20
-# Blanks as raw vocabularies write them, and characters beside a rating within its token.
-_RAW = str.maketrans("Ġ▁Ċ", "  \n")
+# The number of alternatives for a token: the most that OpenAI-compatible endpoints give.
+N_ALTERNATIVES = 20
+# From white space as raw tokenizer vocabularies write it to plain white space.
+_RAW_BLANKS = str.maketrans("Ġ▁Ċ", "  \n")
+# Characters that a token may have around the rating.
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
-MAX_TOTAL = 1.01  # of a token's probabilities, which are rounded
+MAX_TOTAL = 1.01  # the largest sum of a token's probabilities, which are rounded
 
 
 class NoProbabilitiesError(FatalModelError):
-    """The plan needs log-probabilities and the model gives none. It ends the run."""
+    """The plan needs log-probabilities and the model does not give them; this ends the run."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -45,17 +46,17 @@ class NoProbabilitiesError(FatalModelError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingPlan:
-    """How replies make a score.
+    """How replies become a score.
 
     Args:
-        kind: "one" takes the rating of a single reply, "mean" the mean over several. "weighted"
-            takes one reply and weights each rating by its token's probability (G-Eval,
-            arXiv:2303.16634, equation 1), for which a model has to give log-probabilities.
-        samples: The replies of a mean, 1 to 100.
-        temperature: Of the replies, 0 or more; None leaves it to the model.
+        kind: "one" takes the rating of a single reply, "mean" the mean over several replies.
+            "weighted" takes one reply and weights each rating by its token's probability (G-Eval,
+            arXiv:2303.16634, equation 1); the model has to give log-probabilities.
+        samples: The number of replies for a mean, 1 to 100; 1 for the other kinds.
+        temperature: The temperature of the replies, 0 or more; None leaves it to the model.
 
     Raises:
-        OptionError: A number of samples that the kind cannot have.
+        OptionError: The kind cannot have this number of samples.
     """
 
     kind: PlanKind
@@ -63,9 +64,9 @@ class SamplingPlan:
     temperature: float | None = 0.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.samples <= (MOST_SAMPLES if self.kind == "mean" else 1):
+        if not 1 <= self.samples <= (MAX_SAMPLES if self.kind == "mean" else 1):
             raise OptionError(
-                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes 1 to {MOST_SAMPLES}"
+                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes 1 to {MAX_SAMPLES}"
             )
 
 
@@ -74,11 +75,11 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One reply as read: its free text, and its answers as numbers (see `number_of`).
+    """What was read from one reply: its free text, and its answers as numbers (see `number_of`).
 
-    `value` is the judge's rating, verdict or choice. `answers` has every answer by its field, that
-    one last; each is an expectation if the plan is "weighted". Only then are there `probabilities`:
-    those of each possible `value`, with a sum of 1.
+    `value` is the judge's rating, verdict or choice. `answers` has all answers by field, with the
+    judge's own one last. If the plan is "weighted", these are expectations, and `probabilities` has
+    the probability of each possible `value`; otherwise it is None.
     """
 
     value: float
@@ -88,45 +89,45 @@ class Sample:
 
 
 def default_plan(model: Model) -> SamplingPlan:
-    """The default plan of its endpoint, at the model's own temperature if it has one."""
+    """The default plan for a model, at the model's own temperature if it has one."""
     plan = plan_at(model.name if is_decision(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
 def plan_at(lm: str) -> SamplingPlan:
-    """The default plan: one reply, or weighted for the embedded model and a decision model."""
+    """The default plan by a model's name: weighted for embedded and decision models, else one."""
     return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
 
 def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
-    """The sampling of a plan; a judge that reasons at length gets more tokens.
+    """The sampling parameters for a plan; reasoning in steps or questions gets more tokens.
 
-    Raises NoProbabilitiesError where a rating of the scale may be two tokens for the model `lm`, as
-    "10": the probability of the token "1" is then not that of a rating.
+    Raises NoProbabilitiesError if the plan is "weighted" and a rating of the scale, such as 10, may
+    be two tokens for the model `lm`: the probability of the token "1" is then not that of rating 1.
     """
     if is_decision(lm):
         return DECISION_SAMPLING
     if lm and plan.kind == "weighted" and not is_embedded(lm):
         choices = [choice for field in prompt.choices for choice in field.options]
-        if longer := [n for n in choices if isinstance(n, int) and n not in range(10)]:
-            raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
+        if long_ratings := [n for n in choices if isinstance(n, int) and n not in range(10)]:
+            raise NoProbabilitiesError(f"{long_ratings[0]} on this scale may be several tokens")
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
         seed=seed,
-        max_tokens=LONG_REPLY if thinks_at_length(prompt.outputs) else SHORT_REPLY,
-        top_logprobs=ALTERNATIVES if plan.kind == "weighted" else 0,
+        max_tokens=LONG_REPLY_TOKENS if has_long_reasoning(prompt.outputs) else SHORT_REPLY_TOKENS,
+        top_logprobs=N_ALTERNATIVES if plan.kind == "weighted" else 0,
     )
 
 
 def check_probabilities(plan: SamplingPlan, model: Model) -> None:
-    """Raise NoProbabilitiesError where a plan needs what a model is known not to give."""
+    """Raise NoProbabilitiesError if a plan needs log-probabilities that a model never gives."""
     if plan.kind == "weighted" and model.has_logprobs is False:
         raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
 
 
 def reply_tokens(prompt: Prompt, lm: str = "") -> int:
-    """About how many tokens a reply has, without thoughts; a decision model writes none."""
+    """The approximate number of tokens of a reply, without thoughts; 0 for a decision model."""
     if is_decision(lm):
         return 0
     n_questions = len(prompt.questions)
@@ -136,9 +137,10 @@ def reply_tokens(prompt: Prompt, lm: str = "") -> int:
 def read_sample(
     plan: SamplingPlan, prompt: Prompt, reply: Reply, names: Collection[str] = ()
 ) -> Sample:
-    """Read one reply; `names` are what its dimension is called.
+    """Read one reply; `names` are the names of the dimension, which count as labels of the answer.
 
-    Raises NoScoreError, and NoProbabilitiesError where "weighted" has none.
+    Raises NoScoreError if it states no clear answer, and NoProbabilitiesError if the plan is
+    "weighted" and the reply has no log-probabilities.
     """
     outputs = prompt.outputs
     reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
@@ -147,13 +149,13 @@ def read_sample(
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     answers, value, probabilities = {}, math.nan, None
-    # The judge's own answer is the last of the choices.
+    # The judge's own answer comes last, so that `value` and `probabilities` are those of it.
     for field in prompt.choices:
         choices = field.options
         answers[field.name] = value = number_of(values[field.name], choices)
         if plan.kind == "weighted":
-            place = reading.spans[field.name][0]
-            by_choice = _probabilities(reply, place, values[field.name], choices)
+            position = reading.spans[field.name][0]
+            by_choice = _probabilities(reply, position, values[field.name], choices)
             probabilities = {number_of(choice, choices): p for choice, p in by_choice.items()}
             answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
     text = "\n".join(filter(None, texts)) or None
@@ -161,9 +163,9 @@ def read_sample(
 
 
 def read_decision(prompt: Prompt, reply: Reply) -> Sample:
-    """Read a decision model's reply; raises NoScoreError."""
+    """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
     by_field, answers, probabilities = json.loads(reply.text), {}, {}
-    # The judge's own answer is the last of the choices.
+    # The judge's own answer comes last, so that `probabilities` are those of it.
     for field in prompt.choices:
         probabilities = read_probabilities(field, by_field.get(field.name, "it was not asked"))
         answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
@@ -174,9 +176,9 @@ def read_decision(prompt: Prompt, reply: Reply) -> Sample:
 def score_of(
     plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
 ) -> Judgement:
-    """The judgement from all samples that could be read, and the reasons why others could not.
+    """The judgement from the samples that could be read; if there is none, it has failed.
 
-    Without any sample the judgement has failed.
+    `failures` are the reasons why further replies could not be read.
     """
     if not samples:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
@@ -200,7 +202,7 @@ def score_of(
 
 
 def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
-    """The mean of each answer over the samples, by its field; the judge's own answer is last."""
+    """The mean of each answer over the samples, by field; the judge's own answer is last."""
     return {
         name: math.fsum(sample.answers[name] for sample in samples) / len(samples)
         for name in samples[0].answers
@@ -208,28 +210,29 @@ def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _probabilities(
-    reply: Reply, place: int, value: Value, choices: tuple[Value, ...]
+    reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
-    """The choices' probabilities, renormalised, at the token of the reply that starts at `place`.
+    """The probability of each choice, renormalised, at the token at a position in the reply's text.
 
-    Raises NoScoreError where that token is not `value`, and for impossible log-probabilities.
+    Raises NoScoreError if that token is not `value`, and for impossible log-probabilities.
     """
-    spelling = _TokenSpelling(choices)
-    texts = [token.text.translate(_RAW) for token in reply.tokens]
-    # Tokens may include blanks, or the end of a turn, that the reply's text does not.
+    reader = _TokenReader(choices)
+    texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
+    # The tokens may include white space, or the end of a turn, that the reply's text lacks.
     start = "".join(texts).find(reply.text)
     ends = accumulate(map(len, texts))
-    at_place = (t for t, end in zip(reply.tokens, ends, strict=True) if end - start > place)
-    token = next(at_place, None)
-    if token is None or start < 0 or spelling.choice(token.text) != value:
-        raise NoScoreError(f"no token of the reply is its choice {value!r}")
+    token = next(
+        (t for t, end in zip(reply.tokens, ends, strict=True) if end - start > position), None
+    )
+    if token is None or start < 0 or reader.choice(token.text) != value:
+        raise NoScoreError(f"no single token of the reply is the answer {value!r}")
     logprobs = token.top.values()
-    # One above 0, or NaN, would overflow or spoil the sum.
+    # A large or undefined log-probability would overflow or make the sum undefined.
     if not all(p <= MAX_TOTAL - 1 for p in logprobs) or sum(map(math.exp, logprobs)) > MAX_TOTAL:
         raise NoScoreError("the log-probabilities of a token are impossible")
     mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        if (choice := spelling.choice(text)) is not None:
+        if (choice := reader.choice(text)) is not None:
             mass[choice] += math.exp(logprob)
     total = math.fsum(mass.values())
     if total <= 0:
@@ -237,11 +240,11 @@ def _probabilities(
     return {choice: p / total for choice, p in mass.items()}
 
 
-class _TokenSpelling:
-    """The tokens by which a model writes each choice.
+class _TokenReader:
+    """Recognises the choice that a token stands for.
 
-    A digit and its word, with and without a leading blank, are the same rating. The beginning of a
-    verdict's word counts where the other word begins differently.
+    A rating may be written as a digit or as a word, with or without a leading space. The beginning
+    of a verdict's word is enough if the other word begins differently.
     """
 
     def __init__(self, choices: tuple[Value, ...]) -> None:
@@ -250,11 +253,11 @@ class _TokenSpelling:
         self._choices = numbers | (self._words or {str(choice): choice for choice in choices})
 
     def choice(self, token: str) -> Value | None:
-        """The choice that a token writes; None for any other token."""
-        text = unicodedata.normalize("NFKC", token.translate(_RAW)).strip(_TOKEN_PADDING)
-        # "a" is an article more often than a choice, so that letters keep their case.
-        for spelling in (text, text.lower()):
-            if spelling in self._choices:
-                return self._choices[spelling]
+        """The choice that a token stands for; None if it stands for none."""
+        text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
+        # The token "a" is usually an article, and only "A" is a choice. So case is kept at first.
+        for variant in (text, text.lower()):
+            if variant in self._choices:
+                return self._choices[variant]
         starts = [word for word in self._words if text and word.startswith(text.lower())]
         return self._words[starts[0]] if len(starts) == 1 else None

@@ -1,4 +1,4 @@
-"""Output of the commands: results, errors, notes, progress and exit codes."""
+"""The output of commands: results, errors, notes, progress lines and exit codes."""
 
 import logging
 import re
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from judges.client import Budget
 
 DONE, FAILED = 0, 1
-PATIENCE = 2.0
-QUIET = "print no progress and no notes"
+PATIENCE = 2.0  # seconds before a progress line appears in a terminal or notebook
+QUIET = "print no progress and no notes"  # the help of --quiet
 INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
     r"\ud800-\udfff]"
@@ -32,7 +32,7 @@ _quiet = False
 
 
 def visible(text: str) -> str:
-    """The text with control characters written out, which could steer a terminal."""
+    """The text with control characters, which a terminal could execute, written as escapes."""
     return INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -47,10 +47,10 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_error(text: str, stream: TextIO | None = None) -> None:
-    """Print an error to stderr, without keys and control characters."""
+    """Print an error to stderr, without API keys and control characters."""
     line, stream = visible(Redactor().redact(text)), stream or sys.stderr
     if tqdm := sys.modules.get("tqdm"):
-        tqdm.tqdm.write(line, file=stream)  # above a progress line
+        tqdm.tqdm.write(line, file=stream)  # keeps a progress line below the error
     else:
         print(line, file=stream)
     stream.flush()
@@ -65,7 +65,7 @@ def print_note(text: str) -> None:
 class _LogLines(logging.Handler):
     def __init__(self, level: int) -> None:
         super().__init__(level)
-        # Today's stderr, since it is redirected while DSPy's optimizers run.
+        # The stream of this moment, since stderr is redirected while DSPy's optimizers run.
         self._stream = sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -75,26 +75,26 @@ class _LogLines(logging.Handler):
 
 @contextmanager
 def verbose_logging(verbose: bool = True, level: int = logging.INFO) -> Iterator[None]:
-    """Print log records while the block runs, if `verbose` and nothing prints them yet."""
+    """Print log records within this context, if `verbose` is true and no outer context does."""
     if not verbose or any(isinstance(handler, _LogLines) for handler in _log.handlers):
         yield
         return
-    handler, before = _LogLines(level), _log.level
+    handler, earlier_level = _LogLines(level), _log.level
     _log.addHandler(handler)
     _log.setLevel(level)
     try:
         yield
     finally:
         _log.removeHandler(handler)
-        _log.setLevel(before)
+        _log.setLevel(earlier_level)
 
 
 class Progress:
-    """A progress line on stderr, as a context manager, so that the last figures stay.
+    """A progress line on a stream; on leaving the context, its last figures are printed.
 
-    With a `budget` it shows dollars. `refresh` is called before each line and may change the name,
-    the total and the counts. With `only_live` only a terminal or a notebook shows it, and only
-    after PATIENCE seconds.
+    If a `budget` is given, the line shows dollars. `refresh` is called before each update and may
+    change the name, the total and the counts. If `only_live` is true, the line appears only in a
+    terminal or a notebook, and only after PATIENCE seconds.
     """
 
     def __init__(
@@ -108,12 +108,12 @@ class Progress:
         refresh: "Callable[[Progress], None]" = lambda progress: None,
         only_live: bool = False,
     ) -> None:
-        from tqdm import tqdm  # which a help text does not need
+        from tqdm import tqdm  # imported late, since a help text does not need it
 
         self.name, self.total = name, total
         self.n_done = self.n_failed = 0
         self._budget, self._refresh = budget, refresh
-        # Without a handler, warnings would be printed into the line.
+        # Without a log handler, warnings would be printed into the progress line.
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
         is_live = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
         self._bar = tqdm(
@@ -123,7 +123,7 @@ class Progress:
             disable=_quiet or (only_live and not is_live),
             ncols=shutil.get_terminal_size().columns - 1,
             unit=unit,
-            # Seconds between two lines, which only a terminal overwrites.
+            # Seconds between two updates; outside a terminal each update is a new line.
             mininterval=0.25 if is_live else 30.0,
             miniters=1,
             delay=PATIENCE if only_live else 0.0,
@@ -131,7 +131,7 @@ class Progress:
         )
 
     def step(self, *, failed: bool = False) -> None:
-        """Count one more, and print the line if it is time to."""
+        """Count one more row, and update the line if the last update is long enough ago."""
         self.n_done += 1
         self.n_failed += failed
         self._update()
@@ -158,7 +158,7 @@ class Progress:
 
 
 def dollars_text(dollars: float) -> str:
-    """Dollars with two decimals, or four for less than a cent."""
+    """An amount in dollars with two decimals, or with four below one cent."""
     return f"${dollars:,.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
 
 
@@ -170,14 +170,16 @@ def run_command(
     quiet: bool = False,
     interrupted: str = "interrupted",
 ) -> int:
-    """Run a command; returns its exit code, or 1 failed, 2 wrong usage, 130 interrupted.
+    """Run a command, and return its exit code.
 
-    A JudgesError or OSError is printed on one line, with `verbose` after its traceback. Any other
-    exception is a fault of this project and is raised. `quiet` hides progress and notes.
+    If it raises a JudgesError or OSError, the error is printed on one line, and the exit code is 1
+    failed or 2 wrong usage; with `verbose`, a traceback comes first. After an interrupt the message
+    `interrupted` is printed, and the exit code is 128 and the signal's number. Any other exception
+    is a bug and is raised. `quiet` hides progress and notes.
     """
     global _quiet
     with _stoppable() as signals, verbose_logging(verbose):
-        before, _quiet = _quiet, quiet
+        earlier_quiet, _quiet = _quiet, quiet
         try:
             return work()
         except KeyboardInterrupt as error:
@@ -193,32 +195,33 @@ def run_command(
             print_error(f"{name}: {reason}")
             return code
         finally:
-            _quiet = before
+            _quiet = earlier_quiet
 
 
 @contextmanager
 def _stoppable() -> Iterator[list[int]]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; a second one ends at once.
+    """Within this context, SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
 
-    Yields a list that gets the signal's number. Signals that a parent ignores (nohup) stay ignored.
+    A second signal ends the process at once. Yields a list to which the signal's number is added.
+    Signals that are ignored at the start, as with nohup, stay ignored.
     """
     signals: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         signals.append(number)
-        for each in before:
-            signal.signal(each, signal.SIG_DFL)
+        for handled in earlier_handlers:
+            signal.signal(handled, signal.SIG_DFL)
         raise KeyboardInterrupt
 
     in_main = threading.current_thread() is threading.main_thread()
     names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     handlers = {number: signal.getsignal(number) for number in numbers}
-    before = {n: old for n, old in handlers.items() if old not in (signal.SIG_IGN, None)}
-    for number in before:
+    earlier_handlers = {n: h for n, h in handlers.items() if h not in (signal.SIG_IGN, None)}
+    for number in earlier_handlers:
         signal.signal(number, stop)
     try:
         yield signals
     finally:
-        for number, handler in before.items():
+        for number, handler in earlier_handlers.items():
             signal.signal(number, handler)

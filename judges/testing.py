@@ -1,4 +1,6 @@
-"""Test suites for what you add: inherit one, name what it tests, and pytest runs every test.
+"""Test suites for your own models and label exports.
+
+Inherit one in your tests and set its attributes; pytest then runs every test of the suite.
 
 ```python
 from judges.testing import ModelContract
@@ -27,12 +29,12 @@ QUESTION: tuple[Message, ...] = (
 
 
 class ModelContract:
-    """What every model must do (`judges.protocol.Model`); a subclass sets `model`.
+    """The tests that every model must pass (see `judges.protocol.Model`).
 
     Attributes:
-        model: Takes nothing and returns a new model.
-        unreachable: The same, of a model whose service does not answer; returns None if there is
-            no service.
+        model: A function without arguments that returns a new model; a subclass has to set it.
+        unreachable: A function that returns a model whose service does not answer, or None if the
+            model needs no service.
         question: Messages that the model can answer.
     """
 
@@ -71,8 +73,8 @@ class ModelContract:
 
     def test_log_probabilities_are_as_it_says(self) -> None:
         model = type(self).model()
-        asked = Sampling(top_logprobs=5 if model.has_logprobs else 0)
-        ((reply,),) = [each.replies for each in self.complete(model, asked)]
+        sampling = Sampling(top_logprobs=5 if model.has_logprobs else 0)
+        ((reply,),) = [completion.replies for completion in self.complete(model, sampling)]
         assert bool(reply.tokens) == bool(model.has_logprobs)
         assert all(value <= 0 for token in reply.tokens for value in token.top.values())
 
@@ -94,12 +96,13 @@ class ModelContract:
 
 
 class LabelExportContract:
-    """What a declaration in `LABEL_EXPORTS` must do; a subclass sets the attributes.
+    """The tests that a declaration in `LABEL_EXPORTS` must pass; a subclass sets the attributes.
 
     Attributes:
-        rows: An export's rows as the tool writes them, with labels by people and by machines.
-        dimension: What people rated.
-        ratings: People's ratings by output. An output that only machines labelled is left out.
+        rows: The rows of an export as the tool writes them, with labels by people and by machines.
+        dimension: The name of the dimension that people rated.
+        ratings: The ratings by people, from each output's id. Outputs that only machines labelled
+            are left out.
     """
 
     rows: ClassVar[Sequence[Mapping[str, object]]]

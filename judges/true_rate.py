@@ -1,9 +1,10 @@
-"""The share that people would pass, from a judge's pass rate and its errors (Rogan and Gladen).
+"""Estimate the share of outputs that people would pass from a judge's pass rate (Rogan and Gladen).
 
-Where people pass p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. Labels that
-the judge was not tuned on estimate tpr and tnr. The interval holds every p whose r is within the
-error of the judge's own rate, by the variances of all three rates over documents (Fieller). It does
-not exist where tpr + tnr - 1 may be 0.
+If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. Its
+true-positive and true-negative rates, tpr and tnr, are estimated from labels that it was not tuned
+on. The 95 % interval has every p for which the difference between r and the judge's observed pass
+rate could be chance, by the variances of the three rates over documents (Fieller's method). It does
+not exist if tpr + tnr - 1 may be 0.
 """
 
 import math
@@ -15,15 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
-# Labelled outputs of a class; from fewer, the error rate is too uncertain.
+# The fewest test labels of each class (pass, fail) from which an error rate is estimated.
 MIN_LABELS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueRate:
-    """The share that the judge passes, and the corrected share with its 95 % interval.
+    """The share of outputs that a judge passes, and the corrected share with its 95 % interval.
 
-    Where the correction is impossible, its figures are NaN and `withheld` says why.
+    `judge` is the uncorrected share, `value` the corrected one, and [`low`, `high`] its interval.
+    If the correction is impossible, these three are NaN and `withheld` says why.
     """
 
     judge: float
@@ -33,7 +35,7 @@ class TrueRate:
     withheld: str = ""
 
     def as_json(self) -> dict[str, float | str | None]:
-        """All figures for JSON, with None for NaN."""
+        """All figures for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
@@ -41,88 +43,99 @@ class TrueRate:
         if self.withheld:
             return f"{judge}; not corrected for its errors: {self.withheld}"
         ends = f"[{100 * self.low:.0f}, {100 * self.high:.0f}]"
-        of = "corrected for its errors on test, if it errs as often here,"
-        return f"{judge}; {of} {self.value:.0%} {ends}"
+        condition = "corrected for its errors on test, if it errs as often here,"
+        return f"{judge}; {condition} {self.value:.0%} {ends}"
 
 
 def errors_by_document(
     passes: ArrayLike, human: ArrayLike, documents: Sequence[Hashable]
 ) -> list[list[int]]:
-    """A judge's verdicts against people's (1 or 0; NaN is left out), for `corrected_rate`.
+    """Compare a judge's verdicts with people's, as a table for `corrected_rate`.
 
-    A row counts the outputs of a document that both pass, that people alone pass, that the judge
-    alone passes, and that neither passes; its last number counts the documents with these counts.
+    Verdicts are 1 (pass) or 0 (fail); an output for which the judge has NaN is left out. Each row
+    has five numbers. The first four count the outputs of one document that both pass, that only
+    people pass, that only the judge passes, and that both fail. The fifth is the number of
+    documents with these four counts.
     """
     by_document: dict[Hashable, list[int]] = {}
-    for judge, label, document in zip(
+    for verdict, label, document in zip(
         np.asarray(passes, float), np.asarray(human, float), documents, strict=True
     ):
-        if not np.isnan(judge):
+        if not np.isnan(verdict):
             counts = by_document.setdefault(document, [0, 0, 0, 0])
-            counts[int(2 * (1 - label) + (1 - judge))] += 1
-    kinds = Counter(map(tuple, by_document.values()))
-    return [[*kind, number] for kind, number in sorted(kinds.items(), reverse=True)]
+            counts[int(2 * (1 - label) + (1 - verdict))] += 1
+    n_documents = Counter(map(tuple, by_document.values()))
+    return [[*counts, n] for counts, n in sorted(n_documents.items(), reverse=True)]
 
 
 def corrected_rate(
     passes: ArrayLike, documents: Sequence[Hashable], tested: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """The true rate of outputs that the judge passes (1) or fails (0); NaN is left out.
+    """The share of outputs that people would pass, from the judge's verdicts on these outputs.
 
-    `tested` are its errors on test labels (see `errors_by_document`).
+    `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `tested` is the
+    table of the judge's errors on test labels (see `errors_by_document`).
     """
-    verdicts, numbers = np.asarray(passes, dtype=float), dict[Hashable, int]()
+    verdicts, code_of = np.asarray(passes, dtype=float), dict[Hashable, int]()
     valid = ~np.isnan(verdicts)
-    codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents])[valid]
-    if not codes.size:
+    document_codes = np.array([code_of.setdefault(name, len(code_of)) for name in documents])[valid]
+    if not document_codes.size:
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
-    judge = float(verdicts[valid].mean())
+    judge_rate = float(verdicts[valid].mean())
     table = np.asarray(tested, dtype=float).reshape(-1, 5)
-    both, people, alone, neither, times = table.T
-    n_both, n_people, n_alone, n_neither = (times @ each for each in (both, people, alone, neither))
+    # Counts of outputs by who passes them, for each kind of document, and how many there are.
+    both, people_only, judge_only, neither, n_documents = table.T
+    n_both, n_people_only, n_judge_only, n_neither = (
+        n_documents @ counts for counts in (both, people_only, judge_only, neither)
+    )
     if not table.size:
         return TrueRate(
-            judge=judge, withheld="it was not tested on labels with this model and plan"
+            judge=judge_rate, withheld="it was not tested on labels with this model and plan"
         )
-    for n, word in (n_both + n_people, "passes"), (n_alone + n_neither, "fails"):
+    for n, word in (n_both + n_people_only, "passes"), (n_judge_only + n_neither, "fails"):
         if n < MIN_LABELS:
-            why = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
-            return TrueRate(judge=judge, withheld=why)
-    outputs = np.bincount(codes).astype(float)
-    passes_by_document = np.bincount(codes, verdicts[valid]).astype(float)
-    rate, of_rate = _rate(passes_by_document, outputs, np.ones(outputs.size))
-    tpr, of_tpr = _rate(both, both + people, times)
-    tnr, of_tnr = _rate(neither, alone + neither, times)
-    from scipy.special import stdtrit  # which judging does not need
+            reason = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
+            return TrueRate(judge=judge_rate, withheld=reason)
+    outputs = np.bincount(document_codes).astype(float)
+    passes_by_document = np.bincount(document_codes, verdicts[valid]).astype(float)
+    rate, rate_terms = _rate(passes_by_document, outputs, np.ones(outputs.size))
+    tpr, tpr_terms = _rate(both, both + people_only, n_documents)
+    tnr, tnr_terms = _rate(neither, judge_only + neither, n_documents)
+    from scipy.special import stdtrit  # imported late, since judging does not need it
 
-    of_class = [times @ (counts > 0) for counts in (both + people, alone + neither)]
-    t2 = float(stdtrit(min(of_class) + 1, 0.975)) ** 2
-    # (rate - 1 + tnr - p (tpr + tnr - 1))^2 = t^2 times its variance: a p^2 - 2 b p + c = 0.
+    # The number of documents with an output that people pass, and with one that they fail.
+    class_sizes = [n_documents @ (n > 0) for n in (both + people_only, judge_only + neither)]
+    t2 = float(stdtrit(min(class_sizes) + 1, 0.975)) ** 2
+    # The interval's ends p solve (rate - 1 + tnr - p (tpr + tnr - 1))^2 = t^2 times its variance,
+    # which is a p^2 - 2 b p + c = 0.
     gap, excess = tpr + tnr - 1, rate - 1 + tnr
-    var_rate, var_tpr, var_tnr = (float(terms @ terms) for terms in (of_rate, of_tpr, of_tnr))
-    covariance = float(of_tpr[:-2] @ of_tnr[:-2])
+    var_rate, var_tpr, var_tnr = (float(t @ t) for t in (rate_terms, tpr_terms, tnr_terms))
+    covariance = float(tpr_terms[:-2] @ tnr_terms[:-2])
     a = gap**2 - t2 * (var_tpr + var_tnr + 2 * covariance)
     b = excess * gap - t2 * (var_tnr + covariance)
     c = excess**2 - t2 * (var_rate + var_tnr)
-    youden = n_both / (n_both + n_people) + n_neither / (n_alone + n_neither) - 1
+    youden = n_both / (n_both + n_people_only) + n_neither / (n_judge_only + n_neither) - 1
     if a <= 0 or gap <= 0 or youden <= 0:
-        why = "on its test labels it may do no better than chance (TPR + TNR - 1 may be 0)"
-        return TrueRate(judge=judge, withheld=why)
-    value = (judge - n_alone / (n_alone + n_neither)) / youden
+        reason = "on its test labels it may do no better than chance (TPR + TNR - 1 may be 0)"
+        return TrueRate(judge=judge_rate, withheld=reason)
+    value = (judge_rate - n_judge_only / (n_judge_only + n_neither)) / youden
     value, root = float(np.clip(value, 0, 1)), math.sqrt(max(0.0, b * b - a * c))
     low, high = max(0.0, (b - root) / a), min(1.0, (b + root) / a)
-    return TrueRate(judge=judge, value=value, low=min(low, value), high=max(high, value))
+    return TrueRate(judge=judge_rate, value=value, low=min(low, value), high=max(high, value))
 
 
-def _rate(counts: Vector, of: Vector, times: Vector) -> tuple[float, Vector]:
-    """A share of the outputs of documents, and what each kind of document adds to its error.
+def _rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
+    """The share `counts` of `outputs` over documents, and a term of its error for each kind.
 
-    Two documents are added, one with all and one with none (Agresti and Caffo 2000), so that ten of
-    ten are not certain. They are smaller than average, since outputs of a document are similar.
+    The sum of the squared terms is the variance of the share. `n_documents` is the number of
+    documents of each kind. Two documents are added, one of which has all its outputs counted and
+    the other none (Agresti and Caffo 2000), so that a share of ten out of ten is not taken as
+    certain. They are smaller than the average document, since outputs of a document are similar.
     """
-    size = math.sqrt(times @ of / (times @ (of > 0)) / 2)
-    counts, of = np.concatenate([counts, [size, 0]]), np.concatenate([of, [size, size]])
-    times = np.concatenate([times, [1, 1]])
-    total, n = times @ of, times @ (of > 0)
-    share = float(times @ counts / total)
-    return share, (counts - share * of) / total * np.sqrt(times * n / (n - 1))
+    size = math.sqrt(n_documents @ outputs / (n_documents @ (outputs > 0)) / 2)
+    counts = np.concatenate([counts, [size, 0]])
+    outputs = np.concatenate([outputs, [size, size]])
+    n_documents = np.concatenate([n_documents, [1, 1]])
+    total, n = n_documents @ outputs, n_documents @ (outputs > 0)
+    share = float(n_documents @ counts / total)
+    return share, (counts - share * outputs) / total * np.sqrt(n_documents * n / (n - 1))

@@ -1,4 +1,4 @@
-"""Tune judges against human labels and measure them on labels they never saw."""
+"""Tune judges against human labels, and measure them on labels that they never saw."""
 
 from typing import TYPE_CHECKING
 

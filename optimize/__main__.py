@@ -1,14 +1,14 @@
-"""The command `tune`: labels to a frozen judge and a report."""
+"""The command `tune`: make a frozen judge and a report from labels."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dspy_judges.startup import loading_time, run
+from dspy_judges.startup import exit_on_ctrl_c, run
 
 if __name__ == "__main__":
-    # Before anything else is imported: see `run`.
+    # This must precede all other imports; see `run`.
     sys.exit(run("optimize.__main__:command"))
 
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
@@ -21,10 +21,11 @@ ABOUT = """\
 Tune a judge to human labels, and measure it on labels it never saw.
 
 Its instruction is rewritten and demonstrations are picked so that it ranks
-outputs as people do (Spearman's rho), or passes and fails them (balanced
-accuracy). The run folder keeps the judge, every reply and figure, and a report;
-the same command again goes on with a run that was stopped, and pays nothing
-twice. Without --data and --lm: the starter set, the embedded model, and free."""
+outputs as people do (Spearman's rho), or passes and fails them as people do
+(balanced accuracy). The run folder keeps the judge, every reply and figure, and
+a report. To continue a run that was stopped, repeat the command; nothing is
+paid for twice. By default the labels are the starter set, and the judge is the
+embedded model, which is free."""
 
 EXAMPLES = """\
 examples:
@@ -34,13 +35,13 @@ examples:
   dspy-judges tune --pairwise tldr_concise --data pairs.jsonl
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 
-PROPOSER = "proposer="
-# What may be said of either model.
-OF_A_MODEL = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
+PROPOSER_PREFIX = "proposer="
+# The flags that hold for the judge, or for the proposer if the value begins with the prefix.
+MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
 
 
 def parser() -> Parser:
-    """The flags; what is not given is left out of what is parsed. Settings are checked later."""
+    """The parser of the flags; flags without a value are absent from its result."""
     parser = Parser(
         prog="dspy-judges tune",
         usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",
@@ -50,18 +51,18 @@ def parser() -> Parser:
     )
 
     def add(name: str, metavar: str, help_text: str) -> None:
-        several: Any = {"action": "append"} if name in OF_A_MODEL else {}
-        group.add_argument(flag_of(name), metavar=metavar, help=help_text, **several)
+        action: Any = {"action": "append"} if name in MODEL_FLAGS else {}
+        group.add_argument(flag_of(name), metavar=metavar, help=help_text, **action)
 
     group: Any = parser.add_argument_group("what is judged")
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
     add("pairwise", "NAME", "the same, for a comparison of two outputs")
     add_label_flags(group)
-    add("annotations", "FILE", "their ratings, if in a file of their own: id, label")
-    add("scale", "LOW-HIGH", "that of the labels; any: only their order counts")
-    group = parser.add_argument_group("models (proposer=VALUE: of the proposer)")
-    add("lm", "MODEL", "the judge: embedded (the default), openai/NAME, any of DSPy's")
-    add("proposer_lm", "MODEL", "the proposer, which writes instructions (the judge's)")
+    add("annotations", "FILE", "the ratings, if they are in a separate file: id, label")
+    add("scale", "LOW-HIGH", "the scale of the labels; any: only their order counts")
+    group = parser.add_argument_group("models (write proposer=VALUE for the proposer)")
+    add("lm", "MODEL", "the judge: openai/NAME or any of DSPy's (embedded)")
+    add("proposer_lm", "MODEL", "the model that writes instructions (the judge's)")
     add("api_base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
     add("api_key_env", "VAR", API_KEY_ENV)
     add("price", "IN,OUT", PRICE)
@@ -70,25 +71,25 @@ def parser() -> Parser:
     add("concurrency", "N", "requests in flight (64)")
     add("plan", "PLAN", "one, mean or weighted (one; the embedded model: weighted)")
     add("samples", "N", "replies of --plan mean")
-    add("temperature", "T", "of a reply (0; of a mean 1)")
-    add("reasoning", "FORM", "none, brief, steps; auto: the search tries them (auto)")
+    add("temperature", "T", "the sampling temperature (0; for --plan mean 1)")
+    add("reasoning", "FORM", "none, brief, steps; auto: the search tries all (auto)")
     group = parser.add_argument_group("how it is tuned")
     add("optimizer", "NAME", "rank, gepa, or MODULE:FUNCTION (rank)")
-    add("objective", "NAME", "balanced (of two values), spearman, auto (auto)")
+    add("objective", "NAME", "balanced (for 0/1 labels), spearman, auto (auto)")
     add("level", "LEVEL", "of rho: summary, dataset, system, auto (auto)")
-    add("max_demos", "N", "most examples in a prompt (as many as pay)")
-    add("max_calls", "N", "most calls to both models")
-    add("max_cost", "USD", "most dollars for both models")
+    add("max_demos", "N", "at most N demonstrations in a prompt (as limits allow)")
+    add("max_calls", "N", "at most N calls, of both models together")
+    add("max_cost", "USD", "at most USD dollars, for both models together")
     add("risk", "SHARE", "the chance that a judge ships which is no better (0.1)")
     add("ship", "WHICH", "better: the tuned judge if it is better; tuned: always (better)")
-    add("seed", "N", "for every random draw (0)")
+    add("seed", "N", "the seed of every random draw (0)")
     group = parser.add_argument_group("the run")
     group.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
     words = {
-        "--dry-run": "print what the run would take, and stop",
-        "--probes": "attack the shipped judge, for the report (the embedded model: always)",
-        "--json": "print summary.json in place of the table",
-        "--verbose": "print each retry, and where an error arose",
+        "--dry-run": "print the expected calls, time and cost, and stop",
+        "--probes": "attack the judge that ships (always if it is embedded)",
+        "--json": "print summary.json instead of the table",
+        "--verbose": "print each retry, and tracebacks of errors",
     }
     for flag, help_text in words.items():
         group.add_argument(flag, action="store_true", help=help_text)
@@ -99,24 +100,24 @@ def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges tune` with these arguments."""
     flags = vars(parser().parse_args(arguments))
     out = flags.pop("out", None)
-    dry, as_object, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
-    with loading_time():
-        # Only now, since flags are refused without loading all this.
+    is_dry_run, as_json, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
+    with exit_on_ctrl_c():
+        # Imported only here, so that wrong flags are refused quickly.
         from optimize.report.tuning import run_lines
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.pipeline import tune_in_folder
         from optimize.tuning.preparation import prepare
 
     def work() -> int:
-        settings = read_settings(of_both_models(flags))
+        settings = read_settings(model_settings(flags))
         for lm in (settings.lm, settings.proposer.lm):
             check_name(lm)
-        if dry:
+        if is_dry_run:
             plan = plan_budget(prepare(settings))
-            print_json(plan) if as_object else print_lines(plan.lines())
+            print_json(plan) if as_json else print_lines(plan.lines())
             return DONE
         folder, result = tune_in_folder(settings, out, print_line=print_note, stderr=sys.stderr)
-        print_json(result) if as_object else print_lines(run_lines(result, str(folder)))
+        print_json(result) if as_json else print_lines(run_lines(result, str(folder)))
         return DONE
 
     verbose = bool(flags.get("verbose"))
@@ -125,11 +126,11 @@ def command(arguments: Sequence[str]) -> int:
     )
 
 
-def of_both_models(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags with what was said of the proposer under names of its own."""
+def model_settings(flags: dict[str, Any]) -> dict[str, Any]:
+    """Turn flags into settings: `--price proposer=1,2` becomes `proposer_price`."""
     settings = dict(flags)
-    for name in OF_A_MODEL:
+    for name in MODEL_FLAGS:
         for text in settings.pop(name, ()):
-            is_proposers = text.startswith(PROPOSER)
-            settings[f"proposer_{name}" if is_proposers else name] = text.removeprefix(PROPOSER)
+            setting = f"proposer_{name}" if text.startswith(PROPOSER_PREFIX) else name
+            settings[setting] = text.removeprefix(PROPOSER_PREFIX)
     return settings

@@ -1,4 +1,4 @@
-"""Labels in the form that statistics take: items with a text and a number, rating matrices."""
+"""Labels in the form that statistics need: items with vectors of labels, and rating matrices."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,21 +18,28 @@ Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+# Summary level needs this mean number of outputs in a document.
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# The share of documents that must have a rho, so that summary level does not rest on exceptions.
+# Summary level needs this share of documents with different labels, in which rho is defined.
 SHARE_FOR_SUMMARY_LEVEL = 0.5
 
-# A vote as a margin for A.
+# The margin in favour of A that each vote counts.
 VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One output with its mean rating, or one pair with its margin.
+    """One labelled output, or one labelled pair of outputs.
 
-    `texts` are by the names that the judge reads. `ratings` has each annotator's rating, if they
-    are known (for a pair 1, 0 or -1 for A, neither or B), and `comment` what people wrote about
-    the label. `weight` is the weight of its document.
+    Attributes:
+        id: The id of the output or pair.
+        document_id: The id of its document.
+        system: The system that produced the output; None if it is unknown, and for a pair.
+        texts: The texts that the judge reads, by name.
+        human: People's mean rating; for a pair, their margin in favour of A.
+        ratings: Each annotator's rating, if known; for a pair 1 (A), 0 (neither) or -1 (B).
+        comment: People's comments on the label, or "".
+        weight: The weight of the document.
     """
 
     id: str
@@ -47,7 +54,14 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """Items in order, with their labels and weights as vectors, and the rows of each document."""
+    """Items in order, with their labels and weights as vectors.
+
+    Attributes:
+        items: The items.
+        human: Their labels.
+        weights: Their weights.
+        document_rows: The indices of each document's items, by the document's id.
+    """
 
     items: tuple[Item, ...]
     human: Vector = field(init=False)
@@ -60,7 +74,7 @@ class Items:
             rows.setdefault(item.document_id, []).append(index)
         object.__setattr__(self, "human", np.array([item.human for item in self.items], float))
         object.__setattr__(self, "weights", np.array([item.weight for item in self.items], float))
-        arrays = {name: np.array(own, np.intp) for name, own in rows.items()}
+        arrays = {name: np.array(indices, np.intp) for name, indices in rows.items()}
         object.__setattr__(self, "document_rows", arrays)
 
     def __len__(self) -> int:
@@ -72,17 +86,17 @@ class Items:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether documents have unequal weights, because they were drawn with unequal chances."""
+        """Whether weights differ, because documents were sampled with unequal probabilities."""
         return np.unique(self.weights).size > 1
 
     @property
     def document_ids(self) -> list[str]:
-        """Each item's document, in order."""
+        """The id of each item's document, in the items' order."""
         return [item.document_id for item in self.items]
 
     @property
     def system_ids(self) -> list[str]:
-        """Each item's system, in order; "" for items without one."""
+        """Each item's system, in the items' order; "" for items without a system."""
         return [item.system or "" for item in self.items]
 
     def of_documents(self, documents: Collection[str]) -> "Items":
@@ -100,10 +114,16 @@ class Items:
 def items_of(
     labelled: LabelledSet | LabelledPairs, dimension: str, subject: Subject | None = None
 ) -> Items:
-    """The outputs with ratings on a dimension, or the pairs, as items.
+    """Make items from the outputs that have ratings on a dimension, or from the pairs.
 
-    They have the texts that `subject` is judged from, else none. The two outputs of a pair get the
-    comparison's field names. Raises LabelError if an item lacks a text.
+    Args:
+        labelled: The labels.
+        dimension: The name of the dimension.
+        subject: The dimension or comparison, whose texts the items get; None for no texts. The
+            outputs of a pair get the comparison's field names.
+
+    Raises:
+        LabelError: An item lacks a text that the subject is judged from.
     """
     if isinstance(labelled, LabelledSet):
         return Items(
@@ -144,10 +164,16 @@ def items_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCounts:
-    """Which labels they are, and how many of what is measured: the `data` of summary.json.
+    """The labels of a result and their counts: the object `data` in summary.json.
 
-    `n_tied` outputs are left out for a tie among annotators. `weighted`: documents were drawn with
-    unequal chances.
+    Attributes:
+        name: The name of the labels.
+        sha256: The digest of the labels.
+        n_documents: The number of documents.
+        n_systems: The number of systems.
+        n_outputs: The number of outputs or pairs.
+        n_tied: The number of outputs that are left out because annotators are tied, or None.
+        weighted: Whether documents were sampled with unequal probabilities.
     """
 
     name: str
@@ -172,49 +198,55 @@ class DataCounts:
 
     @property
     def is_constructed(self) -> bool:
-        """Whether the labels come from known faults, so that no figure says anything of people."""
+        """Whether the labels were constructed from known faults instead of given by people."""
         return is_constructed(self.sha256)
 
 
 def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:
-    """How many outputs have no label because annotators are tied."""
+    """The number of outputs that have no label because annotators are tied."""
     return labelled.n_tied if isinstance(labelled, LabelledSet) else 0
 
 
 def text_key(texts: Mapping[str, str]) -> str:
-    """A digest of 16 hex digits of texts, which ignores their whitespace and order."""
+    """A digest of texts in 16 hex digits, which ignores whitespace and the order of texts."""
     contents = sorted(" ".join(text.split()) for text in texts.values())
     return sha256("\0".join(contents).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def tuned_keys(items: Items, subject: Subject) -> list[str]:
-    """The keys of rows and of documents, by which a judge recognises what it was tuned on."""
+    """The keys of all rows and documents, by which a judge recognises what it was tuned on."""
     rows = [item.texts for item in items.items]
     documents = (given_texts(texts, subject) for texts in rows)
     return sorted({text_key(texts) for texts in (*rows, *documents) if texts})
 
 
 def given_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
-    """The texts that systems were given: all but the output, or but the two of a pair."""
+    """The texts that systems were given: all texts except the output or the two outputs."""
     output = None if isinstance(subject, Comparison) else output_name(subject.texts)
     return {name: texts[name] for name in subject.inputs if name != output}
 
 
 def output_name(texts: Sequence[str]) -> str | None:
-    """The name of the output under judgement: the last usual name for one, else the last name."""
+    """The name of the judged output among the names of texts; None if there are no texts.
+
+    It is the last name that is usual for an output, else the last name.
+    """
     candidates = [name for name in texts if name in OUTPUTS] or texts
     return candidates[-1] if candidates else None
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
-    """The judgements' scores (for pairs, margins) as a vector; NaN where the judge failed."""
+    """The scores (for pairs, margins) of judgements as a vector; NaN if the judge failed."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
 def _texts(
     data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
-    """The texts that the subject reads; if both have a single text, its name does not matter."""
+    """The texts that the subject is judged from, by the subject's names.
+
+    If the subject needs one text and there is only one, the text's name does not matter.
+    """
     names = () if subject is None else tuple(subject.inputs)
     missing = [name for name in names if name not in texts]
     if not missing:
@@ -230,22 +262,23 @@ def _texts(
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
     """Build the matrix of annotators' ratings on a dimension.
 
-    Ratings without names are taken in their order, if every output with several ratings has as
-    many. A single rating without a name is left out, because it may be a mean.
+    Ratings without annotators' names are assigned to annotators "1", "2" and so on in their order,
+    if all outputs with several ratings have the same number of them. A single rating without a name
+    is left out, because it may be a mean.
 
     Returns:
         The (outputs, annotators) ratings, NaN where an annotator gave none, and the annotators'
         names, sorted.
 
     Raises:
-        LabelError: No output has two ratings, or an output has ratings by unknown annotators.
+        LabelError: No output has two ratings, or some ratings have no annotator's name.
     """
     rows = list(_annotations(labelled, dimension))
     sizes = {len(ratings) for _, _, ratings in rows if ratings}
     if max(sizes, default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
-            "give every annotator's, in `annotations` or a long file (--annotations)"
+            "give every annotator's rating, in `annotations` or a long file (--annotations)"
         )
     if len(sizes) == 1 and not any(annotators for _, annotators, _ in rows):
         numbers = tuple(str(number) for number in range(1, max(sizes) + 1))
@@ -256,7 +289,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
         if ratings and len(annotators) != len(ratings):
             raise LabelError(
                 f"{labelled.name}: output {output!r} has {len(ratings)} ratings on {dimension!r} "
-                f"and {len(annotators)} annotators' names: say who gave which"
+                f"and {len(annotators)} annotators' names: name the annotator of each rating"
             )
         matrix[index, [names.index(name) for name in annotators]] = ratings
     return matrix, names
@@ -265,7 +298,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 def _annotations(
     labelled: LabelledSet, dimension: str
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield each output's id, annotators and ratings, but no single rating without a name."""
+    """Yield each output's id, annotators and ratings; leave out a single unnamed rating."""
     for output in labelled.outputs:
         annotators = output.annotators.get(dimension, ())
         ratings = output.ratings.get(dimension, ())
@@ -273,28 +306,28 @@ def _annotations(
 
 
 def is_two_valued(human: Vector) -> bool:
-    """Whether people's labels are 1 (pass) and 0 (fail) only."""
+    """Whether all of people's labels are 1 (pass) or 0 (fail)."""
     return bool(human.size and np.isin(human, (0, 1)).all())
 
 
 def choose_level(items: Items) -> Level:
-    """Summary level if documents have three outputs or more on average and most have a rho.
+    """Choose the level of rho that fits the labels.
 
-    A document that people rate alike has none. Otherwise, and always for pass and fail, it is
-    dataset level.
+    It is summary level if documents have three outputs or more on average and most documents have
+    different labels. Otherwise, and always for pass or fail, it is dataset level.
     """
     if is_two_valued(items.human):
         return "dataset"
     documents = max(1, len(items.documents))
     varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
-    several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
-    return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
+    has_several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
+    return "summary" if has_several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:
-    """The levels at which the labels can be compared, the most informative first."""
-    several = len(items) > len(items.documents)
-    levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
+    """The levels at which a coefficient can be computed; the most informative comes first."""
+    has_several = len(items) > len(items.documents)
+    levels: list[Level] = ["summary", "dataset"] if has_several else ["dataset"]
     if len(items.systems) > 1:
         levels.append("system")
     return tuple(levels)

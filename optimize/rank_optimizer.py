@@ -1,7 +1,7 @@
 """RankOptimizer: the rank search as a DSPy teleprompter, for any program with one predictor.
 
-The program runs as it is, with its own forward and adapter. The search writes the instruction and
-the demonstrations of its predictor, and reads the predictor's answers from DSPy's trace.
+The program runs unchanged, with its own forward method and adapter. The search sets the instruction
+and the demonstrations of the predictor, and reads the predictor's answers from DSPy's trace.
 """
 
 import contextvars
@@ -52,35 +52,35 @@ from optimize.statistics.intervals import stream
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import RunModels, open_models
 from optimize.tuning.pipeline import ActiveRun, summarize
-from optimize.tuning.preparation import Labels, at_goal
+from optimize.tuning.preparation import Labels, prepare_judge
 from optimize.tuning.settings import Settings, read_settings
 
-# An example of a user's: a dspy.Example or a dict.
+# A user's labelled example: a dspy.Example or a dict.
 Example = Mapping[str, Any]
-# A value of a Literal.
+# A rating or a label as the program writes it, such as a value of a Literal.
 Label = str | int
-# The default fields of an example's document and of people's rating.
-GROUPS, HUMAN = ("document_id", "group"), "human"
-# Each side of a split needs documents to rank.
+# The default names of the fields for an example's document and for people's rating.
+GROUP_FIELDS, HUMAN_FIELD = ("document_id", "group"), "human"
+# The fewest documents in all examples: half of them teach, and half test.
 FEWEST_DOCUMENTS = 10
-# Upper bound on the levels of demonstrations.
-MAX_LEVELS = 100
-# Tokens of a reply unless the LM sets a limit: programs may reason at length.
-LONGEST_REPLY = 4096
+# Upper bound on the number of different ratings in demonstrations.
+MAX_RATINGS = 100
+# Upper bound on the tokens of a reply if the LM has none: programs may reason at length.
+MAX_REPLY_TOKENS = 4096
 
 
 class ProgramError(JudgesError, TypeError):
-    """The program cannot be tuned; the message says which programs can."""
+    """The program cannot be tuned; the message says which programs can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankResult:
     """How a program was tuned; print it for a report.
 
-    There are no figures on a test split, since the examples have none.
+    It has no figures on a test split, because the examples have no such split.
 
     Attributes:
-        result: The result of the run, as summary.json has it.
+        result: The result of the run, with the content of summary.json.
         trials: A row for each trial of the search.
         search: The result of the search, with the decision of the gate.
     """
@@ -91,7 +91,7 @@ class RankResult:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What `tune()` writes into summary.json."""
+        """The object that `tune()` would write to summary.json."""
         return self.result.to_json()
 
     def __str__(self) -> str:
@@ -101,36 +101,38 @@ class RankResult:
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
     """Tunes a program that rates or chooses, so that it ranks outputs as people do.
 
-    The program is any dspy.Module with one predictor whose output is a rating (int, float, a
-    Literal of numbers) or one of two labels, or a Score, Noul or Choice of these, whose
-    probabilities count. Examples are dspy.Examples or dicts.
+    The program is any dspy.Module with one predictor. Its output is a rating (an int, a float or a
+    Literal of numbers) or one of two labels. The output may also be a Score, Noul or Choice of
+    these; then the probabilities are used. Examples are dspy.Examples or dicts.
 
-    Other outputs of these kinds, save int and float, are questions: they stay, and a program with
-    weights for its answers is scored by them. A program that asks questions gets no new
-    demonstrations, because no example answers the questions.
+    Further outputs of these types, except int and float, count as questions. They are kept, and if
+    the program has weights for its answers, it is scored by them. A program that asks questions
+    gets no new demonstrations, because the examples do not answer the questions.
 
     Args:
-        metric: None; any other is refused, since the metric is how people's ratings are ranked.
+        metric: Must be None: programs are compared by how well they rank outputs as people do.
         lm: The model's name, a dspy.LM or a dspy.experimental.TypeSafe. By default the predictor's
             own, else the one that DSPy is configured with, else the embedded model.
-        proposer_lm: The model that writes instructions; by default `lm`, unless that is a decision
-            model, which writes none.
+        proposer_lm: The model that writes instructions. By default `lm`, unless that is a decision
+            model, which cannot write.
         label: The examples' field with people's rating. By default "human", else the field that
             the program writes.
-        group: The examples' field that names the document, or a text that documents have in
-            common, as in group="document". By default "document_id", else "group".
-        output: The field of people's ratings, if several are ratings or choices. By default the
-            answer of a judge's own program.
-        level: "summary", "dataset", "system", or "auto" to choose by the examples.
+        group: The examples' field that identifies the document. It may hold the document's text, as
+            in group="document". By default "document_id", else "group".
+        output: The program's output that people rated, if several outputs are ratings or choices.
+            By default the answer of a judge's own program.
+        level: The level of rho: "summary", "dataset", "system", or "auto" to fit the examples.
         max_calls: Upper bound on the calls to both models.
-        max_cost: Upper bound on US dollars.
-        price: US dollars for a million tokens (read, written), if no table has the model's price.
+        max_cost: Upper bound on the cost in US dollars.
+        price: US dollars per million input tokens and per million output tokens, if the model's
+            price is not known.
         max_demos: Upper bound on the demonstrations in a prompt.
         optimizer: "rank", "gepa", or a function as in `optimize.search.optimizer`.
-        risk: The chance, in (0, 1), that a program is returned that is no better than the student.
-        num_threads: How many requests are sent at once.
-        seed: Fixes the split of the examples and the search.
-        folder: Keeps every reply, so that compiling again costs nothing.
+        risk: The chance, in (0, 1), that the returned program is a tuned one although it is no
+            better than the student.
+        num_threads: Upper bound on the requests in flight.
+        seed: The seed of the split of the examples and of the search.
+        folder: A folder that keeps every reply, so that compiling again costs nothing.
         quiet: Whether to print no progress to stderr.
 
     Raises:
@@ -160,7 +162,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         if metric is not None:
-            raise SettingsError("people's ratings (label=...) are its metric: leave metric out")
+            raise SettingsError("leave metric out: people's ratings (label=...) take its place")
         self.lm, self.proposer_lm = lm, proposer_lm
         self.label, self.group, self.output = label, group, output
         self.seed, self.folder, self.quiet = seed, folder, quiet
@@ -188,22 +190,23 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         Args:
             student: The program.
             trainset: Examples with people's ratings, on 10 documents or more.
-            valset: More of them; the documents of both are split into halves, and each half tests
-                what the other half teaches.
+            valset: More examples. All examples are joined and split into halves by document. What
+                is learned on one half is tested on the other.
 
         Returns:
-            A tuned copy, or one with at most another threshold if the gate ships the untuned
-            program. Its `detailed_results` (a RankResult) say what was tried and why it was chosen.
+            The tuned program. If the gate ships the untuned program, it is a copy of the student in
+            which only the threshold may have changed. `detailed_results` is a RankResult that says
+            what was tried and why this program was returned.
 
         Raises:
-            ProgramError: The program cannot be tuned. It is a TypeError.
-            ValueError: An example lacks a field, or the examples are too few or too alike.
-            JudgesError: As `tune()`.
+            ProgramError: The program cannot be tuned. This is a TypeError.
+            ValueError: An example lacks a field, or the examples are too few or too similar.
+            JudgesError: Any error that `tune()` raises.
         """
         try:
             return self._compile(student, [*trainset, *(valset or ())])
         except JudgesError as error:
-            # Arguments in place of flags.
+            # Messages name flags; replace them with the names of arguments.
             text = str(error).replace("--concurrency", "num_threads")
             error.args = (re.sub("--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text),)
             raise
@@ -213,14 +216,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, examples, print_line)
-        clients, settings = self._models(program)
+        opened, settings = self._models(program)
         judge = program.describe(labels.everything)
-        prepared = at_goal(settings, labels, judge, is_choice=program.answer.is_choice)
+        prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
         trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder), open_models(settings, folder, clients) as models:
+            with in_use(folder), open_models(settings, folder, opened) as models:
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
@@ -241,8 +244,10 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def _labels(
         self, program: "Program", rows: Sequence[Example], print_line: Callable[[str], None]
     ) -> Labels:
-        """The examples as a run's labels, in two halves without a document in common."""
-        group = self.group or next((name for name in GROUPS if rows and name in rows[0]), None)
+        """The examples as a run's labels, split into two halves by document."""
+        group = self.group or next(
+            (name for name in GROUP_FIELDS if rows and name in rows[0]), None
+        )
         everything = program.read(rows, self.label, group)
         names = everything.documents
         if len(names) < FEWEST_DOCUMENTS:
@@ -252,7 +257,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if group is None:
             print_line(
                 "no example names its document, so trainset is split by row; if rows share a "
-                f"document, name the field that tells it, as in group={program.text_names[0]!r}"
+                f"document, name the field that has it, as in group={program.text_names[0]!r}"
             )
         order = [names[i] for i in stream(self.seed, "split").permutation(len(names))]
         half = len(order) // 2
@@ -273,11 +278,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         return labels
 
     def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
-        """Clients for the models that are dspy.LMs, by role, and the run's settings."""
-        # A program keeps its fields, so that its saved state can be loaded into another.
+        """Open the models that were given as dspy.LMs, by role, and make the run's settings."""
+        # No reasoning is added, since the program must keep its fields for saved states to fit.
         settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
-        # No example answers a question, or has inputs that the program makes itself.
+        # Examples have no answers to questions, and no inputs that the program computes itself.
         if len(program.answers) > 1 or {*program.text_names} != {*program.signature.input_fields}:
             settings["max_demos"] = 0
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
@@ -285,25 +290,28 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if judge == EMBEDDED and isinstance(source, Judge):  # the program of a judge
             source.check_origins()
             judge, settings["api_base"] = source.lm, source.api_base
-        clients: dict[str, Model] = {}
+        opened: dict[str, Model] = {}
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
             if lm is not None and not isinstance(lm, str):
-                clients[role], base = open_lm(lm)
-                settings |= {f"{prefix}lm": clients[role].name, f"{prefix}api_base": base}
-        if "judge" in clients:
+                opened[role], base = open_lm(lm)
+                settings |= {f"{prefix}lm": opened[role].name, f"{prefix}api_base": base}
+        if "judge" in opened:
             settings["concurrency"] = settings["concurrency"] or dspy.settings.num_threads
             if self.proposer_lm is None and not is_decision(settings["lm"]):
-                clients["proposer"] = clients["judge"]
+                opened["proposer"] = opened["judge"]
         program.check_decisions(settings["lm"])
-        return clients, read_settings(settings)
+        return opened, read_settings(settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The output field that is a rating, or a choice between two labels.
+    """An output field that is a rating, or a choice between two labels.
 
-    `values` are those of a Literal, in order. The first label of a choice counts 1, the second 0.
+    Attributes:
+        name: The name of the field.
+        values: The values that the program may write, in order; () for int and float.
+        is_choice: Whether it is a choice; then the first label counts 1 and the second 0.
     """
 
     name: str
@@ -311,9 +319,12 @@ class Answer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """The number for a value that the program wrote; ValueError if it is not on the scale."""
+        """Convert a value that the program wrote to a number.
+
+        Raises ValueError if it is not on the scale.
+        """
         if by_value := probabilities(value, self.values):
-            return math.fsum(p * self.score(each) for each, p in by_value.items())
+            return math.fsum(share * self.score(each) for each, share in by_value.items())
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
@@ -321,39 +332,43 @@ class Answer:
             raise ValueError(f"{value!r} is not a rating on the scale")
         return score
 
-    def label(self, cell: Label | float) -> float:
-        """The number for people's label: a rating; for a choice a label, tie, share or margin."""
-        if self.is_choice and cell in (*self.values, "tie"):
-            return 0.5 if cell == "tie" else self.score(cell)
-        number, low = float(cell), -1 if self.values == LETTERS else 0
-        is_two = self.is_choice or [*map(str, self.values)] == ["0", "1"]
-        if is_two and not low <= number <= 1:
+    def human_score(self, label: Label | float) -> float:
+        """Convert people's label to a number.
+
+        The label is a rating; for a choice it is one of the two labels, "tie", the share of people
+        who chose the first label, or a margin. Raises ValueError for any other label.
+        """
+        if self.is_choice and label in (*self.values, "tie"):
+            return 0.5 if label == "tie" else self.score(label)
+        number, low = float(label), -1 if self.values == LETTERS else 0
+        is_two_valued = self.is_choice or [*map(str, self.values)] == ["0", "1"]
+        if is_two_valued and not low <= number <= 1:
             labels = ", ".join(map(repr, self.values))
             raise ValueError(
-                f"{cell!r} is not a label; write {labels}, or a number from {low} to 1"
+                f"{label!r} is not a label; write {labels}, or a number from {low} to 1"
             )
         if not math.isfinite(number):
-            raise ValueError(f"{cell!r} is not a finite number")
-        # A margin in [-1, 1], a rating, or the share of people who chose the first label.
+            raise ValueError(f"{label!r} is not a finite number")
+        # A margin between A and B is in [-1, 1].
         return (number + 1) / 2 if self.values == LETTERS else number
 
-    def value(self, level: int) -> Label:
-        """The program's value for a level of the scale."""
+    def value(self, rating: int) -> Label:
+        """The value that the program writes for a rating of `scale`."""
         if self.is_choice:
-            return self.values[1 - level]
-        return next((value for value in self.values if int(value) == level), level)
+            return self.values[1 - rating]
+        return next((value for value in self.values if int(value) == rating), rating)
 
     def scale(self, items: Items) -> tuple[int, ...]:
-        """The levels of demonstrations: the scale's, or the range of people's ratings."""
+        """The ratings in demonstrations: the program's values, or the range of people's ratings."""
         if self.is_choice:
             return 0, 1
         if self.values:
             return tuple(map(int, self.values))
         low, high = math.floor(items.human.min()), math.ceil(items.human.max())
-        return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_LEVELS)))
+        return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_RATINGS)))
 
-    def field(self, field: Field, items: Items) -> Field:
-        """The program's field with the numbers that the search works with as its choices."""
+    def numeric_field(self, field: Field, items: Items) -> Field:
+        """The program's field with numbers as its choices, as the search needs them."""
         meaning = " (1 = {}, 0 = {})".format(*self.values) if self.is_choice else ""
         description = f"{field.description}{meaning}"
         return replace(field, description=description, choices=self.scale(items))
@@ -361,14 +376,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudge(Judge):
-    """A program as a judge under its own field names; it is never asked itself."""
+    """A program described as a judge for the search; the program itself makes all requests."""
 
     def __post_init__(self) -> None:
-        """Allow any fields, because the program's adapter renders them."""
+        """Skip the checks of a judge: any fields are allowed, since the program renders them."""
 
 
 def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
-    """The path and the predictor that is tuned; ProgramError if there are others, or none."""
+    """The path and the predictor to tune.
+
+    Raises ProgramError unless the program has exactly one predictor that is not compiled.
+    """
     predictors = [
         (path, predictor)
         for path, predictor in module.named_predictors()
@@ -378,14 +396,14 @@ def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
         names = ", ".join(path for path, _ in predictors)
         raise ProgramError(
             f"RankOptimizer tunes one predictor, and {type(module).__name__} has {len(predictors)} "
-            f"({names}): tune the module that rates by itself, or set _compiled = True on the "
-            "others"
+            f"({names}): tune only the module that rates, or set _compiled = True on the other "
+            "predictors"
         )
     return predictors[0]
 
 
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
-    """The predictor's inputs, or those of a forward that names others as its parameters."""
+    """The names of the program's inputs: the parameters of forward, else the predictor's inputs."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
     needed = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -393,7 +411,20 @@ def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[
 
 
 class Program:
-    """A program to tune: it reads examples, judges items, and makes tuned copies of itself."""
+    """A program to tune: it reads examples, judges items, and makes tuned copies of the module.
+
+    Attributes:
+        module: The user's program.
+        path: The path of the predictor in the program.
+        predictor: The predictor to tune.
+        signature: The predictor's signature.
+        text_names: The names of the program's inputs.
+        weights: The program's weights of the answers; None if it has none.
+        answer: The output that is a rating or a choice.
+        answers: The outputs that are questions, then `answer`, by name.
+        reason: The name of another output, such as the reasoning of ChainOfThought, or None.
+        choices: The fields of `answers` with numbers as choices; `describe` sets them.
+    """
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
         name = type(module).__name__
@@ -414,18 +445,16 @@ class Program:
             output = scoring.choices[-1].name
         self.answer = answer_of(name, self.signature, output)
         outputs = self.signature.output_fields.items()
-        typed = [_answer(name, info) for name, info in outputs]
+        typed = [_read_answer(name, info) for name, info in outputs]
         asked = [each for each in typed if each and each.values and each.name != self.answer.name]
-        # The questions, then the answer.
         self.answers = {each.name: each for each in (*asked, self.answer)}
-        # A field written beside the answers, such as the reasoning of ChainOfThought.
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
         self.choices: tuple[Field, ...] = ()
         self._inputs: dict[str, Example] = {}
 
     def check_decisions(self, lm: str) -> None:
         """Raise ProgramError if DSPy cannot ask a model of this name for the outputs."""
-        # A judge's own program leaves out what a decision model cannot write.
+        # A judge's own program leaves out the fields that a decision model cannot write.
         if any(isinstance(each, JudgeModule) for _, each in self.module.named_sub_modules()):
             return
         try:
@@ -436,26 +465,29 @@ class Program:
             raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
     def read(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
-        """The examples as items; ValueError names the first example that lacks a field."""
+        """Read the examples as items.
+
+        Raises ValueError, which names the example, if one lacks a field or has a wrong label.
+        """
         if not rows:
             raise ValueError("trainset is empty: give examples that people have rated")
         if label is None:
-            label = HUMAN if HUMAN in rows[0] else self.answer.name
+            label = HUMAN_FIELD if HUMAN_FIELD in rows[0] else self.answer.name
         names = [*self.text_names, label, *([group] if group else [])]
         items = []
         for number, row in enumerate(rows):
             if missing := [name for name in names if row.get(name) is None]:
                 raise ValueError(
-                    f"example {number} has no {missing[0]!r}; an example has {', '.join(names)}; "
-                    "other names: RankOptimizer(label=..., group=...)"
+                    f"example {number} has no {missing[0]!r}; an example needs {', '.join(names)}; "
+                    "for other names use RankOptimizer(label=..., group=...)"
                 )
             inputs = {name: row[name] for name in self.text_names}
             texts = {name: _text(value) for name, value in inputs.items()}
             try:
-                human = self.answer.label(row[label])
+                human = self.answer.human_score(row[label])
             except (TypeError, ValueError) as error:
                 raise ValueError(f"example {number}: {label}: {error}") from None
-            self._inputs[_key(texts)] = inputs
+            self._inputs[_inputs_key(texts)] = inputs
             document = str(row[group]) if group else text_key(texts)
             items.append(
                 Item(
@@ -469,9 +501,11 @@ class Program:
         return Items(tuple(items))
 
     def describe(self, items: Items) -> Judge:
-        """The program as a judge, which the search tunes."""
+        """Describe the program as a judge for the search, and set `choices`."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
-        self.choices = tuple(each.field(fields[each.name], items) for each in self.answers.values())
+        self.choices = tuple(
+            answer.numeric_field(fields[answer.name], items) for answer in self.answers.values()
+        )
         inputs = [
             fields.get(name) or Field(name=name, description=name, role="input")
             for name in self.text_names
@@ -489,9 +523,9 @@ class Program:
         return ProgramJudge(subject=subject, prompt=prompt)
 
     def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
-        """A function that judges items, in order, with the program under a prompt of the search."""
+        """Return a function that judges items, in order, by the program with a given prompt."""
         client, temperature = models.judge, models.plan.temperature
-        lm = as_lm(client, temperature=temperature, max_tokens=LONGEST_REPLY, seed=settings.seed)
+        lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
         # A model in this process answers one request at a time, and in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
         monitor = FailureMonitor()
@@ -501,7 +535,7 @@ class Program:
             _predictor(module, self.path).lm = lm
             lm.engine.stopped = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
-            # Threads get the DSPy settings of this one; after an error no further item begins.
+            # Each thread gets this thread's DSPy settings. After an error no further item is begun.
             context = contextvars.copy_context()
             try:
                 futures = [
@@ -517,13 +551,16 @@ class Program:
         return judge_items
 
     def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> ItemJudgement:
-        """Judge one item; the errors that end a run are raised, the others make a failure."""
+        """Judge one item.
+
+        Errors that end the run are raised; any other error becomes a failed judgement.
+        """
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
         usage = UsageTracker()
         try:
-            # The usage and the trace of the search stay out of the user's own.
+            # The search has a usage tracker and a trace of its own, apart from the user's.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
-                module(**self._inputs[_key(item.texts)])
+                module(**self._inputs[_inputs_key(item.texts)])
             predictor = _predictor(module, self.path)
             predictions = [prediction for by, _, prediction in trace if by is predictor]
             if not predictions:
@@ -537,7 +574,7 @@ class Program:
             ).rescored(self.choices, self.weights)
         except ProgramError:
             raise
-        except Exception as error:  # noqa: BLE001 - a program of the user's may raise anything
+        except Exception as error:  # noqa: BLE001 - the user's program may raise anything
             fatal = lm.engine.stopped
             if isinstance(fatal, FatalModelError | BudgetSpentError):
                 raise fatal from None
@@ -552,25 +589,29 @@ class Program:
     ) -> dspy.Module:
         """A copy of the program with the prompt's instruction and demonstrations.
 
-        Its predictions have the `score` of all answers, moved by the threshold, if there are
-        `weights` or the program has some. Otherwise its predictor decides by the threshold. None
-        leaves the program's own.
+        If the program or the search has weights, predictions get a `score` from all answers, which
+        is shifted by the threshold. Otherwise the predictor decides at the threshold.
+
+        Args:
+            prompt: The prompt of the search.
+            weights: The weights of the answers; None keeps the program's own.
+            threshold: The threshold of a choice; None keeps the program's own.
         """
         compiled = self.module.deepcopy()
         predictor = _predictor(compiled, self.path)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
-        # If the search shows no demonstrations, the program keeps its own.
+        # If the prompt has no demonstrations, the program keeps its own.
         if prompt.demos:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
         scoring = scoring_of(compiled)
         if scoring is None and weights:
-            # The program's labels in place of the search's numbers.
+            # The search's choices are numbers; predictions have the program's labels.
             pairs = zip(self.choices, self.answers.values(), strict=True)
             choices = [replace(f, choices=a.values) if a.is_choice else f for f, a in pairs]
             scoring = Scoring(choices)
             compiled = ScoredProgram(compiled, scoring)
         if scoring and weights:
-            # A margin has no intercept.
+            # The score of a pair is a margin, which has no intercept.
             intercept = 0.0 if self.answer.values == LETTERS else weights.intercept
             scoring.weights = replace(weights, intercept=intercept)
         if scoring and threshold is not None:
@@ -580,31 +621,34 @@ class Program:
         return compiled
 
     def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
-        """Let the predictor decide at the threshold, if its answer is a Noul or a Choice of two."""
+        """Set the predictor's threshold, if its answer is a Noul or a Choice of two options."""
         name = self.answer.name
         info = self.signature.output_fields[name]
         # A plain bool or Literal has no probabilities.
         if self.answer.is_choice and (kind := decision_type(info)) is info.annotation:
             first, second = map(str, self.answer.values)
             weights = {first: 1 - threshold, second: threshold}
-            own = {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
-            predictor.fields[name] = predictor.fields.get(name, {}) | own
+            options = {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
+            predictor.fields[name] = predictor.fields.get(name, {}) | options
 
     def _demo(self, demo: Demo) -> dspy.Example:
-        """A demonstration of the search in the program's own types."""
-        inputs = self._inputs[_key({name: str(demo[name]) for name in self.text_names})]
+        """Convert a demonstration of the search to the program's own types."""
+        inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
         answers = (each for name, each in self.answers.items() if name in demo)
         values = {each.name: each.value(int(demo[each.name])) for each in answers}
         return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
 
 
 def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> Answer:
-    """The only output that is a rating or a choice; ProgramError if there is none or several."""
+    """The output that is a rating or a choice, or the one called `output`.
+
+    Raises ProgramError if there is none, or several.
+    """
     outputs = signature.output_fields
     if output is not None and output not in outputs:
         raise ProgramError(f"{program} has no output {output!r}; it has {', '.join(outputs)}")
     outputs = {name: info for name, info in outputs.items() if output in (None, name)}
-    answers = [answer for name, info in outputs.items() if (answer := _answer(name, info))]
+    answers = [answer for name, info in outputs.items() if (answer := _read_answer(name, info))]
     if len(answers) == 1:
         return answers[0]
     types = {name: info.annotation for name, info in outputs.items()}
@@ -612,22 +656,23 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
     if answers:
         raise ProgramError(
             f"{program} writes {len(answers)} ratings or choices ({fields}): name the one that "
-            f"people gave, as in RankOptimizer(output={answers[-1].name!r})"
+            f"people labelled, as in RankOptimizer(output={answers[-1].name!r})"
         )
     raise ProgramError(
-        f"{program} writes no rating and no choice ({fields}): type its output, as in '... "
-        f"-> {list(outputs)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
+        f"{program} writes neither a rating nor a choice ({fields}): give its output a type, as in "
+        f"'... -> {list(outputs)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or a Literal with two "
+        "labels"
     )
 
 
-def _answer(name: str, info: FieldInfo) -> Answer | None:
+def _read_answer(name: str, info: FieldInfo) -> Answer | None:
     if info.annotation in (int, float):
         return Answer(name=name)
-    kind = decision_type(info)  # DSPy reads a bool or a Literal as one, too
+    kind = decision_type(info)  # a bool or a Literal has a decision type as well
     if kind is None:
         return None
     if issubclass(kind, Score):
-        return Answer(name=name, values=_levels(kind.criteria()))
+        return Answer(name=name, values=_ratings(kind.criteria()))
     if issubclass(kind, Noul):
         return Answer(name=name, values=(True, False), is_choice=True)
     values = get_args(kind.model_fields["value"].annotation)
@@ -636,8 +681,12 @@ def _answer(name: str, info: FieldInfo) -> Answer | None:
     return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
 
 
-def _levels(criteria: Sequence[str]) -> tuple[int, ...]:
-    """The ratings by which all levels begin ("1: poor"), if they ascend; else their places."""
+def _ratings(criteria: Sequence[str]) -> tuple[int, ...]:
+    """The ratings of a Score's levels.
+
+    They are the numbers at the start of the levels ("1: poor") if all levels have one and the
+    numbers ascend, else the indices of the levels.
+    """
     matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
     ratings = [int(match[0]) for match in matches if match]
     ascend = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
@@ -645,7 +694,7 @@ def _levels(criteria: Sequence[str]) -> tuple[int, ...]:
 
 
 def slug(name: str) -> str:
-    """The name in the form of a dimension's: small letters, digits and underscores."""
+    """The name in the form of a dimension's name: lower-case letters, digits and underscores."""
     slug = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
     return slug if slug[:1].isalpha() else f"text_{slug}"
 
@@ -660,5 +709,5 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _key(texts: Mapping[str, str]) -> str:
+def _inputs_key(texts: Mapping[str, str]) -> str:
     return "\0".join(map(encodable, texts.values()))

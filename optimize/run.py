@@ -1,4 +1,4 @@
-"""Tune a judge from Python: one function, which does what the command does."""
+"""Tune a judge from Python: `tune()` does what the command `dspy-judges tune` does."""
 
 import os
 import sys
@@ -32,14 +32,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Run:
-    """A finished run: its folder, and what it ended with; print it for the scorecard."""
+    """A finished tuning run; print it for the answer and the figures.
+
+    Attributes:
+        folder: The run's folder.
+        result: The result of the run.
+    """
 
     folder: Path
     result: TuningResult
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What its summary.json holds."""
+        """The content of summary.json."""
         return self.result.to_json()
 
     @property
@@ -51,17 +56,20 @@ class Run:
 
     @property
     def report(self) -> Path:
-        """The page that shows how it got there."""
+        """The path of the report, an HTML page."""
         return self.folder / REPORT
 
     @property
     def judgements(self) -> "pd.DataFrame":
-        """Both judges' scores of the test outputs beside people's, a row each (see `split`)."""
+        """Both judges' scores and people's labels on all held-out outputs, one row per output.
+
+        The column `split` names the held-out split.
+        """
         return self._rows(JUDGEMENTS)
 
     @property
     def trials(self) -> "pd.DataFrame":
-        """What the search tried, in its order, a row each: candidate, stage, value, gain ..."""
+        """The trials of the search in order, one row each: candidate, stage, value, gain ..."""
         return self._rows(TRIALS)
 
     def _rows(self, name: str) -> "pd.DataFrame":
@@ -113,22 +121,64 @@ def tune(
     seed: int = 0,
     verbose: bool = False,
 ) -> Run:
-    """Tune a judge against human labels, and measure it on labels it never saw.
+    """Tune a judge against human labels, and measure it on labels that it never saw.
 
-    `dimension` is a catalogue name, FILE.yaml, a definition itself, "NAME=what it means" of labels
-    so called, or of labels with two values the name alone; a comparison is tuned on pairs. `data`
-    holds labels: a file's path, a DataFrame, a Dataset or a list of dicts, which the run's folder
-    then keeps; without it, the starter set. `map` goes from our names to its columns, and the
-    others are the command's flags by name: lm, level, max_cost and seed are the usual ones.
-    `scale` is "0-100", a pair of numbers, or "any"; a price is dollars for a million tokens read
-    and written. `risk` is the chance that a tuned judge ships which is no better, and `ship`
-    "tuned" ships it in any case.
-    Without `lm`, the LM that DSPy is configured with, else the embedded model. Progress goes to
-    stderr unless `quiet`. The same call again goes on with a run that was stopped.
-    Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
+    The same call continues a run that was stopped.
+
+    Args:
+        dimension: A name in the catalogue, a FILE.yaml, a Dimension or Comparison, or "NAME=what it
+            means" for labels of this name. For labels with two values the name alone is enough. A
+            Comparison is tuned on pairs.
+        data: The labels: the path of a file, or a DataFrame, a Dataset or a list of dicts, which is
+            then saved in the run's folder. By default the starter set.
+        out: The run's folder. By default the next folder in runs/.
+        quiet: Whether to print no progress to stderr.
+        map: The columns of `data` by the names that the judge and this package use.
+        values: The number that each word among the labels counts; None for no label.
+        annotations: A file with the ratings, if `data` has none.
+        scale: The scale of the labels as "LOW-HIGH" or a pair of numbers; "any" if only their order
+            counts.
+        lm: The judge's model. By default the LM that DSPy is configured with, else the embedded
+            model.
+        proposer_lm: The model that writes instructions; by default the judge's model.
+        api_base: The address of an OpenAI-compatible server.
+        proposer_api_base: The address for the proposer; by default the judge's.
+        api_key_env: The environment variable that holds the key.
+        proposer_api_key_env: The environment variable that holds the proposer's key.
+        price: US dollars per million input tokens and per million output tokens.
+        proposer_price: The proposer's price.
+        max_tokens: Upper bound on the tokens of a reply.
+        proposer_max_tokens: Upper bound on the tokens of the proposer's replies.
+        reasoning_effort: The judge's reasoning effort, such as "low".
+        proposer_reasoning_effort: The proposer's reasoning effort.
+        plan: How replies become a score: "one", the "mean" of samples, or "weighted" by
+            probabilities.
+        samples: The number of replies for the plan "mean".
+        temperature: The sampling temperature.
+        reasoning: What the judge writes before its answer; "auto" lets the search try all forms.
+        concurrency: Upper bound on the requests in flight.
+        cache: A file that keeps replies for other runs.
+        optimizer: "rank", "gepa", MODULE:FUNCTION, or a function.
+        objective: "balanced", "spearman", or "auto" to fit the labels.
+        level: The level of rho, or "auto" to fit the labels.
+        max_demos: Upper bound on the demonstrations in a prompt.
+        max_calls: Upper bound on the calls to both models.
+        max_cost: Upper bound on the cost of both models in US dollars.
+        risk: The chance that a tuned judge ships although it is no better than the untuned one.
+        ship: "better" ships the tuned judge if it is better, "tuned" ships it always.
+        probes: Whether to attack the judge that ships, for the report.
+        seed: The seed of every random draw.
+        verbose: Whether to print each retry, and tracebacks of errors.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        JudgesError: An error that the command reports in one line, such as SettingsError,
+            LabelError or DimensionError.
     """
-    # First of all, while there are no other names here than the keywords.
-    given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
+    # This line must come first, while `locals()` has only the arguments.
+    settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
     if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(
             f"tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, not "
@@ -136,17 +186,17 @@ def tune(
         )
     subject = find_subject(dimension) if isinstance(dimension, str) else dimension
     kind = "pairwise" if isinstance(subject, Comparison) else "dimension"
-    given["optimizer"] = optimizer_name(optimizer)
-    given[kind] = dimension if isinstance(dimension, str) else dimension.name
+    settings["optimizer"] = optimizer_name(optimizer)
+    settings[kind] = dimension if isinstance(dimension, str) else dimension.name
     rows = None if isinstance(data, str | os.PathLike) else data
     opened: dict[str, Model] = {}
     configured = configured_lm()
     if configured is not None and lm is None and api_base is None:
         model, base = open_lm(configured)
         opened[model.name] = model
-        given |= {"lm": model.name, "api_base": base}
+        settings |= {"lm": model.name, "api_base": base}
     folder, result = tune_in_folder(
-        read_settings(given | ({"data": data} if rows is None else {})),
+        read_settings(settings | ({"data": data} if rows is None else {})),
         out,
         print_line=(lambda text: None) if quiet else print_error,
         subject=None if isinstance(dimension, str) else dimension,
@@ -157,4 +207,4 @@ def tune(
     return Run(folder=folder, result=result)
 
 
-_NO_SETTINGS = frozenset({"dimension", "data", "out", "quiet"})
+_NOT_SETTINGS = frozenset({"dimension", "data", "out", "quiet"})

@@ -1,4 +1,4 @@
-"""Test suites for what you add: inherit one, name what it tests, and pytest runs every test.
+"""Test suites for extensions: inherit one, set its attribute, and pytest runs every test.
 
 ```python
 from optimize.testing import OptimizerContract
@@ -8,9 +8,9 @@ class TestHillClimb(OptimizerContract):
     optimizer = staticmethod(hill_climb)
 ```
 
-The tests need no network. Those of an optimizer ask a simulated judge, which rates short texts by
-the qualities that its instruction names; people value two of the six. `judges.testing` has the
-suites for models and for exports of labels.
+The tests need no network. The tests of an optimizer use a simulated judge, which rates short texts
+by those of six qualities that its instruction names. The simulated people value two of the
+qualities. `judges.testing` has the suites for models and for exports of labels.
 """
 
 import json
@@ -57,7 +57,7 @@ WARMTH = Dimension(
 
 
 def simulated_items(n_documents: int, first: int = 0, outputs: int = 6) -> Items:
-    """Texts that state six qualities in [0, 1]; people value kindness and candour equally."""
+    """Make texts that state six qualities in [0, 1], and ratings by kindness and candour alone."""
     rng, items = np.random.default_rng(first), []
     for document in range(first, first + n_documents):
         for output in range(outputs):
@@ -79,18 +79,18 @@ class SimulatedJudge:
     """Rates with noise by the qualities that its instruction names, or by all if it names none.
 
     Attributes:
-        requests: Every prompt and item that it judged, in order.
+        judged: Every item that it judged, with the prompt, in order.
     """
 
-    requests: list[tuple[Prompt, Item]] = field(default_factory=list)
+    judged: list[tuple[Prompt, Item]] = field(default_factory=list)
 
     def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        self.requests += [(prompt, item) for item in items]
-        places = [i for i, quality in enumerate(QUALITIES) if quality in prompt.instruction]
+        self.judged += [(prompt, item) for item in items]
+        indices = [i for i, quality in enumerate(QUALITIES) if quality in prompt.instruction]
         judgements = []
         for item in items:
             values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
-            mean = float(np.mean([values[i] for i in places or range(len(QUALITIES))]))
+            mean = float(np.mean([values[i] for i in indices or range(len(QUALITIES))]))
             score = 1 + 4 * mean + _noise(prompt.instruction, item.id)
             judgements.append(ItemJudgement(Judgement(score=score)))
         return judgements
@@ -102,7 +102,7 @@ def _noise(instruction: str, item_id: str) -> float:
 
 
 class SimulatedProposer:
-    """A model that writes instructions: each names two of three qualities at random."""
+    """A model that writes instructions, each of which names two of three qualities at random."""
 
     name, endpoint, native_n, in_process = "simulated", "embedded", True, True
     has_logprobs: bool | None = False
@@ -122,14 +122,14 @@ class SimulatedProposer:
 
 
 class OptimizerContract:
-    """What every optimizer must do; a subclass sets `optimizer` and inherits the tests."""
+    """Tests for an optimizer; a subclass sets `optimizer` and inherits the tests."""
 
     optimizer: ClassVar[Optimizer]
 
     def explore(
         self, calls: int = 3000, seed: int = 0
     ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
-        """Run the optimizer on 16 documents within a limit on calls."""
+        """Run the optimizer on 16 documents with a limit on calls."""
         judge, proposer = SimulatedJudge(), SimulatedProposer()
         problem = SearchProblem(
             evaluator=Evaluator(
@@ -155,37 +155,37 @@ class OptimizerContract:
 
     def test_only_train_is_seen(self) -> None:
         _, problem, judge, proposer = self.explore()
-        assert {item.id for _, item in judge.requests} <= {item.id for item in problem.train.items}
+        assert {item.id for _, item in judge.judged} <= {item.id for item in problem.train.items}
         prompts = "\n".join(proposer.prompts)
         assert not any(item.texts["text"] in prompts for item in problem.dev.items)
 
     def test_no_document_is_judged_by_a_prompt_that_shows_it(self) -> None:
         _, problem, judge, _ = self.explore()
         document_of = {item.texts["text"]: item.document_id for item in problem.labelled.items}
-        for prompt, item in judge.requests:
+        for prompt, item in judge.judged:
             assert item.document_id not in {document_of[str(demo["text"])] for demo in prompt.demos}
 
     def test_the_same_seed_explores_alike(self) -> None:
-        (one, *_), (other, *_) = self.explore(seed=1), self.explore(seed=1)
-        assert [each.id for each in one.finalists] == [each.id for each in other.finalists]
+        (first, *_), (second, *_) = self.explore(seed=1), self.explore(seed=1)
+        assert [each.id for each in first.finalists] == [each.id for each in second.finalists]
 
     def test_the_limit_holds(self) -> None:
         for calls in (0, 1, 100, 1000):
             try:
                 _, problem, judge, _ = self.explore(calls)
             except SearchBudgetSpentError:
-                continue  # the search ends there, too
+                continue  # this error also ends a search
             assert problem.evaluator.budget.total_cost <= calls
-            assert len(judge.requests) <= calls
+            assert len(judge.judged) <= calls
 
 
 class CoefficientContract:
-    """What every coefficient must do; a subclass sets `coefficient`."""
+    """Tests for a coefficient; a subclass sets `coefficient` and inherits the tests."""
 
     coefficient: ClassVar[Coefficient]
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Twenty documents of six outputs: a judge's scores, and ratings that they follow."""
+        """A judge's scores, and the ratings that they follow, on 20 documents of six outputs."""
         rng = np.random.default_rng(0)
         human = rng.integers(1, 6, (20, 6)).astype(float)
         human[:, :2] = 1, 5  # no document is constant
@@ -193,9 +193,9 @@ class CoefficientContract:
 
     def test_each_document_has_its_own_value(self) -> None:
         judge, human = self.rows()
-        together = self.coefficient.of_rows(judge, human)
-        for one, x, y in zip(together, judge, human, strict=True):
-            assert np.isclose(self.coefficient.of_rows(x[None], y[None])[0], one)
+        values = self.coefficient.of_rows(judge, human)
+        for value, x, y in zip(values, judge, human, strict=True):
+            assert np.isclose(self.coefficient.of_rows(x[None], y[None])[0], value)
 
     def test_values_lie_between_minus_1_and_1_and_agreement_is_1(self) -> None:
         judge, human = self.rows()
@@ -225,13 +225,13 @@ class CoefficientContract:
 
 
 class ToolContract:
-    """What a declaration in `TOOLS` must do; a subclass sets the attributes.
+    """Tests for a tool's declaration; a subclass sets the attributes and inherits the tests.
 
     Attributes:
-        tool: The declaration.
-        results: A file of the tool's as JSON: rows, or an object that holds them.
-        metric: The metric that is read.
-        scores: The scores in `results` by the rows' ids.
+        tool: The declaration of the tool's results.
+        results: The content of a results file of the tool, as JSON: rows, or an object with rows.
+        metric: The metric to read.
+        scores: The expected scores by the rows' ids.
     """
 
     tool: ClassVar[Tool]

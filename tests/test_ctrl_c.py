@@ -8,21 +8,21 @@ import pytest
 from openai_server import OpenAIServer, hang_from
 from processes import end_of, run_python, until
 
-from dspy_judges.startup import loading_time
+from dspy_judges.startup import exit_on_ctrl_c
 
 
 def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> None:
     loading = (
         "import os, signal, time\n"
-        "from dspy_judges.startup import loading_time\n"
-        "with loading_time():\n"
+        "from dspy_judges.startup import exit_on_ctrl_c\n"
+        "with exit_on_ctrl_c():\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(60)\n"
     )
     done = run_python("-c", loading)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
     before = signal.getsignal(signal.SIGINT)
-    with loading_time():
+    with exit_on_ctrl_c():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
 

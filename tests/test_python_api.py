@@ -105,7 +105,7 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
     drawn = run.report.read_bytes()
     run.report.unlink()
     flags: dict[str, Any] = {"map": {"fluency": "good"}, "out": run.folder, "quiet": True}
-    with pytest.raises(optimize.RunFolderError, match="its labels were others"):
+    with pytest.raises(optimize.RunFolderError, match="it had other labels"):
         optimize.tune("fluency", starter[1:], **flags, max_calls=500)
     again = optimize.tune("fluency", starter, **flags, max_calls=500)
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}

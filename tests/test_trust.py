@@ -19,7 +19,7 @@ from judges.__main__ import main as judges_command
 from judges.batch import Batch
 from judges.client import Client, Session
 from judges.client.keys import endpoint_of
-from judges.client.open import is_plain, open_model
+from judges.client.open import is_allowed_in_file, open_model
 from judges.frozen import digest
 from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
@@ -198,7 +198,7 @@ def test_a_data_set_of_the_hub_has_an_owner_and_a_name(
     ],
 )
 def test_a_known_providers_model_is_plain(lm: str) -> None:
-    assert is_plain(lm)
+    assert is_allowed_in_file(lm)
 
 
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])
@@ -236,7 +236,7 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     n = len(private.log)
     Path("run/report.html").unlink()
     assert optimize_command([*TUNE, *MODELS]) == 1
-    assert f"its judge was asked at {private.url}" in capsys.readouterr().err.splitlines()[-1]
+    assert f"the address of its judge was {private.url}" in capsys.readouterr().err.splitlines()[-1]
     assert optimize_command([*TUNE, *MODELS, "--api-base", private.url]) == 0
     judge = judges.load("run")
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "a model without its provider, in a dry run": (
         [*SCORE, "--lm", "gpt-4.1-mini", "--dry-run"],
         1,
-        "no model 'gpt-4.1-mini': say embedded or PROVIDER/NAME",
+        "no model 'gpt-4.1-mini': write embedded or PROVIDER/NAME",
     ),
     "a price not known": (
         [*SCORE, "--lm", "openai/own", "--max-cost", "1", *NOWHERE],
@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         judges_command,
         [*SCORE, "--lm", "openai/x", "--price", "1,1", *NOWHERE, "--max-cost", "0"],
         1,
-        "with a limit of $0 nothing may be spent: only free models, recordings and replies in",
+        "with a limit of $0 nothing may be spent: only free models, recorded replies and",
     ),
     "no key": (judges_command, [*SCORE, "--lm", "openai/x"], 1, "OPENAI_API_KEY is not set"),
     "no address": (
@@ -135,19 +135,19 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         tune,
         ["--dimension", "relevance", "--lm", "gpt-4.1-mini", "--dry-run"],
         1,
-        "no model 'gpt-4.1-mini': say embedded or PROVIDER/NAME",
+        "no model 'gpt-4.1-mini': write embedded or PROVIDER/NAME",
     ),
     "a proposer without its provider, in a dry run": (
         tune,
         ["--dimension", "relevance", "--lm", "openai/x", "--proposer-lm", "gpt-5", "--dry-run"],
         1,
-        "no model 'gpt-5': say embedded or PROVIDER/NAME",
+        "no model 'gpt-5': write embedded or PROVIDER/NAME",
     ),
     "two judges, one without its provider, in a dry run": (
         compare,
         ["--dimension", "relevance", "--lm", "gpt-5", "--lm", "embedded", "--dry-run"],
         1,
-        "no model 'gpt-5': say embedded or PROVIDER/NAME",
+        "no model 'gpt-5': write embedded or PROVIDER/NAME",
     ),
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from dspy_judges.startup import loading_time
+from dspy_judges.startup import exit_on_ctrl_c
 from judges.cli.flags import (
     DEFAULT_LM,
     JUDGE,
@@ -68,7 +68,7 @@ def command(argv: Sequence[str]) -> int:
     """
     name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
     args = parser().parse_args(argv)
-    with loading_time():
+    with exit_on_ctrl_c():
         # Imported only now, since help texts and errors about flags do not need it.
         module, _, function = args.run.partition(":")
         run = getattr(import_module(module), function)

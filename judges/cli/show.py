@@ -148,7 +148,7 @@ def _range_text(answers: Sequence[Value]) -> str:
 
 def export(args: argparse.Namespace) -> int:
     """Print a judge as a chat-completions request with {{slots}} for the texts."""
-    from judges.client.openai import Spelling
+    from judges.client.openai import RequestFormat
 
     judge = load(args.judge)
     if isinstance(judge, Panel):
@@ -164,8 +164,8 @@ def export(args: argparse.Namespace) -> int:
         raise UsageError(
             f"{judge.name}: its prompt has double braces, which would be taken for slots"
         )
-    spelling = Spelling(judge.lm.removeprefix("openai/"))
-    request = spelling.body(messages, sampling_of(plan, judge.prompt))
+    request_format = RequestFormat(judge.lm.removeprefix("openai/"))
+    request = request_format.body(messages, sampling_of(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
     warning = f"texts are inserted unchanged, and you have to apply the plan {plan.kind} yourself"
     if judge.kind == "pairwise":

@@ -1,4 +1,7 @@
-"""Clients of models, with one store and one budget. Other folders import only these names."""
+"""Clients that send requests to models within one store and one budget.
+
+These are the names that other folders may import.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from judges.client.client import FailureMonitor as FailureMonitor
     from judges.client.client import Request as Request
     from judges.client.client import answers_in_process as answers_in_process
-    from judges.client.keys import KEY_FOR_NAME as KEY_FOR_NAME
+    from judges.client.keys import KEY_IN_NAME_PROBLEM as KEY_IN_NAME_PROBLEM
     from judges.client.keys import Redactor as Redactor
     from judges.client.keys import endpoint_of as endpoint_of
     from judges.client.keys import gives_n_replies as gives_n_replies
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from judges.client.open import Session as Session
     from judges.client.open import add_provider as add_provider
     from judges.client.open import check_name as check_name
-    from judges.client.open import is_plain as is_plain
+    from judges.client.open import is_allowed_in_file as is_allowed_in_file
     from judges.client.open import open_lm as open_lm
     from judges.client.open import open_model as open_model
     from judges.client.open import read_options as read_options

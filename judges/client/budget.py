@@ -1,8 +1,9 @@
-"""Count calls, tokens and dollars, and keep within limits by the worst case.
+"""Count calls, tokens and dollars, and keep them within limits.
 
-A request is booked at its worst cost (every byte of the prompt a token, every reply `max_tokens`
-long) before it is sent, and settled at its real cost, so that no limit is ever passed. A request
-whose answer never came stays at its worst cost, with a store in every later start of the run, too.
+Before a request is sent, it is booked at its worst-case cost: every byte of the prompt is a token,
+and every reply has `max_tokens` tokens. When its answer has come, it is settled at its real cost.
+So no limit is ever exceeded. A request whose answer never came stays booked at its worst-case cost;
+if the run has a store, also in every later start of the run.
 """
 
 import threading
@@ -18,14 +19,15 @@ from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
-    """The budget is spent: the run ends, and can go on with a larger one."""
+    """The budget is spent. The run ends; it can be continued with a larger budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """The requests and tokens of one purpose ("" where none was named).
+    """The requests and tokens for one purpose, which is "" if none was named.
 
-    `cost` is in US dollars, with lost requests at their worst; None where the price is unknown.
+    `cost` is in US dollars, and counts unanswered requests at their worst-case cost; None if the
+    price is unknown.
     """
 
     purpose: str
@@ -37,22 +39,24 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """A request's place in the budget: its dollars at worst, and its number in the store.
+    """The booking of one request, before it is sent.
 
-    `worst` is the most that it can cost if the endpoint heeds max_tokens; `cost` is set aside.
+    `cost` is the amount in US dollars that is reserved for it. `worst_cost` is the most that it can
+    cost if the endpoint respects max_tokens. `number` is the request's number in the store.
     """
 
     cost: float
-    worst: float
+    worst_cost: float
     purpose: str
     number: int | None
 
 
 @dataclass(slots=True)
 class Counts:
-    """An account's requests for one purpose, retries included; `cached` ones were not sent.
+    """The counts of an account's requests for one purpose, retries included.
 
-    `lost_cost`, of requests without an answer, and `open_cost`, of those in flight, are at worst.
+    `cached` counts the requests that were answered from the cache and not sent. `lost_cost` is the
+    worst-case cost of requests that got no answer, and `open_cost` that of requests in flight.
     """
 
     calls: int = 0
@@ -67,15 +71,16 @@ class Counts:
     @classmethod
     def sum(cls, entries: Iterable["Counts"]) -> "Counts":
         """The sum of several counts."""
-        rows = list(entries)  # a copy, since another thread may add one
-        return cls(**{name: sum(getattr(row, name) for row in rows) for name in cls.__slots__})
+        counts = list(entries)  # a copy, since another thread may add an entry
+        return cls(**{name: sum(getattr(c, name) for c in counts) for name in cls.__slots__})
 
 
 @dataclass(eq=False, repr=False)
 class Budget:
-    """Limits on calls, retries included, and on US dollars at their worst, for several accounts.
+    """Limits on calls and on US dollars for all accounts of a run together.
 
-    Requests in the run's `store` count; without one, every start has the whole limits again.
+    Retries count as calls, and dollars are counted at the worst case. Requests in the run's `store`
+    count as well; without a store, every start of the run has the whole limits again.
     """
 
     max_calls: int | None = None
@@ -85,8 +90,9 @@ class Budget:
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
-        # The largest ratio of a cost to its worst case: some endpoints ignore max_tokens.
-        self.excess = 1.0
+        # The largest ratio of a real cost to the worst-case cost: some endpoints ignore max_tokens.
+        self.excess_ratio = 1.0
+        # What `set_aside` keeps for later.
         self._later_calls = self._later_cost = 0.0
         self.counts: dict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
         for total in self.store.totals() if self.store else ():
@@ -101,14 +107,14 @@ class Budget:
             counts.lost_cost += total.cost if total.state != ANSWERED else 0.0
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
-        """The account of this name, which is opened where there is none.
+        """The account with this name; it is opened if it does not exist.
 
-        Raises OptionError where dollars are limited and the model's price is unknown.
+        Raises OptionError if dollars are limited and the model's price is unknown.
         """
         if self.max_cost is not None and price is None:
             raise OptionError(
-                "max_cost needs the model's price, and no table has it: give the price (--price "
-                "IN,OUT), or max_calls (--max-calls) instead"
+                "max_cost needs the model's price, which is unknown: give the price (--price "
+                "IN,OUT), or limit calls by max_calls (--max-calls) instead"
             )
         with self.lock:
             if name not in self.accounts:
@@ -126,58 +132,58 @@ class Budget:
 
     @property
     def cost(self) -> float:
-        """US dollars spent, with lost requests at their worst."""
-        roles = [*self.counts.values()]  # copies, since another thread may add one
+        """US dollars spent, with unanswered requests at their worst-case cost."""
+        roles = [*self.counts.values()]  # copies, since another thread may add entries
         return sum(c.cost + c.lost_cost for counts in roles for c in [*counts.values()])
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
-        """Keep so many calls and dollars of the limits for a later step, in place of any before."""
+        """Keep these calls and dollars for a later step; replaces what was set aside before."""
         with self.lock:
             self._later_calls, self._later_cost = calls, cost
 
-    def fits(self, worst: float) -> bool:
-        """Whether a request of this worst cost, in US dollars, fits into the limits now.
+    def fits(self, cost: float) -> bool:
+        """Whether a request that may cost so many US dollars fits into the limits now.
 
-        False means that it may fit once requests in flight are settled. Raises BudgetSpentError
-        where it cannot fit any more.
+        False means that it may fit when requests in flight are settled. Raises BudgetSpentError if
+        it cannot fit any more.
         """
-        again = "the same command with a larger one goes on"
+        advice = "the same command with a larger one goes on"
         if self.store is None:
-            again = "the limit holds for one start: the same command has the whole limit again"
+            advice = "the limit holds for one start: the same command has the whole limit again"
         if self.max_calls is not None:
             calls, later = self.calls, round(self._later_calls)
             if calls >= self.max_calls:
-                raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent; {again}")
+                raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent; {advice}")
             if calls >= self.max_calls - later:
                 raise BudgetSpentError(
                     f"{calls} of the budget of {self.max_calls} calls are spent and {later} are "
-                    f"kept for what comes after; {again}"
+                    f"kept for what comes after; {advice}"
                 )
         if self.max_cost is None:
             return True
         later_cost, total = self._later_cost, self.total
-        cost = total.cost + total.lost_cost
-        if cost + total.open_cost + worst <= self.max_cost - later_cost:
+        spent = total.cost + total.lost_cost
+        if spent + total.open_cost + cost <= self.max_cost - later_cost:
             return True
         if total.open_calls:
             return False
         if self.max_cost == 0:
             raise BudgetSpentError(
-                "with a limit of $0 nothing may be spent: only free models, recordings and replies "
-                "in the cache are used"
+                "with a limit of $0 nothing may be spent: only free models, recorded replies and "
+                "replies in the cache are used"
             )
         later_part = f", ${later_cost:.4f} are kept for what comes after" if later_cost else ""
         raise BudgetSpentError(
-            f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{later_part} and the next "
-            f"request may cost ${worst:.4f}; {again}"
+            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{later_part} and the next "
+            f"request may cost ${cost:.4f}; {advice}"
         )
 
 
 @dataclass(eq=False, repr=False)
 class Account:
-    """One model's part of a budget, over all starts of a run.
+    """The part of a budget that one model uses, over all starts of a run.
 
-    New requests are counted under `purpose`.
+    `price` is None if it is unknown. New requests are counted under `purpose`.
     """
 
     budget: Budget
@@ -186,24 +192,25 @@ class Account:
     purpose: str = ""
 
     def __post_init__(self) -> None:
+        # The price if it is known and above 0.
         self._charge = None if self.price is None or self.price.is_free else self.price
         self._counts = self.budget.counts[self.name]
-        # With a limit on dollars at most twice as many requests are in flight as this process has
-        # settled, since only answers show whether the endpoint heeds max_tokens.
+        # Requests that this process has settled. If dollars are limited, at most twice as many are
+        # in flight, since only answers show whether the endpoint respects max_tokens.
         self._n_settled = 0
 
     @contextmanager
     def spending_on(self, purpose: str) -> Iterator[None]:
-        """Count the requests of a `with` block under a purpose, unless one is set already.
+        """Count the requests within this context under a purpose, unless one is set already.
 
-        Requests in flight keep the purpose that they were sent for.
+        Requests that are in flight keep their purpose.
         """
-        before = self.purpose
-        self.purpose = before or purpose
+        earlier_purpose = self.purpose
+        self.purpose = earlier_purpose or purpose
         try:
             yield
         finally:
-            self.purpose = before
+            self.purpose = earlier_purpose
 
     @property
     def total(self) -> Counts:
@@ -212,17 +219,17 @@ class Account:
 
     @property
     def cost(self) -> float | None:
-        """US dollars of all settled requests; None where the price is unknown."""
+        """US dollars of all settled requests; None if the price is unknown."""
         return None if self.price is None else self.total.cost
 
     @property
     def cost_unconfirmed(self) -> float:
-        """US dollars, at worst, of requests whose answer never came or has not come yet."""
+        """The worst-case cost in US dollars of requests whose answer never came or is still due."""
         total = self.total
         return total.lost_cost + total.open_cost
 
     def spending(self) -> list[Spending]:
-        """The requests, tokens and dollars of each purpose."""
+        """The requests, tokens and dollars for each purpose."""
         return [
             Spending(
                 purpose=purpose,
@@ -236,18 +243,21 @@ class Account:
         ]
 
     def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
-        """Set aside the most that one request can cost, and count the call.
+        """Reserve the most that one request can cost, and count the call.
 
-        Returns None where the request may fit once others in flight are settled. Raises
-        BudgetSpentError where it cannot fit any more.
+        Returns None if the request may fit when others in flight are settled. Raises
+        BudgetSpentError if it cannot fit any more.
         """
-        budget, purpose, worst = self.budget, self.purpose, 0.0
+        budget, purpose, worst_cost = self.budget, self.purpose, 0.0
         if self._charge is not None:
-            worst = self._charge.worst(token_bound(messages), sampling.n * sampling.max_tokens)
+            max_tokens_out = sampling.n * sampling.max_tokens
+            worst_cost = self._charge.worst_cost(token_bound(messages), max_tokens_out)
         with budget.lock:
-            cost = worst * budget.excess
-            few_answers = budget.max_cost and self.total.open_calls >= max(1, 2 * self._n_settled)
-            if worst and few_answers:
+            cost = worst_cost * budget.excess_ratio
+            has_few_answers = budget.max_cost and self.total.open_calls >= max(
+                1, 2 * self._n_settled
+            )
+            if worst_cost and has_few_answers:
                 return None
             is_limited = budget.max_calls is not None or budget.max_cost is not None
             if is_limited and not budget.fits(cost):
@@ -258,12 +268,12 @@ class Account:
             counts.calls += 1
             counts.open_calls += 1
             counts.open_cost += cost
-            return Booking(cost, worst, purpose, number)
+            return Booking(cost, worst_cost, purpose, number)
 
     def settle(self, booking: Booking, outcome: Completion | Usage | ModelError) -> None:
-        """Replace a booking by the request's real tokens and cost, and keep its replies.
+        """Replace a booking by the request's real tokens and cost, and store its replies.
 
-        An error that does not count its tokens releases it.
+        If the outcome is an error that does not report its tokens, the booking is released.
         """
         if isinstance(outcome, ModelError):
             if outcome.usage is None:
@@ -279,18 +289,19 @@ class Account:
             counts.tokens_out += outcome.tokens_out
             counts.cost += cost
             self._close(booking, state, cost, outcome)
-            if cost > booking.worst > 0:
-                self.budget.excess = max(self.budget.excess, cost / booking.worst)
+            if cost > booking.worst_cost > 0:
+                ratio = cost / booking.worst_cost
+                self.budget.excess_ratio = max(self.budget.excess_ratio, ratio)
 
     def release(self, booking: Booking, *, billed: bool) -> None:
-        """Close the booking of a request without an answer, at its worst if it may be billed."""
+        """Close the booking of an unanswered request; its cost still counts if `billed` is true."""
         with self.budget.lock:
             cost = booking.cost if billed else 0.0
             self._counts[booking.purpose].lost_cost += cost
             self._close(booking, LOST if billed else REFUSED, cost, None)
 
-    def keep(self, key: bytes, completion: Completion) -> None:
-        """Keep an answer from the user's reply cache in the run's store."""
+    def record_cached(self, key: bytes, completion: Completion) -> None:
+        """Copy an answer from the user's reply cache to the run's store."""
         with self.budget.lock:
             self._counts[self.purpose].cached += 1
             if self.budget.store:
@@ -301,7 +312,7 @@ class Account:
     ) -> None:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
-        # Sums of floats may leave a remainder.
+        # With no open calls it is exactly 0, in spite of rounding errors.
         counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
         if booking.number is not None and self.budget.store:
             self.budget.store.settle(booking.number, state, cost, usage)

@@ -1,11 +1,11 @@
-"""Send many requests to one model: in order, streaming, within limits, and paid for once.
+"""Send many requests to one model within limits, and stream the responses in order.
 
     with Session(max_cost=1.0, store="replies.sqlite") as session:
         for response in session.client("openai/gpt-4.1-mini").run(requests): ...
 
-A request passes `run`, `answer`, `_complete` (which looks in the run's store and the user's cache)
-and `_send` (which books, sends, retries and settles it). Where a reply cannot be read, the request
-is sent again.
+A request passes through `run`, `answer`, `_complete`, which looks for an answer in the run's store
+and the user's cache, and `_send`, which books, sends, retries and settles it. If a reply cannot be
+read, the request is sent again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, StoreError, request_key
 from judges.judgement import NoScoreError
 from judges.protocol import (
-    FRESH_ASKS,
+    MAX_REPEATS,
     REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
@@ -47,25 +47,29 @@ from judges.reading import check_reply
 
 T = TypeVar("T")
 TIMEOUT = 120.0
-ATTEMPTS = 6  # at one request, the first included
-THROTTLES_IN_A_ROW = 24  # 429s for one request while no other is answered either
-GIVEN_UP_IN_A_ROW = 24  # requests that are given up while no other is answered
-LONGER_REPLY = 4  # max_tokens is multiplied by it, once, where a reply is cut short
-FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT = 0.5, 60.0, 20.0
-# The longest Retry-After that is waited for, and the longest that is believed, in seconds.
-LONGEST_RETRY_AFTER, MOST_RETRY_AFTER = 600.0, 31_536_000.0
-POLL = 0.02
-# Attempts at a host that has not answered any request.
+ATTEMPTS = 6  # how often a request is sent at most
+THROTTLES_IN_A_ROW = 24  # the most 429s for one request while no other is answered either
+GIVEN_UP_IN_A_ROW = 24  # the most requests that are given up while no other is answered
+LONGER_REPLY_FACTOR = 4  # if a reply is cut short, max_tokens is multiplied by this factor, once
+# In seconds: the first wait before a retry, the longest one, and the shortest one that is logged.
+FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
+# In seconds: the longest Retry-After that is waited for, and the largest value that is accepted for
+# one; a larger value is cut to it.
+LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
+POLL_SECONDS = 0.02
+# How often a request is sent at most to a host that has not answered any request.
 ATTEMPTS_UNREACHED = 4
-# Requests read ahead for each one in flight, since some wait for a retry; and answers that are kept
-# while an earlier request, which may hang, has none.
-READ_AHEAD, MOST_WAITING = 3, 4096
+# How many requests are read ahead for each one in flight, since some wait for a retry; and the most
+# responses that wait for an earlier request, which may hang.
+READ_AHEAD, MAX_WAITING = 3, 4096
 # Requests that are passed to the event loop's thread together.
-BATCH = 64
-# Wake the reader, and commit, for several responses at a time: each alone takes longer than one.
+START_BATCH = 64
+# Seconds to wait for further responses before the reader is woken and the store commits: doing so
+# for each response takes longer than the response itself.
 WAKE_DELAY = 0.002
-# Seconds that requests in flight get to arrive when the user stops the run.
-GRACE = 5.0
+# Seconds that requests in flight have to arrive when the user stops the run.
+GRACE_SECONDS = 5.0
+# A run stops if this share of at least so many responses are failures.
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
 _log = logging.getLogger(__name__)
@@ -73,11 +77,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Messages, how to draw replies, and how to read them.
+    """A request: its messages, its sampling parameters, and how its replies are read.
 
-    `accept` returns the value of a reply. Where it raises NoScoreError the request is sent again,
-    with the messages that `restate` makes (the same ones would bring the same reply at temperature
-    0).
+    `accept` returns the value of a reply. If it raises NoScoreError, the request is sent again,
+    with the messages that `restate` returns; at temperature 0, unchanged messages would bring the
+    same reply.
     """
 
     messages: Sequence[Message]
@@ -88,7 +92,7 @@ class Request:
 
 @dataclass(slots=True)
 class Totals:
-    """Counts over responses. Those that were `cached` were not sent, but their tokens count."""
+    """Counts over responses; `tokens_in` and `tokens_out` include those of `cached` responses."""
 
     responses: int = 0
     cached: int = 0
@@ -97,81 +101,85 @@ class Totals:
 
 
 class FailingRunError(FatalModelError):
-    """Almost every request failed, so that the run ends before it has cost much."""
+    """Almost every request failed, so that the run stops before it costs much."""
 
 
 class FailureMonitor:
-    """Ends a run in which almost all requests fail from the beginning.
+    """Stops a run in which almost all requests fail from the beginning.
 
-    `add` raises FailingRunError once 48 requests are answered and 90 % of all so far have failed.
+    `add` raises FailingRunError when at least 48 requests have responses and 90 % of them are
+    failures.
     """
 
     def __init__(self) -> None:
-        self.n_answered = self.n_failed = 0
+        self.n_responses = self.n_failed = 0
 
-    def has_room(self, under_way: int) -> bool:
-        """Whether one more may be sent; until one succeeds, only as many as `add` decides by."""
-        if self.n_answered >= MIN_RESPONSES:
+    def has_room(self, n_in_flight: int) -> bool:
+        """Whether another request may be sent while `n_in_flight` are in flight.
+
+        Until a request succeeds, no more are sent than `add` needs to stop the run.
+        """
+        if self.n_responses >= MIN_RESPONSES:
             return True
-        return self.n_failed < self.n_answered or self.n_answered + under_way < MIN_RESPONSES
+        return self.n_failed < self.n_responses or self.n_responses + n_in_flight < MIN_RESPONSES
 
     def add(self, error: str | None) -> None:
-        self.n_answered += 1
+        self.n_responses += 1
         self.n_failed += error is not None
-        most = MAX_FAILURE_RATE * self.n_answered
-        if error is not None and self.n_answered >= MIN_RESPONSES and self.n_failed >= most:
+        limit = MAX_FAILURE_RATE * self.n_responses
+        if error is not None and self.n_responses >= MIN_RESPONSES and self.n_failed >= limit:
             raise FailingRunError(
-                f"{self.n_failed} of the first {self.n_answered} judgements failed, as in: "
-                f"{error}; mend the model or the judge"
+                f"{self.n_failed} of the first {self.n_responses} judgements failed, as in: "
+                f"{error}; fix the model or the judge"
             )
 
 
 @dataclass(slots=True)
 class _Job:
-    """A request with the replies so far, by the number of their sample.
+    """A request with its replies so far, each by the index of its sample.
 
-    `fresh` counts the new requests after unreadable replies, and `is_longer` says whether one had a
-    higher limit on tokens.
+    `n_repeats` is how often the request was sent again because of unreadable replies, and
+    `has_longer_limit` whether it was sent again with a higher limit of tokens.
     """
 
     request: Request
     window: "_Window"
-    fresh: int = 0
-    is_longer: bool = False
+    n_repeats: int = 0
+    has_longer_limit: bool = False
     accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
-    unread: dict[int, tuple[Reply, str]] = field(default_factory=dict)
+    unreadable: dict[int, tuple[Reply, str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     tokens_in: int = 0
     tokens_out: int = 0
     cached: bool = True
 
-    def read(self, number: int, reply: Reply) -> None:
-        """Read a reply and keep it with its value, or with the reason why it has none."""
+    def read(self, index: int, reply: Reply) -> None:
+        """Read the reply of a sample, and keep it with its value or the reason why it has none."""
         try:
             check_reply(reply)
-            self.accepted[number] = reply, self.request.accept(reply)
-            self.unread.pop(number, None)
+            self.accepted[index] = reply, self.request.accept(reply)
+            self.unreadable.pop(index, None)
         except RefusedError as error:
             self.errors.append(str(error))
         except NoScoreError as error:
             _log.info("a reply cannot be read: %s", error)
-            self.unread[number] = reply, str(error)
+            self.unreadable[index] = reply, str(error)
 
     def response(self) -> Response:
         accepted = [self.accepted[i] for i in sorted(self.accepted)]
-        unread = [self.unread[i] for i in sorted(self.unread)]
+        unreadable = [self.unreadable[i] for i in sorted(self.unreadable)]
         return Response(
-            replies=(*(reply for reply, _ in accepted), *(reply for reply, _ in unread)),
+            replies=(*(reply for reply, _ in accepted), *(reply for reply, _ in unreadable)),
             values=tuple(value for _, value in accepted),
-            failures=(*self.errors, *(reason for _, reason in unread)),
+            failures=(*self.errors, *(reason for _, reason in unreadable)),
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
-            cached=self.cached and bool(accepted or unread),
+            cached=self.cached and bool(accepted or unreadable),
         )
 
 
-class _Draw(NamedTuple):
-    """What is sent for a job at once, and its key; nothing once the `window` is stopped."""
+class _KeyedRequest(NamedTuple):
+    """One request to the model, with its key; it is not sent once the `window` is stopped."""
 
     window: "_Window"
     key: bytes
@@ -180,165 +188,169 @@ class _Draw(NamedTuple):
 
 
 class Throttle:
-    """Limits the requests in flight: fewer places after a 429, more again with every answer."""
+    """Limits the requests in flight: fewer after a 429, and more again with every answer."""
 
-    def __init__(self, places: int) -> None:
-        self._most, self._places, self._busy = places, float(places), 0
+    def __init__(self, max_in_flight: int) -> None:
+        # The highest limit, the present one, and the number of requests in flight.
+        self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._opens_at = self._narrowed_at = 0.0
-        # Bursts of 429s since the last answer.
-        self.bursts = 0
+        # The number of bursts of 429s since the last answer.
+        self.n_bursts = 0
 
     async def __aenter__(self) -> float:
-        """Wait for a place and until the gate is open; returns that time, for `narrow`."""
-        self._waiting.append(turn := asyncio.get_running_loop().create_future())
-        self._call()
+        """Wait until a request may be sent; returns the time on entering, for `narrow`."""
+        self._waiting.append(admitted := asyncio.get_running_loop().create_future())
+        self._admit()
         try:
-            await turn
+            await admitted
             while (wait := self._opens_at - time.monotonic()) > 0:
                 await asyncio.sleep(wait)
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if admitted.done() and not admitted.cancelled():
                 await self.__aexit__()
             raise
         return time.monotonic()
 
     async def __aexit__(self, *_: object) -> None:
-        self._busy -= 1
-        self._call()
+        self._n_in_flight -= 1
+        self._admit()
 
     def widen(self) -> None:
-        """Add 2 % more places after an answer, up to the most."""
-        self.bursts = 0
-        self._places = min(self._most, 1.02 * self._places)
+        """Raise the limit by 2 % after an answer, up to the highest one."""
+        self.n_bursts = 0
+        self._limit = min(self._max_limit, 1.02 * self._limit)
 
     def narrow(self, entered_at: float, wait: float) -> None:
-        """Close for `wait` seconds, and remove 30 % of the places once for each burst of 429s."""
+        """Send nothing for `wait` seconds, and lower the limit by 30 % once for a burst of 429s.
+
+        A 429 belongs to an earlier burst if its request entered before the limit was last lowered.
+        """
         now = time.monotonic()
         self._opens_at = max(self._opens_at, now + wait)
         if entered_at >= self._narrowed_at:
-            self._narrowed_at, self.bursts = now, self.bursts + 1
-            self._places = max(1.0, 0.7 * self._places)
+            self._narrowed_at, self.n_bursts = now, self.n_bursts + 1
+            self._limit = max(1.0, 0.7 * self._limit)
 
-    def _call(self) -> None:
-        """Give free places to those who have waited longest."""
-        while self._waiting and self._busy < int(self._places):
-            if not (turn := self._waiting.popleft()).done():
-                self._busy += 1
-                turn.set_result(None)
+    def _admit(self) -> None:
+        """Admit the requests that have waited longest, as far as the limit allows."""
+        while self._waiting and self._n_in_flight < int(self._limit):
+            if not (admitted := self._waiting.popleft()).done():
+                self._n_in_flight += 1
+                admitted.set_result(None)
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
-    # None once it is answered, since requests are large and responses may wait long.
+class _Slot:
+    # None when the outcome is there, since requests are large and an outcome may wait long.
     request: Request | None
     outcome: Response | BaseException | None = None
 
 
 class _Window:
-    """The requests of a run in flight: answered in any order, and taken in the order of the run."""
+    """The pending requests of a run: answered in any order, and taken in the order of the run."""
 
     def __init__(self, client: "Client") -> None:
         self.stopped = False
-        # Requests that the model is answering.
+        # The number of requests that the model is answering.
         self.n_sent = 0
         self._client = client
-        self._places: deque[_Place] = deque()
-        self._unstarted: list[_Place] = []
+        self._slots: deque[_Slot] = deque()
+        self._unstarted: list[_Slot] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._n_added = self._n_answered = 0
         self._fatal: Exception | None = None
-        self._awake, self._wakes = threading.Event(), False
+        self._awake, self._wake_is_scheduled = threading.Event(), False
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._slots)
 
     @property
     def ready(self) -> bool:
-        """Whether the first response has come, or an error that ends the run."""
-        return self._fatal is not None or (
-            bool(self._places) and self._places[0].outcome is not None
-        )
+        """Whether the first request has an outcome, or an error has ended the run."""
+        return self._fatal is not None or (bool(self._slots) and self._slots[0].outcome is not None)
 
     @property
     def has_room(self) -> bool:
-        under_way, monitor = self._n_added - self._n_answered, self._client.monitor
-        has_room = under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
+        """Whether another request may be added."""
+        n_open, monitor = self._n_added - self._n_answered, self._client.monitor
+        has_room = n_open < READ_AHEAD * self._client.concurrency and len(self) < MAX_WAITING
         return has_room and (monitor is None or monitor.has_room(len(self)))
 
     def add(self, request: Request) -> None:
         self._n_added += 1
-        self._places.append(_Place(request))
-        self._unstarted.append(self._places[-1])
-        if len(self._unstarted) == BATCH:
+        self._slots.append(_Slot(request))
+        self._unstarted.append(self._slots[-1])
+        if len(self._unstarted) == START_BATCH:
             self.start()
 
     def start(self) -> None:
-        """Pass the added requests on together, since waking the other thread takes time."""
+        """Pass the added requests to the event loop's thread, together, since waking it is slow."""
         if self._unstarted:
-            places, self._unstarted = self._unstarted, []
-            event_loop().call_soon_threadsafe(self._start, places)
+            slots, self._unstarted = self._unstarted, []
+            event_loop().call_soon_threadsafe(self._start, slots)
 
     def wait(self) -> None:
-        """Wait for more answers."""
+        """Wait until more requests have outcomes."""
         self._awake.wait()
         self._awake.clear()
 
     def take(self) -> Response:
-        """Remove and return the first response, which is ready, or raise its request's error.
+        """Remove and return the first response, or raise the error of its request.
 
-        An error that ends the run is raised at once, save a spent budget, which waits for its turn.
+        It must be `ready`. An error that ends the run is raised at once; only a spent budget is
+        raised in the order of the requests.
         """
         if self._fatal is not None:
             raise self._fatal
-        outcome = self._places.popleft().outcome
+        outcome = self._slots.popleft().outcome
         if isinstance(outcome, Response):
             return outcome
         assert outcome is not None
         raise outcome
 
     def close(self, grace: float) -> None:
-        """Send nothing more, and give requests in flight `grace` seconds to arrive and be kept."""
+        """Send nothing more, and wait up to `grace` seconds for the answers to sent requests."""
         self.stopped = True
         if self._tasks:
             self._await_sent(grace)
             event_loop().call_soon_threadsafe(self._cancel)
-            self._await_sent(GRACE)  # until the store has them as lost
+            self._await_sent(GRACE_SECONDS)  # until the store has recorded them as unanswered
 
     def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a generator in any thread, also in the event loop's, which
-        # must not wait for itself.
-        on_loop = threading.current_thread() is _start_loop()[1]
-        until = time.monotonic() + (0.0 if on_loop else seconds)
-        while self.n_sent and time.monotonic() < until:
-            time.sleep(POLL)
+        # The garbage collector may close a generator in any thread, even in that of the event loop,
+        # which must not wait for itself.
+        is_event_loop = threading.current_thread() is _start_loop()[1]
+        deadline = time.monotonic() + (0.0 if is_event_loop else seconds)
+        while self.n_sent and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
 
     def _cancel(self) -> None:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, places: Sequence[_Place]) -> None:
-        for place in places:
-            task = asyncio.create_task(self._answer(place))
+    def _start(self, slots: Sequence[_Slot]) -> None:
+        for slot in slots:
+            task = asyncio.create_task(self._answer(slot))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, place: _Place) -> None:
-        assert place.request is not None
+    async def _answer(self, slot: _Slot) -> None:
+        assert slot.request is not None
         try:
-            place.outcome = await self._client.answer(place.request, self)
+            slot.outcome = await self._client.answer(slot.request, self)
         except BaseException as error:  # noqa: BLE001 - `take` raises it again
-            place.outcome = error
+            slot.outcome = error
             if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
                 self._fatal = error
-        place.request = None
+        slot.request = None
         self._n_answered += 1
-        if not self._wakes:
-            self._wakes = True
+        if not self._wake_is_scheduled:
+            self._wake_is_scheduled = True
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
 
     def _wake(self) -> None:
-        self._wakes = False
+        self._wake_is_scheduled = False
         self._awake.set()
 
 
@@ -346,17 +358,20 @@ class _Window:
 class Client:
     """Sends requests to one model within a budget, from any thread.
 
-    A request that fails is a Response with an `error`. FatalModelError (a wrong key, no such model)
-    and BudgetSpentError end a run. There is nothing to close. `totals` counts the responses that
-    `run` has yielded.
+    A request that fails gives a Response with an `error`. FatalModelError and BudgetSpentError end
+    a run. A client needs no closing. `totals` counts the responses that `run` has yielded.
 
     Args:
-        model: The model, from `open_model` or one of the user's own.
-        account: The account in a budget that requests are booked on (without limits).
-        timeout: Seconds until a request without an answer is sent again.
-        attempts: The most attempts at a request, rate limits apart.
-        max_tokens: In the place of the requests' own, as `reasoning_effort` is.
-        rng: Spreads the waits of clients that fail together.
+        model: The model, from `open_model` or of the user's own.
+        account: The account of a budget on which requests are booked; by default without limits.
+        cache: The cache of replies that all runs share; None uses none.
+        concurrency: The most requests in flight.
+        timeout: Seconds to wait for an answer, after which the request is sent again.
+        attempts: How often a request is sent at most, not counting 429s.
+        monitor: Stops a run in which almost all requests fail; None lets it go on.
+        max_tokens: Replaces the `max_tokens` of all requests; None keeps them.
+        reasoning_effort: Replaces the `reasoning_effort` of all requests; None keeps them.
+        rng: Draws the random part of the waits, so that failed requests do not return all at once.
 
     Example:
         >>> client = Client(open_model("openai/gpt-4.1-mini"), concurrency=16)
@@ -379,22 +394,24 @@ class Client:
     def __post_init__(self) -> None:
         model, concurrency = self.model, self.concurrency
         self.totals = Totals()
-        # Opens the client of another model and address on the same budget; a session sets it.
+        # Opens a client of another model and address on the same budget; a session sets it.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
         self._store = self.account.budget.store
         self._in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        thinks = not self._in_process and is_reasoning(model.name)
-        self._token_factor = REASONING_FACTOR if thinks else 1
-        self._has_own_limits = bool(self.max_tokens or self.reasoning_effort or thinks)
-        self._gate = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
-        self._booking = asyncio.Lock()
+        is_reasoning_model = not self._in_process and is_reasoning(model.name)
+        self._token_factor = REASONING_FACTOR if is_reasoning_model else 1
+        self._changes_sampling = bool(
+            self.max_tokens or self.reasoning_effort or is_reasoning_model
+        )
+        self._throttle = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
+        self._booking_lock = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        # Answers, and requests that were given up since the last one.
+        # The number of answers, and of requests that were given up since the last answer.
         self._n_answered = self._n_given_up = 0
         self._warnings: set[str] = set()
-        self._commits = False
+        self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -420,33 +437,34 @@ class Client:
         return response
 
     def run(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Yield a response for each request, in order, reading few requests ahead.
+        """Yield a response for each request, in order; few requests are read ahead.
 
-        This also works where an event loop is already running. On Ctrl-C, requests in flight get
-        some seconds to arrive and be kept.
+        It also works while an event loop is running, as in a notebook. On Ctrl-C, it waits some
+        seconds for the answers to requests in flight, and stores them.
 
         Raises:
-            FatalModelError: The model cannot be asked: a wrong key, or no such model.
-            BudgetSpentError: A limit is reached; the requests before it have their responses.
+            FatalModelError: The model cannot be asked, because the key is wrong or the model does
+                not exist.
+            BudgetSpentError: A limit is reached. All earlier requests have got their responses.
         """
         if self._in_process:
             for request in requests:
                 yield self._count(self._answer_now(request))
             return
-        window, remaining, grace = _Window(self), iter(requests), GRACE
+        window, remaining, grace = _Window(self), iter(requests), GRACE_SECONDS
         try:
-            more = True
-            while more or window:
-                while more and not window.ready and window.has_room:
-                    if more := (following := next(remaining, None)) is not None:
-                        window.add(following)
+            has_more = True
+            while has_more or window:
+                while has_more and not window.ready and window.has_room:
+                    if has_more := (next_request := next(remaining, None)) is not None:
+                        window.add(next_request)
                 window.start()
                 if window.ready:
                     yield self._count(window.take())
                 elif window:
                     window.wait()
         except (BudgetSpentError, FailingRunError):
-            grace = self.timeout  # requests in flight are paid for: let them arrive
+            grace = self.timeout  # requests in flight are paid for, so their answers are awaited
             raise
         finally:
             window.close(grace)
@@ -462,11 +480,11 @@ class Client:
         return response
 
     def _answer_now(self, request: Request) -> Response:
-        """The response of a model in this process: at once, without retries or a store."""
+        """The response of a model within this process: at once, without retries or a store."""
         job = _Job(request, _Window(self), cached=False)
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
-            raise BudgetSpentError("what is left of the budget is set aside for other requests")
+            raise BudgetSpentError("the rest of the budget is reserved for other requests")
         try:
             completion = _run_now(self.model.complete(request.messages, request.sampling))
         except ModelError as error:
@@ -477,18 +495,18 @@ class Client:
             return job.response()
         self.account.settle(booking, completion)
         job.tokens_in, job.tokens_out = completion.tokens_in, completion.tokens_out
-        for number, reply in enumerate(completion.replies):
-            job.read(number, reply)
+        for index, reply in enumerate(completion.replies):
+            job.read(index, reply)
         return job.response()
 
     async def answer(self, request: Request, window: _Window) -> Response:
-        """The response with `sampling.n` accepted replies, or with the reasons why there are fewer.
+        """The response to a request, with `sampling.n` accepted replies or the reasons of failures.
 
-        Nothing is sent once the `window` is stopped. Raises FatalModelError and BudgetSpentError,
+        Nothing is sent after the `window` is stopped. Raises FatalModelError and BudgetSpentError,
         which end the run.
         """
         job, sampling = _Job(request, window), request.sampling
-        if self._has_own_limits:
+        if self._changes_sampling:
             sampling = replace(
                 sampling,
                 max_tokens=self.max_tokens or self._token_factor * sampling.max_tokens,
@@ -498,51 +516,53 @@ class Client:
             await self._draw(job, sampling)
             if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
-            is_cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
-            if is_cut and not job.is_longer and self.max_tokens is None:
-                job.is_longer = True
-                sampling = replace(sampling, max_tokens=LONGER_REPLY * sampling.max_tokens)
-                self._say_once(
+            is_cut = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
+            if is_cut and not job.has_longer_limit and self.max_tokens is None:
+                job.has_longer_limit = True
+                sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
+                self._warn_once(
                     f"{self.model.name}: a reply was cut at its limit of tokens; such requests are "
-                    f"sent again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
+                    f"sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
                 )
-            elif is_cut or job.fresh == FRESH_ASKS:
+            elif is_cut or job.n_repeats == MAX_REPEATS:
                 return job.response()
             else:
-                job.fresh += 1
+                job.n_repeats += 1
 
     async def _draw(self, job: _Job, sampling: Sampling) -> None:
-        """Draw the missing samples: in one request where the model can, else in one each."""
+        """Draw the missing samples: in one request if the model can, else in one request each."""
         missing = [i for i in range(sampling.n) if i not in job.accepted]
-        if job.fresh:
-            sampling = replace(sampling, seed=sampling.seed + job.fresh)
+        if job.n_repeats:
+            sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
         if self._native_n or sampling.n == 1:
-            together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
-            n_replies = await self._draw_once(job, together, missing)
+            joint_sampling = (
+                sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+            )
+            n_replies = await self._draw_once(job, joint_sampling, missing)
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
             self._native_n = False  # the endpoint ignores n
-        draws = [
+        requests = [
             self._draw_once(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
             )
             for i in missing
         ]
-        # Where the budget ends, requests in flight still arrive.
-        for result in await asyncio.gather(*draws, return_exceptions=True):
+        # If the budget ends, the other requests of the job still get their answers.
+        for result in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _draw_once(self, job: _Job, sampling: Sampling, numbers: Sequence[int]) -> int:
-        """Make one request, read its replies as samples `numbers`, and return how many came."""
+    async def _draw_once(self, job: _Job, sampling: Sampling, indices: Sequence[int]) -> int:
+        """Make one request, read its replies as the samples `indices`, and return their number."""
         messages = job.request.messages
-        if job.fresh and job.request.restate is not None:
+        if job.n_repeats and job.request.restate is not None:
             messages = job.request.restate(messages)
         try:
             key = request_key(self._identity, self.model.name, messages, sampling)
-            draw = _Draw(job.window, key, messages, sampling)
-            completion, cached = await self._complete(draw)
+            request = _KeyedRequest(job.window, key, messages, sampling)
+            completion, cached = await self._complete(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             job.errors.append(str(error))
@@ -551,22 +571,23 @@ class Client:
         job.tokens_out += completion.tokens_out
         job.cached = job.cached and cached
         n_accepted = len(job.accepted)
-        for number, reply in zip(numbers, completion.replies, strict=False):
-            job.read(number, reply)
-        # An unreadable reply is not cached: another run may get a better one.
+        for index, reply in zip(indices, completion.replies, strict=False):
+            job.read(index, reply)
+        # Unreadable replies are not cached, since another run may get better ones.
         if self.cache is not None and not cached and len(job.accepted) > n_accepted:
             self.cache.put(key, completion)
-        if not self._commits:
-            self._commits = True
+        if not self._commit_is_scheduled:
+            self._commit_is_scheduled = True
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
         return len(completion.replies)
 
-    async def _complete(self, draw: _Draw) -> tuple[Completion, bool]:
-        """The answer, and whether it came without sending a request.
+    async def _complete(self, request: _KeyedRequest) -> tuple[Completion, bool]:
+        """The answer to a request, and whether it was there without sending the request.
 
-        It is from the run's store, an identical request in flight, the cache, or the model.
+        It is taken from the run's store, from an identical request in flight, from the cache, or
+        from the model.
         """
-        key = draw.key
+        key = request.key
         while True:
             if self._store is not None and (completion := self._store.get(key)) is not None:
                 return completion, True
@@ -574,17 +595,17 @@ class Client:
             if pending is None:
                 break
             await asyncio.wait([pending])
-            if not pending.cancelled():  # else its sender was stopped: send it here
+            if not pending.cancelled():  # if its sender was stopped, it is sent here
                 return pending.result(), True
         if self.cache is not None and (cached := self.cache.get(key)) is not None:
-            self.account.keep(key, cached)
+            self.account.record_cached(key, cached)
             return cached, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            completion = await self._send(draw)
+            completion = await self._send(request)
         except ModelError as error:
             pending.set_exception(error)
-            pending.exception()  # marks it as retrieved, also where nobody waits for it
+            pending.exception()  # marks the exception as retrieved, even if nothing waits for it
             raise
         except BaseException:
             pending.cancel()
@@ -595,113 +616,123 @@ class Client:
         finally:
             del self._pending[key]
 
-    async def _send(self, draw: _Draw) -> Completion:
-        """Send until there is an answer or no attempt left; raises ModelError, BudgetSpentError."""
-        faults = throttles = tries = 0
-        at_first = self._n_answered
+    async def _send(self, request: _KeyedRequest) -> Completion:
+        """Send a request, with retries, and return its answer.
+
+        Raises ModelError if it gets no usable answer, and BudgetSpentError.
+        """
+        n_faults = n_throttles = n_attempts = 0
+        n_answered_at_start = self._n_answered
         while True:
-            answered_before = self._n_answered
-            outcome = await self._attempt(draw)
+            n_answered_before = self._n_answered
+            outcome = await self._attempt(request)
             if isinstance(outcome, Completion):
                 return outcome
-            tries += 1
+            n_attempts += 1
             if isinstance(outcome, ThrottledError):
-                # Where others are answered, this one will be, too.
-                throttles = throttles + 1 if self._n_answered == answered_before else 1
+                # If other requests are answered, this one will be answered, too.
+                n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
             else:
-                faults += 1
-            if faults >= self.attempts or throttles >= THROTTLES_IN_A_ROW:
+                n_faults += 1
+            if n_faults >= self.attempts or n_throttles >= THROTTLES_IN_A_ROW:
                 self._n_given_up += 1
-                is_gone = isinstance(outcome, UnreachableError) and self._n_answered == at_first
+                has_no_answers = self._n_answered == n_answered_at_start
+                is_gone = isinstance(outcome, UnreachableError) and has_no_answers
                 if self.monitor and (is_gone or self._n_given_up >= GIVEN_UP_IN_A_ROW):
                     raise FatalModelError(
                         f"the endpoint has stopped answering ({outcome}); the same command goes on "
                         "once it answers again"
                     ) from outcome
-                raise TransientError(f"gave up after {tries} attempts: {outcome}") from outcome
+                raise TransientError(f"gave up after {n_attempts} attempts: {outcome}") from outcome
             if isinstance(outcome, UnreachableError) and not self._n_answered:
-                if faults >= ATTEMPTS_UNREACHED:
+                if n_faults >= ATTEMPTS_UNREACHED:
                     raise FatalModelError(str(outcome)) from outcome
-                self._say_once(f"{outcome}; retrying for some seconds")
+                self._warn_once(f"{outcome}; retrying for some seconds")
             if not isinstance(outcome, ThrottledError):
-                wait = self._wait(outcome, faults)
-                _log.info("%s; attempt %d, the next in %.1f s", outcome, tries, wait)
+                wait = self._wait_seconds(outcome, n_faults)
+                _log.info("%s; attempt %d, the next in %.1f s", outcome, n_attempts, wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(self, draw: _Draw) -> Completion | TransientError:
-        """Send once, within the limits on requests in flight and on money."""
-        async with self._gate as entered_at:
-            booking = await self._book(draw)
-            draw.window.n_sent += 1
+    async def _attempt(self, request: _KeyedRequest) -> Completion | TransientError:
+        """Send a request once, within the budget and the limit on requests in flight.
+
+        Returns an error that may pass with a retry, and raises any other.
+        """
+        async with self._throttle as entered_at:
+            booking = await self._book(request)
+            request.window.n_sent += 1
             try:
                 if self._store is not None:
-                    await asyncio.sleep(0)  # others are booked, too; the first commits for all
+                    await asyncio.sleep(0)  # lets others be booked, so that one commit is for all
                     self._store.commit(booking.number)
-                outcome = await self._ask_model(draw)
+                outcome = await self._ask_model(request)
             except BaseException:
                 self.account.release(booking, billed=True)
                 raise
             else:
                 self.account.settle(booking, outcome)
             finally:
-                draw.window.n_sent -= 1
+                request.window.n_sent -= 1
             if isinstance(outcome, ThrottledError):
-                self._gate.narrow(entered_at, self._wait(outcome, self._gate.bursts + 1))
+                self._throttle.narrow(
+                    entered_at, self._wait_seconds(outcome, self._throttle.n_bursts + 1)
+                )
             if isinstance(outcome, TransientError):
                 return outcome
             self._n_answered, self._n_given_up = self._n_answered + 1, 0
             if isinstance(outcome, ModelError):
                 raise outcome
-            self._gate.widen()
+            self._throttle.widen()
             return outcome
 
-    async def _book(self, draw: _Draw) -> Booking:
-        """The booking of a request, as soon as it fits into the budget."""
-        async with self._booking:  # in the order of arrival
-            while not draw.window.stopped:
-                booking = self.account.book(draw.key, draw.messages, draw.sampling)
+    async def _book(self, request: _KeyedRequest) -> Booking:
+        """Book a request as soon as it fits into the budget."""
+        async with self._booking_lock:  # requests are booked in the order of their arrival
+            while not request.window.stopped:
+                booking = self.account.book(request.key, request.messages, request.sampling)
                 if booking is not None:
                     return booking
-                await asyncio.sleep(POLL)  # it may fit once others have settled
+                await asyncio.sleep(POLL_SECONDS)  # it may fit when other requests are settled
         raise asyncio.CancelledError
 
-    async def _ask_model(self, draw: _Draw) -> Completion | ModelError:
+    async def _ask_model(self, request: _KeyedRequest) -> Completion | ModelError:
         try:
             async with asyncio.timeout(self.timeout):
-                return await self.model.complete(draw.messages, draw.sampling)
+                return await self.model.complete(request.messages, request.sampling)
         except TimeoutError:
             return TransientError(f"no answer within {self.timeout:g} s", billed=True)
         except ModelError as error:
             return error
 
     def _commit(self) -> None:
-        self._commits = False
+        self._commit_is_scheduled = False
         for store in (self._store, self.cache and self.cache.store):
-            with suppress(StoreError):  # which the next booking raises again
+            with suppress(StoreError):  # the next booking raises it again
                 if store:
                     store.commit()
 
-    def _wait(self, error: TransientError, tries: int) -> float:
+    def _wait_seconds(self, error: TransientError, n_failures: int) -> float:
         """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.
 
-        Raises FatalModelError for a rate limit of more than ten minutes. A longer Retry-After of
-        any other error is ignored, since an endpoint does not know how long an outage lasts.
+        Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. With any other
+        error a Retry-After as long is ignored, since endpoints do not know how long an outage
+        lasts.
         """
-        retry_after = min(error.retry_after or 0.0, MOST_RETRY_AFTER)
+        retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
         if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
             raise FatalModelError(
                 f"{error}; it wants to be asked again in {retry_after / 60:.0f} minutes (its "
                 "Retry-After): the same command goes on then"
             ) from error
-        wait = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT) * self.rng.uniform(0.5, 1.0)
+        wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * self.rng.uniform(0.5, 1.0)
         if 0 < retry_after <= LONGEST_RETRY_AFTER:
             wait = retry_after + self.rng.uniform(0.0, min(0.1 * retry_after, 1.0))
-        if wait >= NOTABLE_WAIT:
-            self._say_once(f"{error}; waiting {wait:.0f} s before the next attempt")
+        if wait >= LOGGED_WAIT:
+            self._warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
         return wait
 
-    def _say_once(self, warning: str) -> None:
-        # A warning reaches stderr even where logging is not set up.
+    def _warn_once(self, warning: str) -> None:
+        # A warning is printed to stderr even if logging is not configured.
         if warning not in self._warnings:
             self._warnings.add(warning)
             _log.warning("%s", warning)
@@ -713,7 +744,7 @@ def answers_in_process(model: Model) -> bool:
 
 
 def _run_now(coroutine: Coroutine[object, None, T]) -> T:
-    """Run a coroutine that never waits, without an event loop."""
+    """Run a coroutine that never waits, and return its result, without an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -723,14 +754,14 @@ def _run_now(coroutine: Coroutine[object, None, T]) -> T:
     raise RuntimeError("a model that answers in this process must not wait for anything")
 
 
-_starting = threading.Lock()
-# Called on the event loop when the interpreter ends.
-at_end: set[Callable[[], Awaitable[None]]] = set()
+_loop_lock = threading.Lock()
+# Functions that are called on the event loop when the interpreter exits.
+exit_functions: set[Callable[[], Awaitable[None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
     """The one event loop of this process, in a daemon thread of its own."""
-    with _starting:
+    with _loop_lock:
         return _start_loop()[0]
 
 
@@ -743,19 +774,19 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
     return loop, thread
 
 
-def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
     async def close_all() -> None:
-        # Libraries may have left tasks here.
-        for task in (others := asyncio.all_tasks() - {asyncio.current_task()}):
+        # Libraries may have left tasks on this loop.
+        for task in (tasks := asyncio.all_tasks() - {asyncio.current_task()}):
             task.cancel()
-        await asyncio.gather(*others, *(close() for close in at_end), return_exceptions=True)
+        await asyncio.gather(*tasks, *(close() for close in exit_functions), return_exceptions=True)
         loop.stop()
 
-    if os.getpid() == process:
+    if os.getpid() == process_id:
         asyncio.run_coroutine_threadsafe(close_all(), loop)
         _start_loop()[1].join(1.0)
 
 
 if hasattr(os, "register_at_fork"):
-    # A child process has no such thread and starts its own.
+    # After a fork, the child process has no such thread, and starts its own.
     os.register_at_fork(after_in_child=_start_loop.cache_clear)

@@ -1,34 +1,40 @@
-"""Decision models over HTTP: typed questions in, the probability of every answer out.
+"""Ask decision models over HTTP, which answer typed questions by probabilities and write no text.
 
-They write no text. Two forms are in use: System One's `POST /v1/systemone`, which several engines
-and providers serve, and OpenAI's `POST /v1/decisions`. A request to either is two messages here:
+Two protocols are in use: System One's `POST /v1/systemone`, which several engines and providers
+serve, and OpenAI's `POST /v1/decisions`. In this project, a request to either has two messages:
 
 - the system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
-  for every row; a question has the form that System One gives it;
-- the user message is the JSON object of the texts by name, the state's `inputs`.
+  for every row; questions are in System One's form;
+- the user message is a JSON object with the texts by name, which becomes `inputs` in the state.
 
 A reply's text is the JSON object `{question: {option: probability}}`. The options of a yes-or-no
-question (`noul`) are true and false, and those of a `score` are the places of its levels, from 0.
-A question whose answer cannot be used has the reason, a text, in place of the probabilities.
+question (`noul`) are true and false, and those of a `score` are the indices of its levels, from 0.
+If an answer cannot be used, a text with the reason takes the place of its probabilities.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from judges.client.openai import EndpointModel, malformed, read_error, read_usage, retry_after_of
+from judges.client.openai import (
+    EndpointModel,
+    malformed_answer,
+    read_error,
+    read_usage,
+    retry_after_of,
+)
 from judges.decisions import DECISION_SAMPLING, MALFORMED, Question, reply_of_answers, request_body
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
 
 
 class DecisionModel(EndpointModel):
-    """A decision model at one address; its name begins with the form, as in "systemone/NAME"."""
+    """A decision model at one address; its name begins with the protocol: "systemone/NAME"."""
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer once; raises ModelError."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         try:
-            questions, before, after = _frame(self.name, messages[0]["content"])
-            data = f"{before}{messages[-1]['content']}{after}".encode()
+            questions, body_start, body_end = _body_parts(self.name, messages[0]["content"])
+            data = f"{body_start}{messages[-1]['content']}{body_end}".encode()
         except MALFORMED:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's questions, and these messages "
@@ -39,7 +45,7 @@ class DecisionModel(EndpointModel):
         if 200 <= status < 300:
             return self._read(answer, questions, messages)
         is_moved = status == 404 and url.endswith(f"/{SYSTEM_ONE}") and b"model" not in answer
-        if is_moved:  # some servers answer the same form at another path
+        if is_moved:  # some servers have the same protocol at another path
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
@@ -47,14 +53,17 @@ class DecisionModel(EndpointModel):
     def _read(
         self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
     ) -> Completion:
-        """The answers and token counts, without keys; TransientError if there are no answers."""
+        """The answers and token counts, with API keys redacted.
+
+        Raises TransientError if the body has no answers.
+        """
         try:
-            # Unlike msgspec it reads NaN, which then spoils one answer alone.
+            # Unlike msgspec, json accepts NaN, so that only the answer with the NaN is lost.
             body = json.loads(answer.decode("utf-8", "replace"))
             model, counts = body.get("model"), body.get("usage")
             reply = reply_of_answers(body["answers"], questions)
         except MALFORMED:
-            raise malformed(answer, self.secrets) from None
+            raise malformed_answer(answer, self.redactor) from None
         if isinstance(counts, dict):
             counts = {
                 "prompt_tokens": counts.get("input_tokens") or 0,
@@ -66,13 +75,13 @@ class DecisionModel(EndpointModel):
 
 
 @lru_cache(maxsize=16)
-def _frame(name: str, content: str) -> tuple[dict[str, Question], str, str]:
-    """The questions, and a request's JSON before and after its texts.
+def _body_parts(name: str, content: str) -> tuple[dict[str, Question], str, str]:
+    """The questions in a system message, and the JSON of a request before and after its texts.
 
-    It is made once for all rows, since demonstrations may be whole documents.
+    The result is cached for all rows, since demonstrations may be whole documents.
     """
-    part, model = json.loads(content), name.partition("/")[2]
-    body = {"model": model, **request_body(name, part["state"], part["questions"], None)}
-    # No text holds the place of the inputs, since JSON escapes a text's quotes.
-    before, _, after = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
-    return part["questions"], f'{before}"inputs": ', after
+    system, model = json.loads(content), name.partition("/")[2]
+    body = {"model": model, **request_body(name, system["state"], system["questions"], None)}
+    # No text can contain this mark, since JSON escapes the quotation marks of a text.
+    body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
+    return system["questions"], f'{body_start}"inputs": ', body_end

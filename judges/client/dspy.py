@@ -1,6 +1,6 @@
-"""A `dspy.LM` as a model of this project, and a client of this project as a `dspy.LM`.
+"""Use a `dspy.LM` as a model of this project, and a client of this project as a `dspy.LM`.
 
-DSPy's own cache and retries are off in both directions, since the client has its own.
+In both directions, DSPy's own cache and retries are off, since the client has its own.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dspy_judges.errors import JudgesError
-from judges.client.keys import Redactor, endpoint_of, hide, secrets_among
-from judges.client.openai import Spelling, read_error, read_usage
+from judges.client.keys import Redactor, endpoint_of, hide_secrets, secrets_among
+from judges.client.openai import RequestFormat, read_error, read_usage
 from judges.decisions import DECISION_SAMPLING, Question, require_probabilities
 from judges.protocol import (
     SAMPLE_SEED_STEP,
@@ -47,24 +47,31 @@ if TYPE_CHECKING:
     from judges.protocol import Response
 
 Json = Mapping[str, object]
-# DSPy's record of a request: its outputs, usage and the provider's response.
+# DSPy's record of a request, with the outputs, the usage and the provider's response.
 HistoryEntry = Mapping[str, Any]
 TIMEOUT = 120.0
-# Exceptions that DSPy's engines raise for malformed responses.
+# The exceptions that DSPy's engines raise for malformed responses.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-# Keys and addresses: arguments of an LM that do not change its replies.
-WITHOUT_EFFECT = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
-# LiteLLM then reads prices and capabilities from its own files and not from the network.
+# Arguments of an LM that do not change its replies, such as keys and addresses.
+ARGUMENTS_WITHOUT_EFFECT = {
+    "api_key",
+    "api_base",
+    "base_url",
+    "headers",
+    "extra_headers",
+    "timeout",
+}
+# With this setting, LiteLLM reads prices and capabilities from its own files, not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 class DspyModel:
     """A `dspy.LM` as a model; a request has all of the LM's own arguments and brings one reply.
 
-    Requests run under DSPy's settings as they were where this was created, or those of `context`.
-    `cacheable` says whether runs may share its replies: not with `cache=False`, nor where the LM
-    has a client of the user's own. `identity` is the endpoint and a digest of all arguments that
-    change replies.
+    Requests run under the settings that DSPy has when the model is created, or under those of
+    `context`. `cacheable` says whether runs may share replies: they may not if the LM has
+    `cache=False` or a client of the user's own. `identity` is the endpoint with a digest of all
+    arguments that change replies.
     """
 
     native_n = False
@@ -72,14 +79,17 @@ class DspyModel:
 
     def __init__(self, lm: "dspy.LM", context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
-        hide(secrets_among(arguments))
-        self.secrets = Redactor()
-        self.key_variable = "use"  # DSPy alone knows the variable; errors say "the key in use"
+        hide_secrets(secrets_among(arguments))
+        self.redactor = Redactor()
+        # Only DSPy knows the key's variable, so that an error says "the key in use".
+        self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        effective = {name: arguments[name] for name in arguments.keys() - WITHOUT_EFFECT}
-        text = json.dumps([lm.model_type, effective], sort_keys=True, default=repr)
+        reply_arguments = {
+            name: arguments[name] for name in arguments.keys() - ARGUMENTS_WITHOUT_EFFECT
+        }
+        text = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(text.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
         self.max_tokens: int | None = (
@@ -87,36 +97,36 @@ class DspyModel:
         )
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        # A user's own client may not support async calls.
+        # A client of the user's own may not support asynchronous calls.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
-        self.spelling = Spelling(self.name)
+        self.request_format = RequestFormat(self.name)
         self._seed: int = arguments.get("seed", 0)
         if "seed" not in arguments and context is None:
-            self.spelling.left_out.add("seed")  # which the user did not set
+            self.request_format.left_out.add("seed")  # since the user's LM sets none
         self._context = contextvars.copy_context() if context is None else context
-        # Each request sets these itself.
+        # Each request sets the numbers of replies and tokens itself.
         self._lm = lm.copy(
             cache=False, num_retries=0, n=None, max_tokens=None, max_completion_tokens=None
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer once; raises ModelError."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         import dspy
 
         seed = sampling.seed + self._seed
-        body = self.spelling.body(messages, replace(sampling, seed=seed))
-        # A task has a context of its own, with DSPy's settings.
+        body = self.request_format.body(messages, replace(sampling, seed=seed))
+        # The request is a task of its own, so that it can run in a context with DSPy's settings.
         request = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
             entry = await request
             completion = _read_completion(entry, messages, sampling)
         except dspy.LMError as error:
-            # The rest of the message is DSPy's advice to programmers.
+            # After these words, the message is DSPy's advice to programmers.
             text = error.message.partition("To fix:")[0]
             answer = msgspec.json.encode({"message": text, "code": error.provider_code})
             bad_request = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, bad_request) and self.spelling.learn(body, answer):
+            if isinstance(error, bad_request) and self.request_format.learn(body, answer):
                 return await self.complete(messages, sampling)
             raise self._model_error(error, text, answer, messages, sampling) from None
         except MALFORMED as error:
@@ -125,28 +135,30 @@ class DspyModel:
         for change in entry.get("adaptations") or ():
             if change.action in ("dropped", "clamped", "substituted"):
                 name = change.field.removeprefix("config.")
-                self.spelling.note(f"no such {name} (DSPy has {change.action} it)")
-        return self.secrets.clean(completion)
+                self.request_format.note(f"no such {name} (DSPy has {change.action} it)")
+        return self.redactor.redact_completion(completion)
 
     async def close(self) -> None:
-        """Leave the connections to DSPy, which owns them."""
+        """Do nothing, since DSPy owns the connections."""
 
     async def _ask(self, body: ChatBody) -> HistoryEntry:
-        """DSPy's history entry of the request: outputs, usage and the provider's response."""
+        """Send a request through DSPy, and return DSPy's history entry of it."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _plain_adapter()
-        # A copy has a history of its own, without the requests that run at the same time.
+        # A copy of the LM has its own history, without other requests that run at the same time.
         lm, entries = self._lm.copy(), list[HistoryEntry]()
         lm.update_history = entries.append
         options = {n: v for n, v in body.items() if n not in ("model", "messages")}
         if "prompt_cache" in lm.kwargs:
-            # All messages but the last are the same for every row.
-            last = sum(message["role"] != "system" for message in body["messages"]) - 2
-            cache = replace(lm.kwargs["prompt_cache"], prefix_until_index=max(last, 0) or None)
-            options["prompt_cache"] = cache
-        call: tuple[object, ...] = (
+            # The prefix to cache: all messages but the last one are the same for every row.
+            last_index = sum(message["role"] != "system" for message in body["messages"]) - 2
+            prompt_cache = lm.kwargs["prompt_cache"]
+            options["prompt_cache"] = replace(
+                prompt_cache, prefix_until_index=max(last_index, 0) or None
+            )
+        adapter_arguments: tuple[object, ...] = (
             lm,
             options,
             signature,
@@ -155,9 +167,9 @@ class DspyModel:
         )
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
-                await adapter.acall(*call)
+                await adapter.acall(*adapter_arguments)
             else:
-                await asyncio.to_thread(adapter, *call)
+                await asyncio.to_thread(adapter, *adapter_arguments)
         return entries[-1]
 
     def _model_error(
@@ -168,17 +180,17 @@ class DspyModel:
         messages: Sequence[Message],
         sampling: Sampling,
     ) -> ModelError:
-        """Our exception for one of DSPy's errors, whose message is `text`."""
+        """The exception of this project for one of DSPy's errors, whose message is `text`."""
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if is_throttled else None):
             return read_error(self, status, error.retry_after, answer)
-        message = f"{self.name}: {' '.join(self.secrets.redact(text).split())[:300]}"
+        message = f"{self.name}: {' '.join(self.redactor.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
             return _connection_error(error, message)
         if isinstance(error, dspy.LMInvalidRequestError):
-            # Gemini withholds an answer with this error, and bills for it.
+            # Gemini raises this error for an answer that it withholds, and bills for it.
             refusal = RefusedError(message)
             refusal.usage = read_usage(None, messages, (), sampling)
             return refusal
@@ -188,32 +200,36 @@ class DspyModel:
 
 
 def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
-    """A model of any provider that DSPy knows; FatalModelError where DSPy cannot open it."""
+    """A model of any provider that DSPy knows; FatalModelError if DSPy cannot open it."""
     import dspy
     from dspy.lm15 import CacheConfig
 
     arguments: dict[str, object] = {"api_base": api_base, "api_key": api_key}
     if name.startswith("anthropic/"):
-        arguments["prompt_cache"] = CacheConfig()  # other providers cache prompts by themselves
-    hide(secrets_among(arguments))
+        # Anthropic has to be asked to cache prompts; other providers do so by themselves.
+        arguments["prompt_cache"] = CacheConfig()
+    hide_secrets(secrets_among(arguments))
     try:
         lm = dspy.LM(name, timeout=TIMEOUT, **{k: v for k, v in arguments.items() if v})
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # The whole process uses this model, and not only code under the caller's settings.
+    # The whole process uses this model, so that it must not depend on the caller's settings.
     return DspyModel(lm, contextvars.Context())
 
 
 def configured_lm() -> "dspy.LM | None":
-    """The LM of `dspy.configure(lm=...)` or `dspy.context(lm=...)`; None without either."""
+    """The LM of `dspy.configure(lm=...)` or `dspy.context(lm=...)`; None if there is none."""
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     return None if settings is None else settings.lm
 
 
 @lru_cache(maxsize=1)
 def _plain_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """An adapter that sends messages unchanged: the public way to DSPy's clients."""
+    """An adapter that sends messages unchanged, and its signature.
+
+    Calling an adapter is the public way to send messages through DSPy.
+    """
     import dspy
 
     class PlainAdapter(dspy.Adapter):
@@ -240,7 +256,7 @@ def _read_completion(
 
 
 def _connection_error(error: BaseException | None, message: str) -> ModelError:
-    """A broken connection, whose request may be billed, or one that was never made."""
+    """The error for a connection that was lost (then billed) or could not be made."""
     while error is not None:
         if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
             return TransientError(message, billed=True)
@@ -251,10 +267,11 @@ def _connection_error(error: BaseException | None, message: str) -> ModelError:
 def as_lm(
     client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM | DecisionLM":
-    """A client as a `dspy.LM` for DSPy's programs and optimizers; as a `DecisionLM` if it decides.
+    """A client as a `dspy.LM` for DSPy's programs and optimizers.
 
-    An error that ends the run (a wrong key, an empty budget) is kept in `lm.engine.stopped`, since
-    DSPy's optimizers may mistake it for a bad prompt.
+    For a decision model it is a `DecisionLM`. An error that ends the run, such as a wrong key or a
+    spent budget, is kept in `lm.engine.stopped`, since DSPy's optimizers may take it for the
+    failure of a prompt.
     """
     import dspy
 
@@ -262,7 +279,7 @@ def as_lm(
     if is_decision(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
-        # With a provider's name DSPy would apply that provider's rules to our requests.
+        # The prefix keeps DSPy from applying the rules of a provider to these requests.
         "judges:" + client.model.name.replace("/", ":"),
         engine=engine,
         async_engine=SimpleNamespace(complete=engine.complete_async),
@@ -274,10 +291,10 @@ def as_lm(
 
 
 class ClientEngine:
-    """Answers DSPy's requests with a client.
+    """An engine that answers DSPy's requests through a client.
 
-    DSPy's rollout numbers do not reach an engine. So a request that is repeated at a temperature
-    above 0 gets another seed each time, the same seeds in every run.
+    DSPy does not pass its rollout numbers to engines. So, at a temperature above 0, a repeated
+    request gets another seed each time; the seeds are the same in every run.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:
@@ -295,6 +312,7 @@ class ClientEngine:
 
     @contextmanager
     def keeping_error(self) -> Iterator[None]:
+        """Keep an error that is raised within this context in `stopped`."""
         try:
             yield
         except JudgesError as error:
@@ -313,12 +331,12 @@ class ClientEngine:
         if sampling.temperature != 0:
             n_repeats = next(self._repeats[repr((messages, sampling))])
             sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * n_repeats)
-        # Every reply is accepted: DSPy's adapter parses it.
+        # Every reply is accepted here, since DSPy's adapter parses it.
         return Request(messages, sampling, lambda reply: reply.text)
 
 
 class DecisionLM:
-    """A client of a decision model as an LM of DSPy's that is asked typed questions."""
+    """A client of a decision model as an LM that answers DSPy's typed questions."""
 
     supports_decision_requests = True
 
@@ -336,7 +354,7 @@ class DecisionLM:
 
     @contextmanager
     def _dspy_errors(self) -> Iterator[None]:
-        """Raise what a `dspy.LM` raises for an engine's errors."""
+        """Raise this project's errors as the one that a `dspy.LM` raises for an engine's errors."""
         import dspy
 
         try:
@@ -346,14 +364,14 @@ class DecisionLM:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
     def _request(self, state: Json, questions: Mapping[str, Question]) -> "Request":
-        """The request of a `DecisionModel`; a judge that asks the same makes the same one."""
+        """The request to a `DecisionModel`, the same as a judge makes for the same questions."""
         from judges.client.client import Request
 
-        rest = {name: part for name, part in state.items() if name != "inputs"}
-        # In the order of a judge's own questions, so that both have the same key in the cache.
-        asked = {name: dict(sorted(each.items(), reverse=True)) for name, each in questions.items()}
-        parts = {"state": rest, "questions": asked}, state["inputs"]
-        system, user = (json.dumps(part, ensure_ascii=False) for part in parts)
+        state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
+        # The keys are in the order of a judge's own questions, so that both have one cache key.
+        ordered = {n: dict(sorted(each.items(), reverse=True)) for n, each in questions.items()}
+        contents = {"state": state_without_inputs, "questions": ordered}, state["inputs"]
+        system, user = (json.dumps(content, ensure_ascii=False) for content in contents)
         messages = Message(role="system", content=system), Message(role="user", content=user)
         return Request(messages, DECISION_SAMPLING, partial(_read_decisions, questions))
 
@@ -369,13 +387,13 @@ class DecisionLM:
 
 
 def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
-    """The answers in DSPy's form; NoScoreError for one that cannot be used."""
+    """The answers in the form that DSPy expects; NoScoreError if one cannot be used."""
     answers: dict[str, object] = {}
     for name, answer in json.loads(reply.text).items():
-        ps = require_probabilities(name, answer)
+        by_option = require_probabilities(name, answer)
         is_noul = questions[name]["type"] == "noul"
-        other = {"probabilities": ps, "confidence": max(ps.values())}
-        answers[name] = {"noul": ps["true"]} if is_noul else other
+        distribution = {"probabilities": by_option, "confidence": max(by_option.values())}
+        answers[name] = {"noul": by_option["true"]} if is_noul else distribution
     return answers
 
 
@@ -390,7 +408,7 @@ def _messages(request: "lm15.Request") -> list[Message]:
 
 
 def _dspy_response(request: "lm15.Request", response: "Response") -> "lm15.Response":
-    """DSPy's form of a response; raises its ServerError for a failed request."""
+    """A response as DSPy's own type; raises DSPy's ServerError for a failed request."""
     from dspy import lm15
 
     if response.error is not None:

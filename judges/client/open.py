@@ -1,9 +1,9 @@
-"""Open models and their clients on one budget and one store.
+"""Open models, and clients that share one budget and one store.
 
-Libraries for a kind of model are imported only when such a model is named.
+A library that only one kind of model needs is imported when such a model is opened.
 
-Users alone choose the model and the address that texts are sent to. A judge's file may name a plain
-model of a known provider; any other model is asked only once the user has named it, too.
+Only users choose the model and the address to which texts are sent. A judge's file may name a plain
+model of a known provider; any other model is asked only if the user names it as well.
 """
 
 import os
@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import TIMEOUT, Client, FailureMonitor, answers_in_process, at_end
+from judges.client.client import TIMEOUT, Client, FailureMonitor, answers_in_process, exit_functions
 from judges.client.keys import (
     EMBEDDED_MODELS,
-    KEY_FOR_NAME,
+    KEY_IN_NAME_PROBLEM,
     PROVIDERS,
     Provider,
     Redactor,
-    hide,
+    hide_secrets,
     holds_secret,
     read_key,
     without_secrets,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import dspy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-# Providers of DSPy's whose models a file may name by itself. Providers whose model names may be an
-# address, a file or a program (huggingface, custom, ...) are left out.
+# DSPy's providers whose models a judge's file may name without the user. Providers whose model
+# names may be an address, a file or a program (huggingface, custom, ...) are left out.
 DSPY_PROVIDERS = frozenset(
     {
         *("anthropic", "bedrock", "cerebras", "cohere", "deepseek", "fireworks_ai", "gemini"),
@@ -47,37 +47,38 @@ DSPY_PROVIDERS = frozenset(
         *("perplexity", "together_ai", "vertex_ai", "xai"),
     }
 )
-# Models by the arguments that they were opened with; a model keeps its connections, and what it
-# learned about requests.
+# The open models, by the arguments of their opening. A model keeps its connections, and what it has
+# learned about the requests that its endpoint accepts.
 _models: dict[tuple[object, ...], Model] = {}
 _clients: dict[tuple[Model, str | None], Client] = {}
-_inherited: list[object] = []
+# The parent's models after a fork, which are kept so that their connections are not closed.
+_parent_models: list[object] = []
 _openers: dict[str, Callable[[str], Model]] = {}
-# Locked while a model or a client is opened, so that threads share the first one.
-_opening = threading.RLock()
-LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
+# Locked while a model or a client is opened, so that all threads share the first one.
+_models_lock = threading.RLock()
+LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
 def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
-    """Let PREFIX/NAME name models of your own, in this process.
+    """Register models of your own under the names PREFIX/NAME, within this process.
 
-    A judge's file cannot choose such a model by itself; its user names it (`lm=`).
+    A judge's file alone cannot choose such a model: the user has to name it (`lm=`).
 
     Args:
-        prefix: The provider's word before the slash.
-        opener: Takes NAME and returns its model (see `judges.protocol.Model`). It is called once
-            for each name.
+        prefix: The part of the name before the slash.
+        opener: A function that takes NAME and returns its model (see `judges.protocol.Model`). It
+            is called once for each name.
     """
     _openers[prefix] = opener
 
 
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
-    """The model of a name; the process has one for the same arguments.
+    """The model with a name; the same arguments always give the same model within a process.
 
-    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", that of any model
-    which DSPy knows, or that of a decision model: "decisions/NAME" (OpenAI's form) or
-    "systemone/NAME". `api_key_env` names the variable with the key (the provider's own). Raises
-    FatalModelError where the name, the address or the key cannot be right.
+    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", any model that DSPy
+    knows, or a decision model: "decisions/NAME" (OpenAI's protocol) or "systemone/NAME".
+    `api_key_env` is the environment variable with the key, by default the provider's own. Raises
+    FatalModelError if the name, the address or the key cannot be right.
     """
     check_name(lm)
     if api_base is not None and not api_base.strip():
@@ -94,56 +95,59 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     provider = PROVIDERS.get(prefix)
     if api_key_env:
         _check_variable(api_key_env)
-    variable = api_key_env or (provider.key_variable if provider else "")
-    return _open_with_key(lm, api_base, variable, read_key(variable) if variable else "")
+    key_variable = api_key_env or (provider.key_variable if provider else "")
+    key = read_key(key_variable) if key_variable else ""
+    return _open_with_key(lm, api_base, key_variable, key)
 
 
 def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
-    with _opening:
+    with _models_lock:
         if arguments not in _models:
             _models[arguments] = opener()
-            at_end.add(close_models)
+            exit_functions.add(close_models)
         return _models[arguments]
 
 
-def _open_with_key(lm: str, api_base: str | None, variable: str, key: str) -> Model:
+def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -> Model:
     if provider := PROVIDERS.get(lm.partition("/")[0]):
         base = provider.base(api_base)
-        opener = partial(_endpoint_model, lm, provider, base, variable, key)
-        return _open_once((lm, base or api_base, variable, key), opener)
+        opener = partial(_endpoint_model, lm, provider, base, key_variable, key)
+        return _open_once((lm, base or api_base, key_variable, key), opener)
     from judges.client.dspy import open_dspy
 
-    return _open_once((lm, api_base, variable, key), partial(open_dspy, lm, api_base, key))
+    return _open_once((lm, api_base, key_variable, key), partial(open_dspy, lm, api_base, key))
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
-    """The model that an LM of DSPy's asks, and its `api_base`.
+    """The model that one of DSPy's LMs asks, and its `api_base`.
 
-    The server of a `dspy.experimental.TypeSafe` is asked without DSPy, with the LM's own key.
+    If the LM is a `dspy.experimental.TypeSafe`, our own client asks its server, with the LM's key.
     """
     if not getattr(lm, "supports_decision_requests", False):
         from judges.client.dspy import DspyModel
 
         model = DspyModel(lm)
         return model, model.api_base
-    variable = "TYPESAFE_API_KEY"
-    hide([key := lm.api_key or read_key(variable)])
-    return _open_with_key(f"{SYSTEM_ONE}/{lm.model}", lm.base_url, variable, key), lm.base_url
+    key_variable = "TYPESAFE_API_KEY"
+    hide_secrets([key := lm.api_key or read_key(key_variable)])
+    name = f"{SYSTEM_ONE}/{lm.model}"
+    return _open_with_key(name, lm.base_url, key_variable, key), lm.base_url
 
 
-def _endpoint_model(lm: str, provider: Provider, base: str, variable: str, key: str) -> Model:
+def _endpoint_model(lm: str, provider: Provider, base: str, key_variable: str, key: str) -> Model:
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
-    form, _, name = lm.partition("/")
-    kind = EndpointModel
-    if is_decision(lm):  # its name keeps the form: the same address may answer chats as well
-        kind, name = DecisionModel, lm
+    prefix, _, name = lm.partition("/")
+    model_class = EndpointModel
+    # A decision model's name keeps the prefix, since the same address may also answer chats.
+    if is_decision(lm):
+        model_class, name = DecisionModel, lm
     endpoint = without_secrets(base)
     if not base:
         raise FatalModelError(
-            f"{name}: no address is given; set {provider.address_variable}, or name it by api_base "
-            "(--api-base)"
+            f"{name}: no address is given; set {provider.address_variable}, or give the address by "
+            "api_base (--api-base)"
         )
     if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
         raise FatalModelError(
@@ -152,19 +156,21 @@ def _endpoint_model(lm: str, provider: Provider, base: str, variable: str, key: 
         )
     if holds_secret(base):
         raise FatalModelError(
-            f"{name}: the address {endpoint} holds a password or a key; give the key by {variable}"
+            f"{name}: the address {endpoint} holds a password or a key; set the key in "
+            f"{key_variable}"
         )
-    needs_key = form not in (SYSTEM_ONE, "litellm_proxy")
+    needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
     if not key and needs_key and base == (provider.address or base):
         raise FatalModelError(
-            f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
+            f"{name}: {key_variable} is not set; set it, or name another endpoint by api_base "
             "(--api-base)"
         )
-    return kind(name, url=base + provider.path, endpoint=endpoint, key=key, key_variable=variable)
+    url = base + provider.path
+    return model_class(name, url=url, endpoint=endpoint, key=key, key_variable=key_variable)
 
 
 async def close_models() -> None:
-    """Close the connections of all models on the running event loop, and forget the models."""
+    """Close the connections of all open models, from the running event loop; then forget them."""
     models = list(_models.values())
     _models.clear()
     for model in models:
@@ -172,7 +178,7 @@ async def close_models() -> None:
 
 
 def _check_variable(name: str) -> None:
-    """Raise FatalModelError if a variable is not set, or if its name is really a key."""
+    """Raise FatalModelError if an environment variable is not set, or if its name is a key."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
         raise FatalModelError("api_key_env names an environment variable, and never a key itself")
     if not os.environ.get(name):
@@ -181,40 +187,42 @@ def _check_variable(name: str) -> None:
 
 @lru_cache
 def check_name(lm: str) -> None:
-    """Raise FatalModelError for a name that no model has, or that contains a key."""
+    """Raise FatalModelError if a model's name has a wrong form, or contains a key."""
     if Redactor().holds(lm):
-        raise FatalModelError(f"the model's name {KEY_FOR_NAME}")
+        raise FatalModelError(f"the model's name {KEY_IN_NAME_PROBLEM}")
     if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
         raise FatalModelError(
-            f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
+            f"no model {lm!r}: write embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         )
 
 
-def is_plain(lm: str) -> bool:
-    """Whether a file may name this model by itself: embedded, or a known provider's plain name.
+def is_allowed_in_file(lm: str) -> bool:
+    """Whether a judge's file may name this model without the user.
 
-    It holds no address, no path and no program.
+    It may name the embedded model, and models of known providers whose name is not an address, a
+    path or a program.
     """
     is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
     return lm in EMBEDDED_MODELS or (is_listed and bool(_NAME.fullmatch(lm)))
 
 
 class ModelOptions(TypedDict, total=False):
-    """Which model is asked, how, and within which limits; each option may be left out.
+    """The options that choose a model and its limits; each may be left out.
 
     Args:
-        lm: The model: "embedded", "openai/NAME", or any that DSPy knows (the judge's own).
-        api_base: The address of an OpenAI-compatible server (the provider's own).
-        max_calls: The most requests, 1 or more (no limit).
-        max_cost: The most US dollars, 0 or more, counted at their worst (no limit).
-        concurrency: How many requests run at once, 1 or more (64).
-        store: A file that keeps every request and reply: the next run with it pays for nothing
-            twice.
-        cache: The folder of replies that all runs share, or "none" (the user's own).
-        api_key_env: The environment variable that holds the key (the provider's own).
-        price: US dollars for a million tokens read, and for a million written (a table's).
-        max_tokens: The most tokens of a reply, 1 or more (512; more after reasoning).
-        reasoning_effort: "minimal", "low", "medium" or "high" (the model's own).
+        lm: The model: "embedded", "openai/NAME", or any that DSPy knows. Default: the judge's own.
+        api_base: The address of an OpenAI-compatible server. Default: the provider's own.
+        max_calls: The most requests, 1 or more. Default: no limit.
+        max_cost: The most US dollars, 0 or more, counted at the worst case. Default: no limit.
+        concurrency: The most requests at the same time, 1 or more. Default: 64.
+        store: A file that keeps every request and reply, so that the next run with it pays for
+            nothing twice. Default: no file.
+        cache: The folder of replies that all runs share, or "none". Default: the user's own cache.
+        api_key_env: The environment variable with the API key. Default: the provider's own.
+        price: A pair: US dollars per million input tokens and per million output tokens. Default:
+            the price in a table.
+        max_tokens: The most tokens of a reply, 1 or more. Default: 512, or more with reasoning.
+        reasoning_effort: "minimal", "low", "medium" or "high". Default: the model's own.
     """
 
     lm: str | None
@@ -231,11 +239,11 @@ class ModelOptions(TypedDict, total=False):
 
 
 class Options(ModelOptions, total=False):
-    """The options of a judge that runs over many rows: those of its model, and two of its own.
+    """The options of a judge that runs over many rows: `ModelOptions`, and two more.
 
     Args:
-        seed: The seed of the model's random draws, 0 or more (0).
-        map: From a text's name to the column that holds it (columns of the texts' own names).
+        seed: The seed of the model's random draws, 0 or more. Default: 0.
+        map: From a text's name to its column. Default: columns with the texts' own names.
     """
 
     seed: int
@@ -246,9 +254,10 @@ class Session:
     """Clients of several models that share one budget and one store.
 
     Args:
-        keep_going: With false, a run ends once almost all judgements fail, or none is answered.
-        models: Models that are open already, by name or role.
-        **options: As in `ModelOptions`; the limits hold for all clients together.
+        keep_going: If false, a run stops when almost all judgements fail or requests stay
+            unanswered.
+        models: Models that are already open, by name or role.
+        **options: The `ModelOptions`; the limits hold for all clients together.
     """
 
     def __init__(
@@ -259,11 +268,11 @@ class Session:
         **options: Unpack[ModelOptions],
     ) -> None:
         self._options = ModelOptions(**{"concurrency": 64, **options})
-        check_limits(**{name: self._options.get(name) for name in LIMITS})
+        check_limits(**{name: self._options.get(name) for name in LIMIT_NAMES})
         path = options.get("store")
         self.store = Store(path) if path else None
         self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
-        # Opened once a client asks a model outside this process.
+        # It is opened with the first client whose replies may be cached.
         self.cache: ReplyCache | None = None
         self._keep_going = keep_going
         self._models = models or {}
@@ -276,34 +285,38 @@ class Session:
         *,
         role: str | None = None,
         unlimited: bool = False,
-        **own: Unpack[ModelOptions],
+        **overrides: Unpack[ModelOptions],
     ) -> Client:
-        """The client that asks a model; a role, which names its account, always gets the same one.
+        """The client that asks the model `lm`; the same `role` always gives the same client.
 
-        Requests of an `unlimited` client count towards none of the session's limits. Options in
-        `own` replace the session's; an `api_base` of "" is the provider's own.
+        The role, by default the model's name, is the name of the client's account. Requests of an
+        `unlimited` client do not count towards the session's limits. `overrides` are options that
+        replace the session's; an `api_base` of "" stands for the provider's own address.
         """
         role = role or lm
         if role not in self._clients:
-            own = cast(ModelOptions, {name: v for name, v in own.items() if v is not None})
+            overrides = cast(
+                ModelOptions, {name: v for name, v in overrides.items() if v is not None}
+            )
             budget = Budget() if unlimited else self.budget
-            self._clients[role] = client = self._make_client(lm, role, budget, own)
+            self._clients[role] = client = self._make_client(lm, role, budget, overrides)
 
             def open_sibling(other: str, other_base: str | None) -> Client:
-                """The client of another model, at its price in the table, else at this one's."""
-                base = {**self._options, **own}.get("api_base") or None
-                if other == lm and other_base in (base, own.get("api_base")):
+                """The client of another model; without a known price, at this client's price."""
+                base = {**self._options, **overrides}.get("api_base") or None
+                if other == lm and other_base in (base, overrides.get("api_base")):
                     return client
-                at, is_free = f" at {other_base}" if other_base else "", is_embedded(other)
-                options = ModelOptions(**{**own, "api_base": other_base or ""})
-                options["price"] = find_price(other) or own.get("price")
-                return self.client(other, role=f"{role}: {other}{at}", unlimited=is_free, **options)
+                address = f" at {other_base}" if other_base else ""
+                options = ModelOptions(**{**overrides, "api_base": other_base or ""})
+                options["price"] = find_price(other) or overrides.get("price")
+                other_role = f"{role}: {other}{address}"
+                return self.client(other, role=other_role, unlimited=is_embedded(other), **options)
 
             client.open_sibling = open_sibling
         return self._clients[role]
 
-    def _make_client(self, lm: str, role: str, budget: Budget, own: ModelOptions) -> Client:
-        options = ModelOptions(**{**self._options, **own})
+    def _make_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
+        options = ModelOptions(**{**self._options, **overrides})
         text_options = [n for n in ("max_tokens", "reasoning_effort") if options.get(n) is not None]
         if is_decision(lm) and text_options:
             raise OptionError(f"{text_options[0]}: {lm} is a decision model, which writes no text")
@@ -337,9 +350,9 @@ class Session:
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
-    """The client of a model without limits that all callers in this process share."""
-    with _opening:
-        # Another address or key in the environment makes another model.
+    """The client of a model, without limits, that all callers in this process share."""
+    with _models_lock:
+        # If the address or the key in the environment changes, it is another model.
         key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
         if key not in _clients:
             _clients[key] = Session(lm=lm, api_base=api_base).client(lm)
@@ -347,7 +360,7 @@ def shared_client(lm: str, api_base: str | None = None) -> Client:
 
 
 def check_limits(**limits: object) -> None:
-    """Raise OptionError unless `max_cost` is a number >= 0, and any other an integer >= 1."""
+    """Raise OptionError unless `max_cost` is a number >= 0 and any other limit an integer >= 1."""
     for name, value in limits.items():
         if value is None and name != "concurrency":
             continue
@@ -359,11 +372,14 @@ def check_limits(**limits: object) -> None:
 
 
 def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]]:
-    """The options without `map`, and `map`; TypeError for an unknown option, or OptionError."""
+    """Split options into those without `map`, and `map`.
+
+    Raises TypeError for an unknown option, and OptionError for a wrong seed.
+    """
     for name in options:
         if name not in Options.__annotations__:
             names = ", ".join(Options.__annotations__)
-            raise TypeError(f"no option {name!r}; there are {names}")
+            raise TypeError(f"no option {name!r}; the options are {names}")
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
@@ -372,15 +388,19 @@ def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]
     return values, {name: str(column) for name, column in mapping.items()}
 
 
-def _forget() -> None:
-    """Leave the parent's models unused: closing their connections would close the parent's."""
-    _inherited.append(dict(_models))
+def _forget_parent_models() -> None:
+    """Forget the parent's models without closing them, which would close its connections."""
+    _parent_models.append(dict(_models))
     _models.clear()
     _clients.clear()
-    _opening.release()
+    _models_lock.release()
 
 
 if hasattr(os, "register_at_fork"):
-    # A child has its own event loop, and would inherit a lock that another thread has locked.
-    release = _opening.release
-    os.register_at_fork(before=_opening.acquire, after_in_parent=release, after_in_child=_forget)
+    # The lock is held during a fork, since another thread might otherwise hold it in the child for
+    # ever. The child has its own event loop, so that it needs models of its own.
+    os.register_at_fork(
+        before=_models_lock.acquire,
+        after_in_parent=_models_lock.release,
+        after_in_child=_forget_parent_models,
+    )

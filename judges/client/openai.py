@@ -1,4 +1,4 @@
-"""The chat-completions protocol over aiohttp: requests, answers of bounded size, and errors."""
+"""Send chat-completions requests through aiohttp, and read their answers and errors."""
 
 import logging
 import re
@@ -37,12 +37,14 @@ from judges.protocol import (
     reply_of,
 )
 
-MAX_ANSWER_BYTES = 8 * 2**20  # several times what replies and their alternatives take
+MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
+# The most characters of an answer that an error quotes, and that are searched for a known error.
 LONGEST_EXCERPT, LONGEST_SEARCHED = 300, 10_000
-OTHER_FILES = 64  # that this process may open beside its connections
+OTHER_FILES = 64  # files that this process may open in addition to its connections
 
-# Parts of a request that can be left out, and how an endpoint that refuses one names it.
-OPTIONAL = {
+# Parts of a request that can be left out, each with a pattern of the error by which an endpoint
+# refuses it.
+OPTIONAL_PARTS = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
     "seed": r"\bseed\b",
@@ -50,25 +52,25 @@ OPTIONAL = {
     "n": r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count",
     "system message": r"\bsystem\b|developer instruction|roles must alternate",
 }
-# The fields of an error that describe it.
-GEMINI = ("details", "violations", "quotaId")
-ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
-# LiteLLM's proxy answers 401 for its own key at a provider, too.
-PROXY_KEY = "litellm.AuthenticationError"
-TOP_UP = "; the same command goes on once the account has more"
-NO_LOGPROBS = (
-    "; the plan 'weighted' needs 20 log-probabilities a token: use --plan one or --plan mean with "
-    "this model"
+# The fields of an error answer that describe the error.
+GEMINI_FIELDS = ("details", "violations", "quotaId")
+ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
+# LiteLLM's proxy also answers 401, with these words, if a provider refuses the proxy's own key.
+PROXY_KEY_ERROR = "litellm.AuthenticationError"
+TOP_UP_ADVICE = "; the same command goes on when the account has more credit"
+NO_LOGPROBS_ADVICE = (
+    "; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or --plan "
+    "mean with this model"
 )
 
 _log = logging.getLogger(__name__)
 _warn_once = lru_cache(_log.warning)
 
 
-class Spelling:
-    """How requests are spelled for one model, learned from the errors that it answers with.
+class RequestFormat:
+    """The form of requests that a model accepts, learned from its errors.
 
-    `left_out` are the names that requests go without, and `changes` says so in sentences.
+    `left_out` has the names of the parts that requests go without, and `changes` a phrase for each.
     """
 
     def __init__(self, model: str) -> None:
@@ -80,7 +82,7 @@ class Spelling:
             self.leave_out("temperature")
 
     def body(self, messages: Sequence[Message], sampling: Sampling) -> ChatBody:
-        """The request without what the model is known to refuse."""
+        """The body of a request, without the parts that the model is known to refuse."""
         limit = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
         if "system message" in self.left_out:
             messages = _without_system_message(messages)
@@ -89,42 +91,43 @@ class Spelling:
         return cast(ChatBody, {"model": self.model, "messages": messages, **fields})
 
     def learn(self, body: ChatBody, answer: bytes) -> bool:
-        """Learn from a 400 or 422 what to leave out; returns whether to send the request again.
+        """Learn from the answer to a 400 or 422 which part of the request to leave out.
 
-        Log-probabilities are never left out: a plan that needs them is not changed in silence.
+        Returns whether the request should be sent again. Log-probabilities are never left out,
+        since a plan that needs them must not be changed silently.
         """
         names = set(body)
         if body["messages"][0]["role"] == "system":
             names.add("system message")
         if not self.left_out.isdisjoint(names):
-            return True  # it was sent before another request's error taught the same
-        error = complaint(answer)
-        for name, cue in OPTIONAL.items():
-            if name in names and re.search(cue, error, re.I):
+            return True  # the request was sent before this part was left out
+        error = error_text(answer)
+        for name, pattern in OPTIONAL_PARTS.items():
+            if name in names and re.search(pattern, error, re.I):
                 self.leave_out(name)
                 return True
         return False
 
     def leave_out(self, name: str) -> None:
-        """Leave a parameter out from now on."""
+        """Leave a part out of all further requests."""
         self.left_out.add(name)
         if name != "max_tokens":  # max_completion_tokens takes its place
             self.note(f"no {name} (requests go without it)")
 
     def note(self, change: str) -> None:
-        """Log once that a request is spelled differently for this endpoint."""
+        """Log once that requests to this model have a different form."""
         if change not in self.changes:
             self.changes.append(change)
-            # A warning reaches stderr even where logging is not set up.
+            # A warning is printed to stderr even if logging is not configured.
             _log.warning("%s takes %s", self.model, change)
 
 
 class EndpointModel:
-    """Chat completions at one address; its key goes nowhere else.
+    """A model behind a chat-completions endpoint; its key is sent to no other address.
 
-    All requests run on one event loop, and connections are kept until `close`. The caller sets the
-    timeout and sends at most `most_connections` requests at once: the system's limit on open files,
-    less a few for other uses.
+    All requests must run on one event loop, and connections are kept until `close`. The caller sets
+    the timeout, and sends at most `most_connections` requests at the same time. This is the
+    system's limit on open files, less some files for other uses.
     """
 
     native_n = True
@@ -134,24 +137,24 @@ class EndpointModel:
         self.name = name
         self.endpoint = endpoint
         self.key, self.key_variable = bool(key), key_variable
-        self.spelling = Spelling(name)
-        self.changes = self.spelling.changes
-        self.secrets = Redactor([key])
+        self.request_format = RequestFormat(name)
+        self.changes = self.request_format.changes
+        self.redactor = Redactor([key])
         self.most_connections = _most_connections()
         self._url, self._proxy = url, _proxy(url)
-        # A compressed answer could unpack to any size.
+        # No compression, since a compressed answer could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer once; raises ModelError."""
-        body = self.spelling.body(messages, sampling)
+        """Answer one request; raises ModelError if there is no usable answer."""
+        body = self.request_format.body(messages, sampling)
         status, headers, answer = await self._post(msgspec.json.encode(body))
         if 200 <= status < 300:
             return self.read_answer(answer, messages, sampling)
-        if status in {400, 422} and self.spelling.learn(body, answer):
+        if status in {400, 422} and self.request_format.learn(body, answer):
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
 
@@ -163,21 +166,26 @@ class EndpointModel:
     def read_answer(
         self, answer: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """The replies and token counts, without keys; TransientError if there are no replies."""
+        """The replies and token counts in an answer, with API keys redacted.
+
+        Raises TransientError if it has no replies.
+        """
         try:
             body = _ANSWER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
-            raise malformed(answer, self.secrets, f"{error}; ") from None
+            raise malformed_answer(answer, self.redactor, f"{error}; ") from None
         usage = read_usage(body.usage, messages, replies, sampling)
         return self.completion(replies, body.model, usage)
 
     def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
-        """The completion without keys; `model` is what the endpoint calls the model."""
-        name = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
-        return self.secrets.clean(Completion(replies=tuple(replies), model=name, **asdict(usage)))
+        """The completion with API keys redacted; `model` is the endpoint's name for the model."""
+        name = self.redactor.redact(str(model or ""))[:LONGEST_WORD]
+        return self.redactor.redact_completion(
+            Completion(replies=tuple(replies), model=name, **asdict(usage))
+        )
 
     async def _post(self, data: bytes) -> tuple[int, Mapping[str, str], bytes]:
         if self._session is None:
@@ -204,8 +212,8 @@ class EndpointModel:
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
-            # aiohttp quotes malformed data, over several lines.
-            reason = _excerpt(f"{type(error).__name__}: {error}", self.secrets)
+            # aiohttp's message may quote malformed data, over several lines.
+            reason = _excerpt(f"{type(error).__name__}: {error}", self.redactor)
             raise TransientError(
                 f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
@@ -232,20 +240,21 @@ class _Answer(Struct):
     usage: object = None
 
 
-# Tokens of one request; a larger count is an error of the endpoint and would spend any budget.
-Count = Annotated[int, Meta(ge=0, le=100_000_000)]
+# A number of tokens in one request. A larger one is an error of the endpoint, and would spend any
+# budget.
+TokenCount = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
 class _Details(Struct):
-    cached_tokens: Count | None = None
-    cache_write_tokens: Count | None = None
-    cache_creation_tokens: Count | None = None  # DSPy's name for it
+    cached_tokens: TokenCount | None = None
+    cache_write_tokens: TokenCount | None = None
+    cache_creation_tokens: TokenCount | None = None  # DSPy's name for it
 
 
 class _Counts(Struct):
     prompt_tokens: Annotated[int, Meta(ge=1, le=100_000_000)]
-    completion_tokens: Count
-    total_tokens: Count | None = None
+    completion_tokens: TokenCount
+    total_tokens: TokenCount | None = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -255,21 +264,22 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 def read_usage(
     counts: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
-    """The tokens of an answer as its endpoint counts them, else an upper bound.
+    """The token counts that an endpoint reports, else an upper bound.
 
-    The bound is `max_tokens` for each reply, since thoughts, which are not shown, may use it up.
+    The bound assumes `max_tokens` for each reply, since thoughts, which are not shown, may have
+    used them all.
     """
     try:
         usage = msgspec.convert(counts, _Counts)
     except msgspec.ValidationError:
         _warn_once("answers do not count their tokens: each is counted at its maximum")
         texts: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
-        most = max(token_bound(texts), sampling.n * sampling.max_tokens)
-        return Usage(token_bound(messages), most)
-    # Gemini and xAI count thoughts, which are billed like other tokens, in the total alone.
+        max_tokens_out = max(token_bound(texts), sampling.n * sampling.max_tokens)
+        return Usage(token_bound(messages), max_tokens_out)
+    # Gemini and xAI count thoughts, which are billed like other output, only in the total.
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
     details = usage.prompt_tokens_details or _Details()
-    # Cached tokens are cheaper, so that an endpoint may not count more of them than it read.
+    # Cached tokens are cheaper, so that no more of them are accepted than the request has.
     cache_reads = min(details.cached_tokens or 0, usage.prompt_tokens)
     cache_writes = details.cache_write_tokens or details.cache_creation_tokens or 0
     cache_writes = min(cache_writes, usage.prompt_tokens - cache_reads)
@@ -277,25 +287,27 @@ def read_usage(
 
 
 class ErrorSource(Protocol):
-    """The model that an error is from, and the variable that holds its key."""
+    """The model whose endpoint answered with an error, as `read_error` needs it."""
 
     name: str
     endpoint: str
     key_variable: str
-    secrets: Redactor
+    redactor: Redactor
 
 
-# By status and complaint, the first that fits: the exception for an error, and what to do.
+# The exception for an error, and advice for the user, by its status and a pattern of its text. The
+# first entry that matches counts.
 ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
-    ({402}, "", FatalModelError, TOP_UP),
-    # Gemini words a limit per minute like a quota that is spent, but says when to retry.
-    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP),
-    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP),
-    # The owner of LiteLLM's proxy sets limits.
-    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP),
+    ({402}, "", FatalModelError, TOP_UP_ADVICE),
+    # Gemini uses the same words for a limit per minute and a spent quota, but then says when to
+    # retry.
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_ADVICE),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_ADVICE),
+    # The limits that the owner of a LiteLLM proxy has set.
+    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_ADVICE),
     ({429}, "", ThrottledError, ""),
-    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS),
-    # LiteLLM's proxy says so of an unknown model.
+    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_ADVICE),
+    # The words of LiteLLM's proxy for an unknown model.
     ({400, 413, 422}, "invalid model name passed in", FatalModelError, ""),
     ({400, 413, 422}, "", RefusedError, ""),
     # OpenRouter's moderation refuses one text; any other 403 is about the key.
@@ -305,41 +317,43 @@ ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
 )
 
 
-def read_error(source: ErrorSource, status: int, wait: float | None, answer: bytes) -> ModelError:
-    """The exception for an HTTP error, on one line without keys; `wait` is its Retry-After."""
-    error = complaint(answer)
-    where = f"{status} from {source.endpoint}"
-    what = f"{where} for {source.name}: {_excerpt(error, source.secrets)}"
+def read_error(
+    source: ErrorSource, status: int, retry_after: float | None, answer: bytes
+) -> ModelError:
+    """The exception for an HTTP error; its message is one line, with API keys redacted."""
+    error = error_text(answer)
+    origin = f"{status} from {source.endpoint}"
+    message = f"{origin} for {source.name}: {_excerpt(error, source.redactor)}"
     if 300 <= status < 400:
-        return FatalModelError(f"{where}: it redirects; name the new address by --api-base")
-    if status == 401 and PROXY_KEY in error and isinstance(source, EndpointModel):
-        return FatalModelError(f"{what}; that is the proxy's own key for its provider")
+        return FatalModelError(f"{origin}: it redirects; name the new address by --api-base")
+    if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
+        return FatalModelError(f"{message}; that is the proxy's own key for its provider")
     if status == 401:
         variable, name = source.key_variable, source.name
         if getattr(source, "key", True):
-            return FatalModelError(f"{where}: the key in {variable} was not accepted for {name}")
-        return FatalModelError(f"{where}: {name} wants a key, and {variable} is not set")
-    for statuses, pattern, kind, advice in ERRORS:
+            return FatalModelError(f"{origin}: the key in {variable} was not accepted for {name}")
+        return FatalModelError(f"{origin}: {name} needs a key, and {variable} is not set")
+    for statuses, pattern, error_class, advice in ERRORS:
         if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
-            if issubclass(kind, TransientError):
-                return kind(what, wait)
-            return kind(f"{what}{advice}")
-    return TransientError(what, wait, billed=not 500 <= status < 600)
+            if issubclass(error_class, TransientError):
+                return error_class(message, retry_after)
+            return error_class(f"{message}{advice}")
+    return TransientError(message, retry_after, billed=not 500 <= status < 600)
 
 
-def malformed(answer: bytes, secrets: Redactor, problem: str = "") -> TransientError:
-    """The exception for an answer that cannot be read, with its beginning."""
-    start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), secrets)
+def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
+    """The exception for an answer that cannot be read; it quotes the answer's beginning."""
+    start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), redactor)
     reason = f"{problem}it begins {start!r}" if start else "nothing"
     return TransientError(f"malformed answer ({reason})", billed=True)
 
 
-def _excerpt(text: str, secrets: Redactor) -> str:
-    return " ".join(secrets.redact(text).split())[:LONGEST_EXCERPT]
+def _excerpt(text: str, redactor: Redactor) -> str:
+    return " ".join(redactor.redact(text).split())[:LONGEST_EXCERPT]
 
 
-def complaint(answer: bytes) -> str:
-    """The description in an error answer: its texts, or the whole body if it is not JSON."""
+def error_text(answer: bytes) -> str:
+    """The description of an error in its answer: its texts, or all of it if it is not JSON."""
     text = ""
     with suppress(ValueError, RecursionError):
         text = " ".join(_texts(msgspec.json.decode(answer)))
@@ -347,7 +361,7 @@ def complaint(answer: bytes) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts of an error in any of the forms in use."""
+    """The texts in the JSON of an error, whatever its form."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -359,7 +373,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by the header Retry-After, which may be a date; None without one."""
+    """The seconds in the header Retry-After, which may be a date; None if there is none."""
     text = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(text))
@@ -369,7 +383,7 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the system's at the beginning of the user's first one."""
+    """The messages with the system message put before the text of the first user message."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"

@@ -1,6 +1,6 @@
-"""Prices of models, from the table that litellm bundles, and numbers of tokens.
+"""Find the prices of models in the table that litellm bundles, and estimate numbers of tokens.
 
-The table is read as a file: importing litellm costs two seconds and may fetch from the network.
+The table is read as a file, since importing litellm takes two seconds and may use the network.
 """
 
 import math
@@ -25,11 +25,11 @@ DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars for one token read and for one token written.
+    """The price of a model, in US dollars for one input token and for one output token.
 
-    Tokens read from the provider's prompt cache, and those written to it, may have prices of their
-    own (None: the usual one). A request that reads more than `long_prompt` tokens costs
-    `long_factor` times as much.
+    Input tokens that are read from the provider's prompt cache, or written to it, may have prices
+    of their own; None means the usual price. A request with more than `long_prompt` input tokens
+    costs `long_factor` times as much.
     """
 
     per_token_in: float
@@ -41,14 +41,14 @@ class Price:
 
     @property
     def is_free(self) -> bool:
-        return self.worst(1, 1) == 0
+        return self.worst_cost(1, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """US dollars for so many tokens at the usual price."""
+        """US dollars for these numbers of input and output tokens, at the usual price."""
         return tokens_in * self.per_token_in + tokens_out * self.per_token_out
 
     def cost_of(self, usage: Usage) -> float:
-        """US dollars for one request, each kind of token at its own price."""
+        """US dollars for one request, with each kind of token at its own price."""
         cost = self.cost(usage.tokens_in, usage.tokens_out)
         if self.per_cache_read is not None:
             cost += usage.cache_reads * (self.per_cache_read - self.per_token_in)
@@ -56,19 +56,22 @@ class Price:
             cost += usage.cache_writes * (self.per_cache_write - self.per_token_in)
         return cost * self.long_factor if usage.tokens_in > self.long_prompt else cost
 
-    def worst(self, tokens_in: int, tokens_out: int) -> float:
-        """The most US dollars for a request of up to so many tokens, whatever their kinds."""
+    def worst_cost(self, tokens_in: int, tokens_out: int) -> float:
+        """The most US dollars that a request with at most these numbers of tokens can cost."""
         cost = self.cost_of(Usage(tokens_in, tokens_out))
         return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_writes=tokens_in)))
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
-# Of models that the table lacks: https://developers.openai.com/api/docs/pricing, November 2026.
+# Prices that the table lacks (https://developers.openai.com/api/docs/pricing, November 2026).
 DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_out=0.0)}
 
 
 def read_price(text: str) -> tuple[float, float]:
-    """The two numbers of IN,OUT, US dollars for a million tokens read and written; ValueError."""
+    """The numbers in a text IN,OUT: dollars per million input tokens and per million output tokens.
+
+    Raises ValueError for any other text.
+    """
     numbers = [float(part) for part in text.split(",")]
     if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
         raise ValueError(text)
@@ -76,7 +79,7 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """The price from US dollars for a million tokens read and written."""
+    """The price from a pair: dollars per million input tokens and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
@@ -84,38 +87,38 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """A model's price by its name, with or without provider and date; None if unknown."""
+    """The price of a model by its name, with or without provider and date; None if unknown."""
     if is_embedded(model):
         return FREE
     if is_decision(model):
         return DECISION_PRICES.get(DATE.sub("", model))
     prefix, _, name = model.rpartition("/")
-    maker = prefix.rpartition("/")[2]
+    named_provider = prefix.rpartition("/")[2]
     for key in (model, DATE.sub("", model), name, DATE.sub("", name)):
         entry = _table().get(key, {})
         provider = str(entry.get("litellm_provider"))
-        # Another provider's model of the same name may have another price.
-        by_maker = "/" in key or provider.startswith(maker)
+        # Another provider's model with the same name may have another price.
+        is_provider = "/" in key or provider.startswith(named_provider)
         # Perplexity's models search for every request, which costs more than their tokens.
         has_prices = "input_cost_per_token" in entry and "output_cost_per_token" in entry
-        if by_maker and has_prices and provider != "perplexity":
+        if is_provider and has_prices and provider != "perplexity":
             return _price_in(entry)
     return None
 
 
 def _price_in(entry: Mapping[str, object]) -> Price:
-    """The price of a table entry, in which 0 stands for an unknown price."""
+    """The price in an entry of the table; its cache prices of 0 mean that they are unknown."""
     rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
     tiers = [
         (int(tier[2]) * 1000, rate / rates[tier[1]])
         for name, rate in rates.items()
         if (tier := LONG_PROMPT.fullmatch(name)) and rates.get(tier[1])
     ]
-    thought = rates.get("output_cost_per_reasoning_token", 0.0)
+    reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
         per_token_in=float(rates["input_cost_per_token"]),
-        # Answers do not say which tokens are thoughts.
-        per_token_out=float(max(rates["output_cost_per_token"], thought)),
+        # The higher rate, since answers do not say which tokens are thoughts.
+        per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
         per_cache_read=rates.get("cache_read_input_token_cost") or None,
         per_cache_write=rates.get("cache_creation_input_token_cost") or None,
         long_prompt=min((tokens for tokens, _ in tiers), default=math.inf),
@@ -124,13 +127,13 @@ def _price_in(entry: Mapping[str, object]) -> Price:
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """About how many tokens a prompt has: a token is about four characters of English."""
+    """The approximate number of tokens of a prompt, at four characters of English for a token."""
     characters = sum(len(message["content"]) for message in messages)
     return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
 def token_bound(messages: Sequence[Message]) -> int:
-    """The most tokens that a prompt can have: every token has at least one byte."""
+    """An upper bound on the tokens of a prompt, since every token has at least one byte."""
     size = FRAMING_BYTES * len(messages)
     for message in messages:
         text = message["content"]

@@ -1,7 +1,8 @@
-"""Every request of a run in one SQLite table: written before it is sent, settled with its reply.
+"""Record every request of a run in an SQLite table, before it is sent and when it is answered.
 
-The table records the replies, carries the budget over kills, and lets a second start go on. The
-user's cache, through which runs share replies, is another file of the same form.
+The table holds the replies and the costs, so that a run that was killed can be continued without
+exceeding its budget or paying twice. The user's cache, through which runs share replies, is another
+file of the same form.
 """
 
 import logging
@@ -23,7 +24,8 @@ from dspy_judges.files import claim_file
 from judges.protocol import Completion, Message, Sampling, Usage
 
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-# `cost` is in US dollars: the worst case until a request is settled, and for good if it is lost.
+# `cost` is in US dollars. It is the worst-case cost until a request is settled, and remains so if
+# the request is never answered.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
@@ -32,8 +34,9 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 """
-NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")  # the last bytes of such a journal
-# Seconds to wait for another process that writes to the cache.
+# SQLite deletes the file that a journal names if the journal ends in these bytes.
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+# Seconds to wait while another process writes to the cache.
 BUSY_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
@@ -49,7 +52,7 @@ class StoreError(JudgesError):
 
 
 class Total(NamedTuple):
-    """The requests of one role, purpose and state."""
+    """The sums over all requests with the same role, purpose and state."""
 
     role: str
     purpose: str
@@ -61,10 +64,10 @@ class Total(NamedTuple):
 
 
 class Store:
-    """The requests of a run in the file `path`; only a `shared` one is open to other processes.
+    """The requests of a run in the file `path`; other processes may use it only if it is `shared`.
 
-    Writes are complete, and survive a kill, when `commit` returns: one commit for many takes far
-    less time than one each. Raises StoreError or OSError.
+    Writes survive the end of the process only after `commit`; one commit for many writes takes far
+    less time than one for each. Raises StoreError or OSError if the file cannot be used.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -72,40 +75,40 @@ class Store:
         self._shared = shared
         self._lock = threading.Lock()
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
-        # Texts and replies are private; SQLite gives its other files the same permissions.
+        # Texts and replies are private. SQLite gives its other files the same permissions.
         claim_file(self.path, permissions=0o600)
-        # SQLite deletes the file that a journal of several databases names; no run writes one.
+        # A stranger's journal could make SQLite delete another file; a run never writes such names.
         if (journal := Path(f"{self.path}-journal")).exists():
             with claim_file(journal).open("rb") as file:
-                file.seek(max(journal.stat().st_size - len(NAMES_A_FILE), 0))
-                if file.read() == NAMES_A_FILE:
+                file.seek(max(journal.stat().st_size - len(JOURNAL_MAGIC), 0))
+                if file.read() == JOURNAL_MAGIC:
                     raise StoreError(f"{journal}: no run writes this; delete it and {self.path}")
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        # The numbers of the latest request that was written, and that was committed.
+        # The number of the latest request that was written, and of the latest that was committed.
         self._written = self._committed = 0
         self._parent_database: sqlite3.Connection | None = None
         with self._locked():
-            pass  # which opens it
+            pass  # opens the database
 
     def get(self, key: bytes) -> Completion | None:
-        """The answer to a request; None where there is none."""
+        """The answer to a request; None if it has none."""
         statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
         with self._locked() as database:
             row = database.execute(statement, (key,)).fetchone()
             return None if row is None else _decoder.decode(row[0])
 
-    def begin(self, key: bytes, role: str, purpose: str, worst: float) -> int:
-        """Record a request before it is sent; returns its number."""
-        return self._insert(key, role, purpose, SENT, worst, 0, 0, None)
+    def begin(self, key: bytes, role: str, purpose: str, worst_cost: float) -> int:
+        """Record a request before it is sent, and return its number."""
+        return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
 
     def settle(
         self, number: int, state: str, cost: float, usage: Usage | Completion | None
     ) -> None:
         """Record the outcome of a request, with its replies if it has any."""
         if self._closed:
-            return  # the request stays booked at its worst, as after a kill
+            return  # the request stays at its worst-case cost, as if the process had been killed
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         statement = (
@@ -116,7 +119,7 @@ class Store:
             database.execute(statement, (state, cost, *tokens, reply, number))
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
-        """Record an answer that this run did not pay for."""
+        """Record an answer that this run did not pay for, such as one from the cache."""
         tokens = completion.tokens_in, completion.tokens_out
         self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
 
@@ -130,14 +133,14 @@ class Store:
             return self._written
 
     def commit(self, number: int | None = None) -> None:
-        """Complete all writes, unless that of the request `number` is complete already."""
+        """Commit all writes, unless the request `number` is already committed."""
         if number is None or number > self._committed:
             with self._locked() as database:
                 database.commit()
                 self._committed = self._written
 
     def open_requests(self, purpose: str) -> dict[str, int]:
-        """The number of each request for a purpose that has no answer, by its key."""
+        """The numbers of the unanswered requests for a purpose, by their keys."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
         with self._locked() as database:
             return dict(database.execute(statement, (purpose, SENT, LOST)).fetchall())
@@ -146,7 +149,8 @@ class Store:
         """Sums over all requests by role, purpose and state."""
         with self._locked() as database:
             rows = database.execute(
-                # A damaged file may hold no number; a negative cost would add to the budget.
+                # In a damaged file, a value may not be a number, and a negative cost would raise
+                # the budget.
                 "SELECT role, purpose, state, count(*), CAST(total(tokens_in) AS INTEGER),"
                 " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
                 " FROM requests GROUP BY role, purpose, state"
@@ -154,7 +158,7 @@ class Store:
         return [Total(*row) for row in rows]
 
     def read_settings(self) -> dict[str, object] | None:
-        """The settings that the run began with; None where none are recorded."""
+        """The settings that the run began with; None if none are recorded."""
         with self._locked() as database:
             row = database.execute("SELECT CAST(json AS TEXT) FROM settings").fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=dict[str, object])
@@ -167,7 +171,7 @@ class Store:
             database.commit()
 
     def shrink(self, max_bytes: int) -> None:
-        """Delete the older half of the requests if the file is larger than `max_bytes`."""
+        """Delete the older half of all requests if the file is larger than `max_bytes`."""
         if self.path.stat().st_size <= max_bytes:
             return
         with self._locked() as database:
@@ -193,57 +197,57 @@ class Store:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether a second start can use it: it has answers, or requests that may be billed."""
+        """Whether a second start can use the file: it has answers or possibly billed requests."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
-        """Let in one thread at a time, and turn errors of the file into a StoreError."""
+        """Give the connection to one thread at a time; errors of the file become StoreErrors."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: is closed")
             try:
                 if self._database is None or self._process != os.getpid():
-                    # After a fork the child opens its own connection and leaves the parent's alone.
+                    # After a fork, the child opens its own connection and never uses the parent's.
                     self._parent_database, self._process = self._database, os.getpid()
                     self._database = self._connect()
                 yield self._database
-            # The JSON in a damaged file may be malformed, missing, or nested too deeply.
+            # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
-                way_out = (
+                advice = (
                     "another run is using it; wait for it to end"
                     if "locked" in str(error)
                     else f"{error}; free some space or give access, or delete the file to start "
                     "again (what was answered is then paid for again)"
                 )
-                raise StoreError(f"{self.path}: {way_out}") from error
+                raise StoreError(f"{self.path}: {advice}") from error
 
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(
             self.path,
             timeout=BUSY_SECONDS if self._shared else 0.0,
-            isolation_level="IMMEDIATE",  # begun by the first write
+            isolation_level="IMMEDIATE",  # the first write begins a transaction
             check_same_thread=False,
         )
         try:
-            # In a stranger's file a trigger, or an index on an expression, could keep SQLite busy
+            # In a stranger's file, a trigger or an index on an expression could keep SQLite busy
             # for ever.
-            listing = "SELECT name, sql FROM sqlite_master"
-            with closing(sqlite3.connect(":memory:")) as own:
-                own.executescript(SCHEMA)
-                if {*database.execute(listing)} - {*own.execute(listing)}:
+            query = "SELECT name, sql FROM sqlite_master"
+            with closing(sqlite3.connect(":memory:")) as reference:
+                reference.executescript(SCHEMA)
+                if {*database.execute(query)} - {*reference.execute(query)}:
                     raise sqlite3.DatabaseError("it has other tables or indices than a run writes")
             if not self._shared:
-                # This also avoids shared memory, which network drives lack.
+                # The exclusive mode also avoids shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
             (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 database.execute("PRAGMA journal_mode = TRUNCATE")
-            # A kill loses nothing, and a power cut only the latest replies.
+            # A kill of the process loses no commit, and a power cut only the latest ones.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
             if not self._shared:
-                # Requests in flight when an earlier process died may have been billed.
+                # Requests that were in flight when an earlier process died may have been billed.
                 database.execute("UPDATE requests SET state = ? WHERE state = ?", (LOST, SENT))
                 database.commit()
         except BaseException:
@@ -253,9 +257,10 @@ class Store:
 
 
 class ReplyCache:
-    """The replies that a user's runs share; an error of its file is logged and ends no run.
+    """The cache of replies that all runs of a user share.
 
-    `n_lookups` and `n_hits` count the requests of one session that were looked up, and found.
+    An error of its file is logged, and the run goes on. `n_lookups` counts the requests of one
+    session that were looked up, and `n_hits` those that were found.
     """
 
     def __init__(self, store: Store) -> None:
@@ -281,7 +286,7 @@ class ReplyCache:
 
     @property
     def note(self) -> str | None:
-        """How many requests it answered, for the end of a run; None if the run did not use it."""
+        """A line that says how many requests the cache answered; None if it was not used."""
         if not self.n_hits and not self.n_additions:
             return None
         return (
@@ -296,10 +301,10 @@ def _warn_once(problem: str) -> None:
 
 
 def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
-    """The reply cache in a folder: `name`, else that of DSPY_JUDGES_CACHE, else the user's own.
+    """The reply cache in the folder `name`, else in DSPY_JUDGES_CACHE, else in the user's cache.
 
-    Returns None where the folder is "none", or where the user's own cannot be used. Raises
-    OptionError where a folder that was named cannot be used.
+    Returns None if the folder is "none", or if the default folder cannot be used. Raises
+    OptionError if a folder that the user chose cannot be used.
     """
     folder_name = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
     if folder_name == NO_CACHE:
@@ -321,7 +326,7 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
 
 @lru_cache(maxsize=8)
 def _shared_store(path: Path) -> Store:
-    """The store that this process shares, since opening a file takes longer than a lookup."""
+    """The store in a file; the process opens it once, since opening takes longer than a lookup."""
     store = Store(path, shared=True)
     store.shrink(CACHE_MAX_BYTES)
     return store
@@ -330,14 +335,14 @@ def _shared_store(path: Path) -> Store:
 def request_key(
     endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
-    """Hash everything that determines a reply; samples and repeated requests differ by seed."""
-    draw = (
+    """The hash of everything that determines a reply; repeated requests differ by their seeds."""
+    parameters = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),
         sampling.reasoning_effort,
     )
-    parts = [endpoint, model, repr(draw)]
+    parts = [endpoint, model, repr(parameters)]
     parts += [part for message in messages for part in (message["role"], message["content"])]
-    # Each part follows its length, so that different requests never give the same text.
+    # The length before each part makes the text different for different requests.
     text = "".join([f"{len(part)}:{part}" for part in parts])
     return sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,4 +1,4 @@
-"""The built-in statistical model: free, offline, deterministic, and not a language model."""
+"""The embedded statistical model: free, offline, deterministic, and not a language model."""
 
 from judges.embedded.model import EmbeddedModel
 

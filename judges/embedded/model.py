@@ -1,8 +1,8 @@
-"""The embedded model: a small statistical judge behind the chat protocol, not a language model.
+"""The embedded model: a small statistical judge that answers chat messages like a language model.
 
-It measures ten facets of a text by counting (words shared with the source, order, faults of form),
-weighs them by the words of the prompt, and updates the weights by the prompt's demonstrations. It
-understands nothing; it is free, offline and deterministic.
+It measures ten facets of a text by counting, for example the words shared with the source. The
+words of the prompt give each facet a weight, and the prompt's demonstrations update the weights. It
+does not understand the text; it is free, offline and deterministic.
 """
 
 import hashlib
@@ -16,26 +16,30 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, emphases, measure
+from judges.embedded.facets import FACET_OF, NAMES, PART_SHARES, Vector, facet_weights, measure
 from judges.embedded.learning import Regression, latent_of, learn, probabilities
 from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
-# A facet that contributes less to a score decided nothing.
+# A facet that contributes less than this to a score is not named as a reason.
 MIN_CONTRIBUTION = 0.05
-# The instruction is what a user or an optimizer writes for this judge, so it counts most.
+# The weights of the parts of a prompt. The instruction counts most, since a user or an optimizer
+# writes it for this judge.
 INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
 WRITES_NO_TEXT = (
-    "the embedded model answers the prompts of this project's judges alone and writes no text, so "
-    "it can propose no instruction: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
+    "the embedded model answers only the prompts of this project's judges and writes no text, so "
+    "it cannot propose instructions: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
 Demo = Mapping[str, str]
 
 
 class EmbeddedModel:
-    """Answers judges' prompts from measured facets, without a network; a seed fixes the replies."""
+    """A model that answers judges' prompts from measured facets, without a network.
+
+    The same prompt, texts and seed always give the same replies.
+    """
 
     name = NAME
     endpoint = "embedded"
@@ -44,16 +48,17 @@ class EmbeddedModel:
     in_process = True
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer at once: nothing here waits."""
+        """Answer one request at once."""
         return self.reply(messages, sampling)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since no connection is open."""
 
     def reply(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer a judge's prompt, whatever its texts; FatalModelError for any other prompt."""
         contents = [message["content"] for message in messages]
-        judge, digest = _read_judge(*[(one["role"], one["content"]) for one in messages[:-1]])
+        pairs = [(message["role"], message["content"]) for message in messages[:-1]]
+        judge, digest = _read_judge(*pairs)
         if judge is None:
             raise FatalModelError(WRITES_NO_TEXT)
         parts = measure_all(judge.roles, read_texts(contents[-1]))
@@ -62,8 +67,8 @@ class EmbeddedModel:
         rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
-            choices = [_draw(each.chances, sampling.temperature, rng) for each in opinions]
-            replies.append(_write(judge, opinions, choices, sampling.top_logprobs))
+            choices = [_draw(each.probabilities, sampling.temperature, rng) for each in opinions]
+            replies.append(_write_reply(judge, opinions, choices, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
             tokens_in=sum(map(len, contents)) // 4 + 1,
@@ -82,12 +87,12 @@ _FIELD = re.compile(
     r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
     re.MULTILINE,
 )
-_REMINDERS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
+_REPLY_FORMS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
 _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
-def read_task(system: str) -> Prompt | None:
-    """Read a judge's system message; None for any other."""
+def read_prompt(system: str) -> Prompt | None:
+    """The prompt in a judge's system message; None for any other text."""
     match = _SYSTEM.search(system)
     fields = [
         Field(
@@ -106,21 +111,21 @@ def read_task(system: str) -> Prompt | None:
 
 
 def _read_choices(choices: str) -> tuple[Value, ...]:
-    """The values of "1, 2 or 3"."""
+    """The choices in a text such as "1, 2 or 3"."""
     values = re.split(r", | or ", choices)
     return tuple(int(v) if re.fullmatch(r"-?\d{1,9}", v) else v for v in values)
 
 
 def read_texts(content: str) -> dict[str, str]:
-    """The first text of each field in a message, without the reminder at its end."""
-    end = max(map(content.rfind, _REMINDERS))
+    """The text of each field in a message, without the sentence on the reply's form at its end."""
+    end = max(map(content.rfind, _REPLY_FORMS))
     parts = _HEADER.split(content[:end] if end >= 0 else content)
-    # A header within a text does not replace an earlier one.
+    # Later fields come first, so that a header within a text does not replace an earlier field.
     return {name: text.strip() for name, text in zip(parts[-2::-2], parts[::-2], strict=False)}
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo]:
-    """The demonstrations after the system message, from pairs of role and content."""
+    """The demonstrations after the system message; each message is a pair of role and content."""
     answer = prompt.outputs[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
@@ -129,10 +134,11 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 
 
 class Roles(NamedTuple):
-    """The names of the texts by their role.
+    """The names of the texts that a judge reads, by their role.
 
-    candidates: the text under judgement, or the two that are compared. documents: what it was made
-    from. turns: what it answers (a query, a dialogue). knowledge: facts to use.
+    candidates: the text that is judged, or the two that are compared. documents: the texts that it
+    was made from. turns: the query or dialogue that it answers. knowledge: the facts that it should
+    use.
     """
 
     candidates: tuple[str, ...]
@@ -150,7 +156,7 @@ _KNOWLEDGE = re.compile(r"fact|knowledge|evidence|reference|ground|gold|backgrou
 
 
 def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
-    """The role of each text by its name and description; the candidates come last."""
+    """The role of each text, by its name and description; the candidates are the last texts."""
     labels = {field.name: f"{field.name} {field.description}".lower() for field in fields}
     names = list(labels)
     candidates = names[-2 if compares else -1 :]
@@ -172,28 +178,29 @@ _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|
 
 
 def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
-    """The prior weight of each part, by instruction, definition and anchors.
+    """The prior weight of each part for an output field, from instruction, definition and anchors.
 
-    The instruction is about the answer, and a question is about something else.
+    The instruction counts only for the judge's answer, since a question asks for something else.
     """
     choices = "|".join([re.escape(str(choice)) for choice in field.options])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
     instruction = prompt.instruction if field is prompt.answer else ""
-    # The name of the text itself, as in "the response", is no quality.
+    # Names of the judged text, as in "the response", are removed, since they name no quality.
     names = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
-    own_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
+    candidate_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
     texts = [_RATINGS.sub(" ", instruction), definition, "; ".join(anchors)]
-    requests = [own_name.sub(" ", text) for text in texts]
-    parts = zip(requests, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
-    weights = emphases(list(parts), is_talk=bool(roles.turns))
-    return np.asarray(weights[FACET_OF] * SHARES)
+    texts = [candidate_name.sub(" ", text) for text in texts]
+    weighted_texts = zip(texts, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
+    weights = facet_weights(list(weighted_texts), is_talk=bool(roles.turns))
+    return np.asarray(weights[FACET_OF] * PART_SHARES)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A prompt made ready for any texts: its fields, and the regression that judges.
+    """A prompt that is ready to judge texts: its output fields, and a regression for the answer.
 
-    `questions` are the judges of the same texts by the other fields that have choices.
+    `choices` are the possible answers as texts, the worst first. `questions` are the judges for the
+    prompt's questions.
     """
 
     outputs: tuple[Field, ...]
@@ -205,42 +212,44 @@ class EmbeddedJudge:
     questions: tuple["EmbeddedJudge", ...] = ()
 
     def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
-        """The latent score (of two texts the difference), and the share of each part in it."""
+        """The latent score, or the difference for two texts, and each part's contribution to it."""
         return self.regression.judge(measure_all(self.roles, texts))
 
 
 def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
-    """The parts of the text under judgement; of two texts the first's less the second's."""
+    """The parts of the judged text; for two texts, those of the first minus those of the second."""
     sources = [
         "\n".join([texts.get(name, "") for name in names]).strip()
         for names in (roles.documents, roles.turns, roles.knowledge)
     ]
-    rows = [measure(texts.get(name, ""), *sources) for name in roles.candidates]
-    return rows[0] - rows[1] if len(rows) > 1 else rows[0]
+    parts = [measure(texts.get(name, ""), *sources) for name in roles.candidates]
+    return parts[0] - parts[1] if len(parts) > 1 else parts[0]
 
 
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
-    """The judge of a prompt, with weights by its words and its demonstrations."""
-    *questions, answer = [_judge_of(field, prompt, demos) for field in prompt.choices]
+    """The judge for a prompt, with weights from its words and its demonstrations."""
+    *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choices]
     return replace(answer, questions=tuple(questions))
 
 
-def _judge_of(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
+def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
     choices = tuple(map(str, answer.options))
     if words_of(answer.choices):
-        choices = choices[::-1]  # the worst first, as ratings stand
+        choices = choices[::-1]  # the worst first, as in a scale
     compares = choices == LETTERS and len(prompt.inputs) > 1
     roles = read_roles(prompt.inputs, compares=compares)
     regression = Regression(prior_weights(prompt, answer, roles))
     answers = [(demo, demo.get(answer.name, "").strip()) for demo in demos]
     examples = [(demo, choices.index(value)) for demo, value in answers if value in choices]
-    # The time of learning grows with the cube of their number.
+    # Their number is limited, since the time of learning grows with its cube.
     if examples := examples[:MAX_DEMOS]:
         sources = [field.name for field in prompt.inputs if field.name not in roles.candidates]
         regression = learn(
             regression.weights,
             np.array([measure_all(roles, demo) for demo, _ in examples]),
-            np.array([latent_of(at, len(choices), compares=compares) for _, at in examples]),
+            np.array(
+                [latent_of(choice, len(choices), compares=compares) for _, choice in examples]
+            ),
             [
                 tuple([demo.get(name, "") for name in sources]) if sources else index
                 for index, (demo, _) in enumerate(examples)
@@ -250,54 +259,56 @@ def _judge_of(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJ
     return EmbeddedJudge(prompt.outputs, answer, choices, compares, roles, regression)
 
 
-# Cached, since a search alternates between prompts with hundreds of demonstrations, and reading one
-# takes as long as a thousand judgements.
+# Cached, since a search alternates between prompts with hundreds of demonstrations. Reading such a
+# prompt takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """The judge of all messages but the last, None if they are no judge's, and their digest."""
-    prompt = read_task(messages[0][1]) if messages else None
+    """The judge for a prompt's messages, without the last one, and a digest of the messages.
+
+    The judge is None if the messages are not those of a judge.
+    """
+    prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
-def _draw(chances: Sequence[float], temperature: float | None, rng: random.Random) -> int:
-    """Draw an index by probabilities at a temperature; at 0 the first likeliest one."""
-    likeliest = max(chances)
+def _draw(probs: Sequence[float], temperature: float | None, rng: random.Random) -> int:
+    """Draw an index by its probability at a temperature; at 0 it is the first most likely one."""
+    largest = max(probs)
     if temperature is not None and temperature <= 1e-3:
-        return chances.index(likeliest)
-    weights = [(chance / likeliest) ** (1 / (temperature or 1.0)) for chance in chances]
-    return rng.choices(range(len(chances)), weights)[0]
+        return probs.index(largest)
+    weights = [(p / largest) ** (1 / (temperature or 1.0)) for p in probs]
+    return rng.choices(range(len(probs)), weights)[0]
 
 
 class _Opinion(NamedTuple):
-    """What a judge holds of a text: the share of each part, and the chance of each choice."""
+    """A judge's result for a text: each part's contribution, and the probability of each choice."""
 
     judge: EmbeddedJudge
-    shares: Vector
-    chances: tuple[float, ...]
+    contributions: Vector
+    probabilities: tuple[float, ...]
 
     @classmethod
     def of(cls, judge: EmbeddedJudge, parts: Vector) -> "_Opinion":
-        latent, shares = judge.regression.judge(parts)
-        return cls(
-            judge, shares, probabilities(latent, len(judge.choices), compares=judge.compares)
-        )
+        latent, contributions = judge.regression.judge(parts)
+        probs = probabilities(latent, len(judge.choices), compares=judge.compares)
+        return cls(judge, contributions, probs)
 
     def token(self, choice: int, n_top: int) -> Token:
-        """The token of a choice, with the log-probabilities of the likeliest ones and its own."""
-        chances = self.chances
-        order = np.argsort([-math.inf if n == choice else -p for n, p in enumerate(chances)])
+        """The token of a choice, with the log-probabilities of the most likely ones and its own."""
+        probs = self.probabilities
+        order = np.argsort([-math.inf if n == choice else -p for n, p in enumerate(probs)])
         top = {
-            self.judge.choices[index]: math.log(max(MIN_PROBABILITY, chances[index]))
+            self.judge.choices[index]: math.log(max(MIN_PROBABILITY, probs[index]))
             for index in order[:n_top]
         }
         return Token(self.judge.choices[choice], top)
 
 
-def _write(
+def _write_reply(
     judge: EmbeddedJudge, opinions: Sequence[_Opinion], choices: Sequence[int], n_top: int
 ) -> Reply:
-    """The reply: the choice alone, or each output under its header, with log-probabilities."""
+    """The reply with the given choices: the answer alone, or each output under its header."""
     tokens_by_name = {
         opinion.judge.answer.name: opinion.token(choice, n_top)
         for opinion, choice in zip(opinions, choices, strict=True)
@@ -305,25 +316,25 @@ def _write(
     if len(judge.outputs) == 1:
         tokens = [*tokens_by_name.values()]
     else:
-        tokens, before = [], ""
+        tokens, pending_text = [], ""
         for field in judge.outputs:
-            before += f"{HEADER.format(name=field.name)}\n"
+            pending_text += f"{HEADER.format(name=field.name)}\n"
             if field.name in tokens_by_name:
-                tokens += [Token(before, {}), tokens_by_name[field.name]]
-                before = "\n\n"
+                tokens += [Token(pending_text, {}), tokens_by_name[field.name]]
+                pending_text = "\n\n"
             else:
-                before += f"{_reason(judge, opinions[-1].shares)}\n\n"
-        tokens.append(Token(f"{before}{END}", {}))
+                pending_text += f"{_rationale(judge, opinions[-1].contributions)}\n\n"
+        tokens.append(Token(f"{pending_text}{END}", {}))
     text = "".join([token.text for token in tokens])
     return Reply(text=text, tokens=tuple(tokens) if n_top else ())
 
 
-def _reason(judge: EmbeddedJudge, shares: Vector) -> str:
-    """The two facets that speak most for the text (or the first one), and two most against."""
-    by_facet = np.bincount(FACET_OF, weights=shares)
+def _rationale(judge: EmbeddedJudge, contributions: Vector) -> str:
+    """A text that names up to two facets for the text (or for A), and two against it (for B)."""
+    by_facet = np.bincount(FACET_OF, weights=contributions)
     order = np.argsort(-by_facet, kind="stable")
     sides = ("For A", "For B") if judge.compares else ("For", "Against")
-    good = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
-    bad = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
-    pairs = zip(sides, (", ".join(good), ", ".join(bad)), strict=True)
+    names_for = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
+    names_against = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
+    pairs = zip(sides, (", ".join(names_for), ", ".join(names_against)), strict=True)
     return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in pairs])

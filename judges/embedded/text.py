@@ -1,4 +1,4 @@
-"""Cut a text into sentences, words and stems, and index what it was made from or answers."""
+"""Split a text into sentences, words and stems, and index the sources that it is compared with."""
 
 import math
 import re
@@ -9,18 +9,20 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-# Characters of a text; of a longer one only the two ends are read.
+# The most characters of a text that are read; of a longer text, the two ends are read.
 MAX_CHARACTERS = 100_000
-# Decay of salience, in sentences: the first sentence counts 2.5 times as much as a late one.
-EARLY = 4.0
-# A text covers a sentence if it shares this part of its weight, or this weight of a long one.
-ENOUGH, MAX_ENOUGH = 0.4, 5.0
-# Sentences that are indexed for a stem; later ones with a frequent stem are ignored.
+# The decay of salience, in sentences: a stem in the first sentence counts 2.5 times as much as one
+# in a late sentence.
+SALIENCE_DECAY = 4.0
+# A text covers a sentence if it shares this part of the sentence's weight, or, for a long sentence,
+# this much weight.
+COVERING_PART, MAX_COVERING_WEIGHT = 0.4, 5.0
+# The most sentences that are indexed for a stem; later ones are ignored.
 MAX_SENTENCES_PER_STEM = 100
 
 
 def read_table(name: str) -> list[tuple[str, str]]:
-    """The rows "key: value" of a table beside this file; indented lines continue a value."""
+    """The rows "key: value" of a table in this folder; an indented line continues a value."""
     text = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
     rows = [line.partition(": ") for line in text.splitlines() if line and line[0] != "#"]
     return [(key, value) for key, _, value in rows]
@@ -35,16 +37,17 @@ def _word_classes() -> dict[str, frozenset[str]]:
 
 
 ENGLISH = _word_classes()
-FUNCTION = ENGLISH["function"]
+FUNCTION_WORDS = ENGLISH["function"]
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
 )
 NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBERS.split())}
-# Split off as words of their own.
+# Endings that are split off as words of their own.
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN = re.compile(
-    # Abbreviations such as U.S., Chinese and Japanese letters, words, numbers, clitics, marks.
+    # Abbreviations such as "U.S.", single Chinese or Japanese characters, words, numbers, clitics,
+    # quotation marks, line ends, and other single characters.
     r"(?:[^\W\d_]\.){2,9}|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
     r"|[^\W\d_]{1,60}(?:[-'][^\W\d_]{1,60}){0,6}"
     r"|\d{1,30}(?:[.,:]\d{1,30}){0,9}(?:st|nd|rd|th|s)?"
@@ -57,9 +60,10 @@ _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`tokens` as written, `words` in lower case without punctuation, `stems` of content words.
+    """A sentence of a text.
 
-    `has_stop` tells whether a full stop, a question mark or the like closes it.
+    `tokens` are as written, `words` are in lower case and without punctuation, and `stems` are
+    those of content words. `has_stop` is whether a full stop, question mark or the like ends it.
     """
 
     tokens: tuple[str, ...]
@@ -70,9 +74,10 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text as its sentences, which all have words, and what they hold in order.
+    """A text that was split into sentences; each has at least one word.
 
-    `bigrams` are neighbouring words, as strings: the collector of garbage walks no strings.
+    `words` and `stems` are those of all sentences in order. `bigrams` are neighbouring words, each
+    pair as one string, since the garbage collector does not have to visit strings.
     """
 
     sentences: list[Sentence]
@@ -82,7 +87,7 @@ class Text:
 
 
 def read_text(text: str) -> Text:
-    """Cut one text; never raises, whatever the text."""
+    """Split a text into sentences, words and stems; any text can be split."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = text.replace("’", "'")
@@ -110,16 +115,16 @@ def read_text(text: str) -> Text:
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
-    """Whether the stop at `index` ends a sentence rather than an abbreviation."""
+    """Whether the stop at `index` ends a sentence, and not only an abbreviation."""
     if tokens[index] != "." or index == 0:
         return True
-    before = tokens[index - 1].lower()
-    is_initial = len(before) == 1 and before.isalpha() and before not in "ai"
-    return not is_initial and before not in ENGLISH["abbreviations"]
+    word = tokens[index - 1].lower()
+    is_initial = len(word) == 1 and word.isalpha() and word not in "ai"
+    return not is_initial and word not in ENGLISH["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
-    """A sentence of tokens of one line, or None where they have no words."""
+    """The sentence of these tokens; None if they have no words."""
     pairs = [pair for pair in map(_read_token, tokens) if pair[0]]
     if not pairs:
         return None
@@ -130,17 +135,17 @@ def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
 
 @lru_cache(maxsize=1 << 16)
 def _read_token(token: str) -> tuple[str, str]:
-    """The word in lower case ("" for a mark) and its stem ("" for a function word)."""
+    """A token's word in lower case, "" for a mark, and the word's stem, "" for a function word."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
-    if word in FUNCTION or word[0] == "'":
+    if word in FUNCTION_WORDS or word[0] == "'":
         return word, NUMBER_WORDS.get(word, "")
     return word, stem_of(word)
 
 
 def stem_of(word: str) -> str:
-    """Take off English endings: "making", "makes" and "make" share one stem."""
+    """The stem of a word without English endings: "making", "makes" and "make" share one."""
     if word in NUMBER_WORDS:
         return NUMBER_WORDS[word]
     if word[0].isdigit():
@@ -183,22 +188,27 @@ _EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
-    """The sum of weights; not for a set, whose order, and so the last digit, differs by run."""
+    """The sum of the weights of stems.
+
+    `stems` must not be a set: its order differs between runs, and with it the sum's last digit.
+    """
     return sum([weight(stem) for stem in stems])
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that others were made from or answer, indexed once for all of them.
+    """A text from which other texts were made, or which they answer, indexed once for all of them.
 
-    places: for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences with it.
-    salience: how much each stem matters; sums to 1 over the `n_salient` heaviest.
-    points: for each sentence, its importance, and the weight of stems that covers it.
+    n_stems: the number of all stems. frequency: the count of each stem. sentence_indices: for each
+    stem, the indices of the first MAX_SENTENCES_PER_STEM sentences that have it. salience: how much
+    each stem matters; the `n_salient` largest values sum to 1. points: for each sentence, its
+    importance, and the shared weight with which a text covers it. words, bigrams: those of the
+    text.
     """
 
     n_stems: int
     frequency: Counter[str]
-    places: dict[str, list[int]]
+    sentence_indices: dict[str, list[int]]
     salience: dict[str, float]
     n_salient: int
     points: list[tuple[float, float]]
@@ -208,35 +218,39 @@ class Source:
 
 @lru_cache(maxsize=32)
 def read_source(text: str) -> Source | None:
-    """Index a text; None where it has no words."""
-    whole = read_text(text)
-    if not whole.words:
+    """Index a text as a source; None if it has no words."""
+    split_text = read_text(text)
+    if not split_text.words:
         return None
-    places: dict[str, list[int]] = defaultdict(list)
-    for index, sentence in enumerate(whole.sentences):
+    sentence_indices: dict[str, list[int]] = defaultdict(list)
+    for index, sentence in enumerate(split_text.sentences):
         for stem in dict.fromkeys(sentence.stems):
-            if len(places[stem]) < MAX_SENTENCES_PER_STEM:
-                places[stem].append(index)
-    frequency = Counter(whole.stems)
+            if len(sentence_indices[stem]) < MAX_SENTENCES_PER_STEM:
+                sentence_indices[stem].append(index)
+    frequency = Counter(split_text.stems)
     salience = {
-        stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + 1.5 * math.exp(-places[stem][0] / EARLY))
+        stem: weight(stem)
+        * (0.5 + math.log1p(n))
+        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / SALIENCE_DECAY))
         for stem, n in frequency.items()
     }
     n_salient = max(6, min(60, len(frequency) // 4))
     total = sum(sorted(salience.values(), reverse=True)[:n_salient]) or 1.0
     points = []
-    for sentence in whole.sentences:
+    for sentence in split_text.sentences:
         stems = dict.fromkeys(sentence.stems)
         importance = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
-        points.append((importance, max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems)))))
+        points.append(
+            (importance, max(1.0, min(MAX_COVERING_WEIGHT, COVERING_PART * total_weight(stems))))
+        )
     total_importance = sum([importance for importance, _ in points]) or 1.0
     return Source(
-        n_stems=len(whole.stems),
+        n_stems=len(split_text.stems),
         frequency=frequency,
-        places=dict(places),
+        sentence_indices=dict(sentence_indices),
         salience={stem: value / total for stem, value in salience.items()},
         n_salient=n_salient,
-        points=[(importance / total_importance, enough) for importance, enough in points],
-        words=frozenset(whole.words),
-        bigrams=frozenset(whole.bigrams),
+        points=[(importance / total_importance, covering) for importance, covering in points],
+        words=frozenset(split_text.words),
+        bigrams=frozenset(split_text.bigrams),
     )

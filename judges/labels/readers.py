@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from dspy_judges.startup import HOME
+from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import Columns
 from judges.labels.conversations import CONVERSATION, JUDGED, with_texts
 from judges.labels.flags import MapEntry, pop_scale, split_mapping
@@ -248,7 +248,7 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
         keys.add(key)
 
 
-_STARTER = HOME / "data" / "starter"
+_STARTER = PROJECT_FOLDER / "data" / "starter"
 
 SHIPPED_NAMES = {
     "starter": _STARTER / "outputs.jsonl",

@@ -1,1 +1,1 @@
-"""The page on which people give labels: its session, server and file."""
+"""The page on which people give labels: its session, its server and its HTML file."""

@@ -1,4 +1,4 @@
-"""The label page's server: on this machine only, for those who have its secret address."""
+"""The HTTP server of the label page: it listens on this machine only, at a secret address."""
 
 import json
 import secrets
@@ -14,7 +14,7 @@ import msgspec
 from optimize.label_page.session import Click, RefusedError, Session
 
 PAGE = Path(__file__).with_name("page.html")
-# The page's placeholder for the nonce, which is new with every response.
+# The placeholder in the page for the nonce, which is new in each response.
 NONCE = "{{nonce}}"
 MAX_BODY = 2**20
 HEADERS = {
@@ -27,19 +27,26 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one session, with a daemon thread for each connection."""
+    """Serves one session, with a daemon thread for each connection.
 
-    request_queue_size = 128  # with the default of 5 the system resets simultaneous connections
+    Attributes:
+        session: The labelling session.
+        token: The secret in the address.
+        hosts: The values of the header Host that are accepted.
+        address: The address of the page.
+    """
+
+    request_queue_size = 128  # with the default of 5, the system resets simultaneous connections
 
     def __init__(self, session: Session, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, secrets.token_urlsafe()
-        # Other host names are refused, since another page could use them to get in.
+        # Other host names are refused: a hostile page could let its own name point at this machine.
         self.hosts = [f"{host}:{self.server_port}" for host in ("127.0.0.1", "localhost")]
         self.address = f"http://{self.hosts[0]}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print no error if a page was closed before its response."""
+        """Print no error if the page was closed before it had the response."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -47,65 +54,67 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
-    timeout = 5  # seconds for which a connection may be silent
+    timeout = 5  # seconds until a silent connection is closed
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         annotator = parse_qs(self.path.partition("?")[2]).get("annotator", [""])[0]
-        match self._word():
+        match self._action():
             case "":
                 nonce = secrets.token_urlsafe()
                 page = PAGE.read_text("utf-8").replace(NONCE, nonce)
                 self._answer(200, page.encode(), "text/html; charset=utf-8", nonce)
-            case "state" | "review" as word:
-                self._ask(word, annotator)
+            case "state" | "review" as action:
+                self._respond(action, annotator)
             case _:
                 self.send_error(404)
 
     def do_POST(self) -> None:
-        word, length = self._word(), self.headers.get("Content-Length", "")
-        if word not in ("label", "undo"):
+        action, length = self._action(), self.headers.get("Content-Length", "")
+        if action not in ("label", "undo"):
             return self.send_error(404)
         fits = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
         if self.headers.get_content_type() != "application/json" or not fits:
-            self.close_connection = True  # because the body stays unread
+            self.close_connection = True  # because the body is not read
             return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
         try:
-            self._ask(word, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
+            self._respond(action, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._answer(400, {"error": f"not a click: {error}"})
 
-    def _ask(self, word: str, of: str | Click) -> None:
-        """Respond with the session's state, or with why it refuses."""
+    def _respond(self, action: str, argument: str | Click) -> None:
+        """Call the session's method and respond with its result, or with why it refused."""
         try:
-            self._answer(200, getattr(self.server.session, word)(of))
+            self._answer(200, getattr(self.server.session, action)(argument))
         except RefusedError as error:
-            about = {"state": error.state} if error.state else {}
-            self._answer(error.status, {"error": str(error), **about})
+            state = {"state": error.state} if error.state else {}
+            self._answer(error.status, {"error": str(error), **state})
 
-    def _word(self) -> str | None:
-        """The word behind the token in the address; None without the token or from elsewhere."""
-        token, _, word = self.path.partition("?")[0][1:].partition("/")
+    def _action(self) -> str | None:
+        """The action after the token in the address.
+
+        None if the token or the Host is wrong, or if another page sent the request.
+        """
+        token, _, action = self.path.partition("?")[0][1:].partition("/")
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
-        owned = host in self.server.hosts and origin in (None, f"http://{host}")
-        return (
-            word if compare_digest(token.encode(), self.server.token.encode()) and owned else None
-        )
+        is_own_page = host in self.server.hosts and origin in (None, f"http://{host}")
+        has_token = compare_digest(token.encode(), self.server.token.encode())
+        return action if has_token and is_own_page else None
 
     def _answer(
-        self, status: int, body: Any, kind: str = "application/json", nonce: str = ""
+        self, status: int, body: Any, content_type: str = "application/json", nonce: str = ""
     ) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response_only(status)
         close = {"Connection": "close"} if self.close_connection else {}
-        length = {"Content-Type": kind, "Content-Length": str(len(content))}
-        for name, value in {**HEADERS, **length, **close}.items():
+        entity = {"Content-Type": content_type, "Content-Length": str(len(content))}
+        for name, value in {**HEADERS, **entity, **close}.items():
             self.send_header(name, value.format(nonce))
         self.end_headers()
         self.wfile.write(content)
 
     def send_error(self, code: int, message: Any = None, explain: Any = None) -> None:
-        """Respond with an empty 404, to strangers as to malformed requests."""
+        """Respond with an empty 404 to every bad request, so that strangers learn nothing."""
         self.close_connection = True
         self._answer(404, b"", "text/plain")
 

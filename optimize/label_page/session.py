@@ -1,8 +1,8 @@
-"""A labelling session: which item each annotator sees next, their labels, and the label file.
+"""A labelling session: the next item for each annotator, all labels, and the label file.
 
-Two annotators disagree on an item if their ratings differ by 2 or more, or at all if there are only
-2 or 3 answers. An annotator disagrees with the judge if its score is a point or more away, or if
-its word or choice is another one.
+Two annotators disagree on an item if their ratings differ by 2 or more; if there are only 2 or 3
+possible answers, they disagree if their answers differ. An annotator disagrees with the judge if
+the judge's score is at least 1 away from the rating, or if its verdict or preference differs.
 """
 
 import json
@@ -34,20 +34,24 @@ from optimize.figures.as_json import json_number
 from optimize.items import VOTES
 from optimize.statistics.plain import quadratic_kappa
 
+# A label: a rating, a word, or A, B or tie.
 Value = int | float | str
-After = Literal["annotators", "judge"]
-# Given in place of a label: later, or none. A skipped item comes again after all others.
+# Whose answers an annotator saw before a label.
+SeenAnswers = Literal["annotators", "judge"]
+# Given instead of a label. A skipped item is shown again at the end; an unsure one is not.
 Mark = Literal["skipped", "unsure"]
+# A JSON object for the page.
 State = dict[str, Any]
-# What a line of the file says of its output or pair.
+# The fields of an output or a pair, as in a line of the label file.
 Row = Mapping[str, Any]
-# The time that a label takes is the median of the last ones, if there are at least three.
-RECENT, FEWEST = 20, 3
+# The time for a label is the median over this many of the latest labels, if there are at least
+# `FEWEST_TIMES`.
+RECENT_LABELS, FEWEST_TIMES = 20, 3
 LONGEST_NAME = 80
 
 
 class RefusedError(JudgesError, ValueError):
-    """A refused click, with an HTTP status and the `state` that the page should show instead."""
+    """A click is refused; `status` is the HTTP status, `state` what the page should show."""
 
     def __init__(self, message: str, status: int = 400, state: State | None = None) -> None:
         super().__init__(message)
@@ -55,10 +59,16 @@ class RefusedError(JudgesError, ValueError):
 
 
 class Click(msgspec.Struct, forbid_unknown_fields=True):
-    """What a page sends: the annotator and, for a label, the item and the answer or `mark`.
+    """The request that a page sends for a label or an undo.
 
-    `before` is the annotator's earlier answer on the page, None for none. `after` says whose
-    answers the page showed before the click, if any.
+    Attributes:
+        annotator: The annotator's name.
+        item: The number of the item.
+        value: The label, unless there is a `mark`.
+        mark: "skipped" or "unsure" instead of a label.
+        comment: The annotator's comment.
+        before: The annotator's earlier label, as the page showed it; None if there was none.
+        after: Whose answers the page showed before the click, if any.
     """
 
     annotator: str
@@ -67,20 +77,30 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     mark: Mark | None = None
     comment: str = ""
     before: Value | None = None
-    after: After | None = None
+    after: SeenAnswers | None = None
 
 
 class Label(msgspec.Struct):
-    """A label as in a line of the file; a value of None takes the earlier label or mark back.
+    """A label as in a line of the file.
 
-    A line that is `skipped` or `unsure` has the value None, so that readers of labels pass over it.
+    A value of None takes an earlier label or mark back. Lines that are `skipped` or `unsure` have
+    the value None too, so that readers of labels ignore them.
+
+    Attributes:
+        annotator: The annotator's name.
+        labelled_at: The time of the label.
+        value: The label.
+        comment: The annotator's comment.
+        changed_after: Whose answers the annotator saw before, if any.
+        skipped: Whether the annotator skipped the item for now.
+        unsure: Whether the annotator was not sure.
     """
 
     annotator: str
     labelled_at: datetime
     value: Value | None
     comment: str = ""
-    changed_after: After | None = None
+    changed_after: SeenAnswers | None = None
     skipped: bool = False
     unsure: bool = False
 
@@ -91,11 +111,13 @@ class Label(msgspec.Struct):
 
 @dataclass
 class _Labels:
-    """One annotator's labels by item.
+    """One annotator's labels by the number of the item.
 
-    `latest` has the labels that count, the newest last; `marks` what was given in their place;
-    `blind` the answers given before the annotator saw anybody else's; `exposed` the items on which
-    others' answers were shown.
+    Attributes:
+        latest: The labels that count, in the order in which they were given.
+        marks: The marks that were given instead of labels.
+        blind: The answers given before the annotator saw another answer to the item.
+        exposed: The items on which the annotator has seen another answer.
     """
 
     latest: dict[int, Label] = field(default_factory=dict)
@@ -118,17 +140,21 @@ class _Labels:
 
 @dataclass(kw_only=True, eq=False)
 class Session:
-    """The items in their order and the file of their labels; any thread may call it.
+    """The items in their order and the file of their labels; its methods are thread-safe.
 
-    A label is one write of a whole line, and counts once the disk has it. If another program
-    changes the file, every call is refused.
+    A label is written as a whole line in one write, and counts once it is on disk. If another
+    program changes the file, every call is refused.
 
     Attributes:
-        rows: What each line of the file says of its output or pair.
+        subject: The dimension or comparison.
+        rows: The fields of each output or pair, which are repeated in its labels' lines.
         texts: The keys of the texts that the page shows above the outputs.
         outputs: The keys of the outputs, by their names on the page.
-        judge: The judge's `value`, `score` and `reason`, by id.
-        notes: What else the file held when it was opened.
+        path: The label file.
+        seed: The seed of the order of items.
+        judge: The judge's `value`, `score` and `reason`, by the item's id; None without a judge.
+        now: Returns the current time.
+        notes: Sentences on further content of the file when it was opened.
     """
 
     subject: Subject
@@ -145,16 +171,18 @@ class Session:
         self._lock, self._numbers = RLock(), numbers_of(self.subject)
         self._kind = kind_of(self.subject)
         self._key = "preferred" if self._kind == "pairwise" else "rating"
-        self._about = {} if self._kind == "pairwise" else {"dimension": self.subject.name}
+        self._common_fields = {} if self._kind == "pairwise" else {"dimension": self.subject.name}
         if self._kind == "rating":
-            self._about["rating_scale"] = f"{min(self.subject.scale)}-{max(self.subject.scale)}"
-        chance, documents = random.Random(self.seed), dict[str, list[Row]]()
+            self._common_fields["rating_scale"] = (
+                f"{min(self.subject.scale)}-{max(self.subject.scale)}"
+            )
+        rng, documents = random.Random(self.seed), dict[str, list[Row]]()
         for row in self.rows:
             documents.setdefault(row["group"], []).append(row)
-        order = chance.sample([*documents.values()], len(documents))
-        groups = [chance.sample(group, len(group)) for group in order]
+        order = rng.sample([*documents.values()], len(documents))
+        groups = [rng.sample(group, len(group)) for group in order]
         self.rows = [row for group in groups for row in group]
-        self._places = [
+        self._positions = [
             {"document": n, "documents": len(groups), "place": place, "of_document": len(group)}
             for n, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
@@ -164,10 +192,10 @@ class Session:
         self._read()
 
     def _read(self) -> None:
-        """Open the file and read its labels; drop a last line that was cut off.
+        """Open the file and read its labels; remove a last line that was cut off.
 
         Raises:
-            LabelError: A line is not a label of this page.
+            LabelError: A line is not a label from this page.
         """
         *lines, last = claim_file(self.path).read_bytes().split(b"\n")
         is_whole = not b'{"id": '.startswith(last[:7])
@@ -175,7 +203,9 @@ class Session:
             msgspec.json.decode(last)
             is_whole = True
         lines += [last] if is_whole else []
-        others = sum(not self._take(line, n) for n, line in enumerate(lines, 1) if line.strip())
+        n_foreign = sum(
+            not self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()
+        )
         self._file = self.path.open("ab", buffering=0)  # so that a line is one write
         self._size = sum(len(line) + 1 for line in lines)
         if is_whole:
@@ -183,44 +213,47 @@ class Session:
         elif last:
             self._file.truncate(self._size)
             self.notes.append("a last line that was cut off is removed")
-        if others:
-            subject = "of other outputs or another dimension"
-            self.notes.append(f"{count(others, 'line')} {subject}: left as they are")
+        if n_foreign:
+            topic = "about other outputs or another dimension"
+            self.notes.append(f"{count(n_foreign, 'line')} {topic}: left unchanged")
 
-    def _take(self, line: bytes, number: int) -> bool:
-        """Add the label of a line; return False if the line is about something else."""
+    def _add_line(self, line: bytes, number: int) -> bool:
+        """Add the label of a line; return False if it is about another output or dimension."""
         try:
             row = msgspec.json.decode(line)
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
             item = self._index.get(row["id"])
-            if row.get("dimension") != self._about.get("dimension"):
+            if row.get("dimension") != self._common_fields.get("dimension"):
                 return False
             fault = self._fault(row, label, item)
         except (ValueError, LookupError, TypeError, RecursionError):
-            fault = "is no label of this page"
+            fault = "is not a label from this page"
         if fault:
-            raise LabelError(f"{self.path}, line {number}: {fault}; name another file by --out")
+            raise LabelError(f"{self.path}, line {number}: {fault}; name another file with --out")
         if item is not None:
             self._labels.setdefault(label.annotator, _Labels()).add(item, label)
         return item is not None
 
     def _fault(self, row: Row, label: Label, item: int | None) -> str | None:
-        """Where a line contradicts this session; None if it does not."""
-        own = {**self._about, **({} if item is None else self.rows[item])}
-        common = own.keys() & row.keys() - {*SAMPLING}
-        if name := min((name for name in common if row[name] != own[name]), default=None):
-            return f"{name} is {row[name]!r:.40}, and here {own[name]!r:.40}"
+        """A phrase on where a line contradicts this session; None if it does not."""
+        expected = {**self._common_fields, **({} if item is None else self.rows[item])}
+        shared = expected.keys() & row.keys() - {*SAMPLING}
+        if name := min((name for name in shared if row[name] != expected[name]), default=None):
+            return f"{name} is {row[name]!r:.40}, but in this session {expected[name]!r:.40}"
         if label.value is not None and label.value not in self._numbers:
-            return f"{label.value!r:.40} is no answer here"
+            return f"{label.value!r:.40} is not a possible answer"
         return None
 
     def _append(self, item: int, label: Label) -> None:
-        """Write a label to the file; RefusedError, with the file unchanged, if that fails."""
+        """Write a label to the file.
+
+        Raises RefusedError if this fails; the file is then unchanged.
+        """
         cells = msgspec.to_builtins(label)
         cells[self._key] = cells.pop("value")
         cells = {name: value for name, value in cells.items() if value or name == self._key}
-        row = {**self.rows[item], **self._about, **cells}
+        row = {**self.rows[item], **self._common_fields, **cells}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
             if self._file.write(line) < len(line):
@@ -234,12 +267,15 @@ class Session:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock; RefusedError if another program has changed the file."""
+        """Hold the lock during the block.
+
+        Raises RefusedError if another program has changed the file.
+        """
         with self._lock:
             try:
-                own, now = os.fstat(self._file.fileno()), self.path.stat()
-                is_unchanged = os.path.samestat(own, now) and now.st_size == self._size
-            except (OSError, ValueError):  # it is gone, or closed
+                opened, current = os.fstat(self._file.fileno()), self.path.stat()
+                is_unchanged = os.path.samestat(opened, current) and current.st_size == self._size
+            except (OSError, ValueError):  # the file was deleted or closed
                 is_unchanged = False
             if not is_unchanged:
                 fault = "another program changed it, or the command has ended; start it again"
@@ -247,47 +283,51 @@ class Session:
             yield
 
     def close(self) -> int:
-        """Close the file after the label that is being saved; return how many labels count."""
+        """Close the file once no label is being saved; return how many labels count."""
         with self._lock, closing(self._file), self._locked():
             n_labels = sum(len(labels.latest) for labels in self._labels.values())
         if not self._size:
             self.path.unlink()  # no command can read an empty file
         return n_labels
 
-    def _of(self, annotator: str) -> _Labels:
-        return self._labels.get(self._spelling(annotator), _Labels())
+    def _labels_of(self, annotator: str) -> _Labels:
+        return self._labels.get(self._known_name(annotator), _Labels())
 
-    def _spelling(self, annotator: str) -> str:
-        """The annotator's name as in the file, whatever its case and spaces here."""
+    def _known_name(self, annotator: str) -> str:
+        """The annotator's name as it stands in the file, even if case or spaces differ."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        names = (own for own in self._labels if own.casefold() == name.casefold())
+        names = (known for known in self._labels if known.casefold() == name.casefold())
         return name if name in self._labels else next(names, name)
 
-    def _name_of(self, annotator: str) -> str:
-        name = self._spelling(annotator)
+    def _checked_name(self, annotator: str) -> str:
+        name = self._known_name(annotator)
         if says_nothing(name) or len(name) > LONGEST_NAME or not name.isprintable():
             raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
         return name
 
     def _content(self, item: int) -> State:
-        """The texts and the place of an item, for the page."""
+        """The item's texts, outputs and position, for the page."""
         row = self.rows[item]
         texts = [{"name": name, "text": row[name]} for name in self.texts]
         outputs = [{"name": name, "text": row[key]} for name, key in self.outputs.items()]
-        return {"item": item, **self._places[item], "texts": texts, "judged": outputs}
+        return {"item": item, **self._positions[item], "texts": texts, "judged": outputs}
 
     def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
-        """The page's state for an annotator, with this item or the next one without a label."""
+        """The state of the page for an annotator.
+
+        It has the given item, else the annotator's next item without a label. `undone` is a label
+        that was just taken back.
+        """
         with self._locked():
-            annotator = self._spelling(annotator)
-            own, n = self._of(annotator), len(self.rows)
-            labels, unsure = own.latest, [at for at, mark in own.marks.items() if mark.unsure]
+            annotator = self._known_name(annotator)
+            own, n = self._labels_of(annotator), len(self.rows)
+            labels, unsure = own.latest, [i for i, mark in own.marks.items() if mark.unsure]
             if item is None:
-                left = [at for at in range(n) if at not in labels and at not in own.marks]
-                item = next(iter([*left, *(at for at in own.marks if at not in unsure)]), None)
+                remaining = [i for i in range(n) if i not in labels and i not in own.marks]
+                item = next(iter([*remaining, *(i for i in own.marks if i not in unsure)]), None)
             content = {"undone": undone and undone.content}
             disagreements = self._disagreements(annotator)
-            if item is not None:  # the judge's answers stay hidden until every item has a label
+            if item is not None:  # the judge's answers are hidden until every item has a label
                 disagreements = [pair for pair in disagreements if pair[1] != "judge"]
             return {
                 "task": _task(self.subject),
@@ -305,64 +345,69 @@ class Session:
     def label(self, click: Click) -> State:
         """Save a label unless it repeats the annotator's latest, and return the next state."""
         with self._locked():
-            who, item, comment = self._name_of(click.annotator), click.item, click.comment.strip()
+            name, item = self._checked_name(click.annotator), click.item
+            comment = click.comment.strip()
             value = None if click.mark else click.value
             if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
                 raise RefusedError(
                     f"{click.value!r:.40} is not an answer, or the item does not exist"
                 )
-            latest = self._of(who).latest.get(item)
+            latest = self._labels_of(name).latest.get(item)
             if latest is None or (latest.value, latest.comment) != (value, comment):
                 if (latest and latest.value) != click.before:
                     message = "this label was given or changed in another window meanwhile"
-                    raise RefusedError(message, 409, self.state(who))
-                label = Label(who, self.now(), value, comment, click.after)
+                    raise RefusedError(message, 409, self.state(name))
+                label = Label(name, self.now(), value, comment, click.after)
                 label.skipped, label.unsure = click.mark == "skipped", click.mark == "unsure"
                 self._append(item, label)
-            return self.state(who)
+            return self.state(name)
 
     def undo(self, click: Click) -> State:
         """Take back the annotator's newest label or mark, and return the state with its item."""
         with self._locked():
-            who = self._name_of(click.annotator)
-            both = [*self._of(who).latest.items(), *self._of(who).marks.items()]
-            if not both:
-                return self.state(who)
-            item, label = max(reversed(both), key=lambda pair: pair[1].labelled_at)
-            self._append(item, Label(who, self.now(), None))
-            return self.state(who, item, label)
+            name = self._checked_name(click.annotator)
+            own = self._labels_of(name)
+            entries = [*own.latest.items(), *own.marks.items()]
+            if not entries:
+                return self.state(name)
+            item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
+            self._append(item, Label(name, self.now(), None))
+            return self.state(name, item, label)
 
     def review(self, annotator: str) -> State:
-        """The items on which the annotator disagrees with others, then those with the judge."""
+        """The items on which the annotator disagrees with others or with the judge.
+
+        Disagreements with other annotators come first.
+        """
         with self._locked():
-            annotator = self._spelling(annotator)
-            own, items = self._of(annotator).latest, []
+            annotator = self._known_name(annotator)
+            own, items = self._labels_of(annotator).latest, []
             others = sorted(self._labels.keys() - {annotator})
             for item, after in self._disagreements(annotator):
-                theirs = [
+                other_labels = [
                     {"annotator": name, **label.content}
                     for name in others
                     if after == "annotators" and (label := self._labels[name].latest.get(item))
                 ]
                 judge = None if after == "annotators" else self._judge_of(item)
-                about = {"own": own[item].content, "others": theirs, "judge": judge, "after": after}
-                items.append(self._content(item) | about)
+                labels = {"own": own[item].content, "others": other_labels, "judge": judge}
+                items.append(self._content(item) | labels | {"after": after})
             return {"items": items}
 
     def _judge_of(self, item: int) -> State | None:
         return (self.judge or {}).get(self.rows[item]["id"])
 
-    def _disagreements(self, annotator: str) -> list[tuple[int, After]]:
-        """The annotator's disagreements, with others first, then those with the judge alone."""
+    def _disagreements(self, annotator: str) -> list[tuple[int, SeenAnswers]]:
+        """The items on which the annotator disagrees, with whom; other annotators come first."""
         others = [labels.latest for name, labels in self._labels.items() if name != annotator]
-        latest = sorted(self._of(annotator).latest.items())
-        parties = ((item, self._opponent(item, label, others)) for item, label in latest)
-        return sorted(((item, after) for item, after in parties if after), key=lambda pair: pair[1])
+        latest = sorted(self._labels_of(annotator).latest.items())
+        opponents = ((item, self._opponent(item, label, others)) for item, label in latest)
+        return sorted(((item, who) for item, who in opponents if who), key=lambda pair: pair[1])
 
     def _opponent(
         self, item: int, label: Label, others: Sequence[Mapping[int, Label]]
-    ) -> After | None:
-        """Who disagrees with a label: another annotator, or else the judge."""
+    ) -> SeenAnswers | None:
+        """Who disagrees with a label: another annotator, else the judge, else None."""
         gap, own = 2 if len(self._numbers) > 3 else 1, self._numbers[label.value]
         numbers = (self._numbers[labels[item].value] for labels in others if item in labels)
         if any(abs(own - number) >= gap for number in numbers):
@@ -373,21 +418,21 @@ class Session:
         return "judge" if abs(own - number) >= 1 else None
 
     def _agreement(self, annotator: str) -> list[State]:
-        """The agreement of the annotator's blind labels with those of each other annotator."""
-        numbers, own, rows = self._numbers, self._of(annotator).blind, list[State]()
+        """The agreement of the annotator's blind labels with each other annotator's."""
+        numbers, own, rows = self._numbers, self._labels_of(annotator).blind, list[State]()
         for name in sorted(self._labels.keys() - {annotator}):
-            theirs = self._labels[name].blind
-            items = [i for i in own if own[i] in numbers and theirs.get(i) in numbers]
+            other = self._labels[name].blind
+            items = [i for i in own if own[i] in numbers and other.get(i) in numbers]
             if items:
-                a, b = np.array([[numbers[of[i]] for i in items] for of in (own, theirs)])
+                a, b = np.array([[numbers[labels[i]] for i in items] for labels in (own, other)])
                 kappa, equal = json_number(quadratic_kappa(a, b)), float(np.mean(a == b))
-                about = {"n": len(items), "equal": equal, "kappa": kappa}
-                rows.append({"annotators": [annotator, name], **about})
+                figures = {"n": len(items), "equal": equal, "kappa": kappa}
+                rows.append({"annotators": [annotator, name], **figures})
         return rows
 
 
 def numbers_of(subject: Subject) -> dict[Any, float]:
-    """The number that each answer counts; of two words, the good one is first."""
+    """The number that each answer counts; if the answers are two words, the good one is first."""
     if isinstance(subject, Comparison):
         return {**VOTES}
     good, bad = subject.words or ("", "")
@@ -395,14 +440,14 @@ def numbers_of(subject: Subject) -> dict[Any, float]:
 
 
 def _seconds_left(labels: Sequence[Label], n_left: int) -> int | None:
-    """How long the remaining labels take at the recent pace; None if that is not known yet."""
-    times = [label.labelled_at for label in labels[-RECENT - 1 :]]
+    """The expected seconds for the remaining labels at the recent pace; None if it is unknown."""
+    times = [label.labelled_at for label in labels[-RECENT_LABELS - 1 :]]
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
-    return round(median(gaps) * n_left) if len(gaps) >= FEWEST else None
+    return round(median(gaps) * n_left) if len(gaps) >= FEWEST_TIMES else None
 
 
 def _task(subject: Subject) -> State:
-    """The task for the page; answers get numbers as keys if their letters clash."""
+    """The task for the page; answers have numbers as their keys if their letters clash."""
     numbers, kind = numbers_of(subject), kind_of(subject)
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
     # The page's own keys are c, u, r, s and n.
@@ -413,5 +458,5 @@ def _task(subject: Subject) -> State:
         {"value": value, "text": str(value), "key": key, "anchor": anchors.get(int(number)) or None}
         for (value, number), key in zip(numbers.items(), keys, strict=True)
     ]
-    about = {"name": subject.name, "kind": kind, "definition": subject.definition}
-    return {**about, "answers": answers}
+    task = {"name": subject.name, "kind": kind, "definition": subject.definition}
+    return {**task, "answers": answers}

@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
 from judges.labels.values import Values
 from judges.reading import (
-    NOUN,
+    CANDIDATE_NOUN,
     NUMBER,
     AnswerForm,
     answer_form,
@@ -178,8 +178,8 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     if form.numeric:
         pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER}){_AFTER_RATING}"
     else:
-        words = "|".join(map(re.escape, form.spellings))
-        pattern = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_AFTER_CHOICE}"
+        words = "|".join(map(re.escape, form.choice_by_text))
+        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{words})\b\)?{_AFTER_CHOICE}"
     values = {
         form.value(match)
         for line in plain_text(sentences, form).splitlines()

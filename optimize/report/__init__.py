@@ -1,1 +1,1 @@
-"""The report: one HTML page that a person can read, check and quote, and a short table."""
+"""The report of a result: an HTML page to read, check and quote, and its text for a terminal."""

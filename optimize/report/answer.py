@@ -1,4 +1,4 @@
-"""The answer about a result, as a tree; the terminal and the top of a page are views of it."""
+"""The answer to a reader's question about a result, from which text and pages are made."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from optimize.figures.as_text import number_text, share_text, table_lines, wrapped
 from optimize.statistics.intervals import Figure
 
-# What a sentence is about, in a word or two, and the sentence.
-Titled = tuple[str, str]
-# Lines of a terminal for a run, and for a verification or a swap.
+# A title of a word or two (or ""), and a sentence.
+Fact = tuple[str, str]
+# Upper bounds on the lines in a terminal, for a run and for a verification or a comparison of two.
 RUN_LINES, SCREEN_LINES = 24, 12
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under a head."""
+    """A table: the head has the names of the columns, and the rows have the cells."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -24,62 +24,63 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One figure: what it is, the number, its interval in words, and what to hold it against."""
+    """One figure: its title, the number, the interval in words, and a note."""
 
-    what: str
+    title: str
     number: str
     interval: str = ""
-    beside: str = ""
+    note: str = ""
 
     @classmethod
     def of(
-        cls, what: str, figure: Figure, beside: str = "", *, share: bool = False, sign: bool = False
+        cls, title: str, figure: Figure, note: str = "", *, share: bool = False, sign: bool = False
     ) -> "Tile":
-        """A figure as a number or a share in percent, with its interval."""
+        """Make a tile of a figure; `share` writes it in percent, and `sign` with its sign."""
         text = share_text if share else number_text
         ends = figure.interval
         return cls(
-            what=what,
+            title=title,
             number=number_text(figure.value, signed=True) if sign else text(figure.value),
             interval=f"{text(ends.low)} to {text(ends.high)}" if ends else "",
-            beside=beside,
+            note=note,
         )
 
     def __str__(self) -> str:
         interval = f" ({self.interval})" if self.interval else ""
-        beside = f"; {self.beside}" if self.beside else ""
-        return f"{self.what}: {self.number}{interval}{beside}."
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.title}: {self.number}{interval}{note}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a reader is told of a result, the most important first.
+    """All sentences and figures on a result; the most important come first.
 
-    `headline` answers the question in the title, and `why` gives the reasons. The figures in
-    `tiles` are `measured` on so many rows. Of the `steps` the first is the most pressing; backticks
-    in them stand around code.
+    `headline` answers the question in the title, and `why` has the reasons. `measured` says which
+    rows the `tiles` were measured on. The most urgent of the next `steps` is the first; code in a
+    step is between backticks.
     """
 
     title: str
     headline: str
-    why: Sequence[Titled] = ()
+    why: Sequence[Fact] = ()
     tiles: Sequence[Tile] = ()
     measured: str = ""
-    facts: Sequence[Titled] = ()
+    facts: Sequence[Fact] = ()
     tables: Sequence[Table] = ()
     steps: Sequence[str] = ()
 
     def lines(
-        self, most: float = math.inf, *, extra: Sequence[str] = (), last: Sequence[str] = ()
+        self, max_lines: float = math.inf, *, extra: Sequence[str] = (), last: Sequence[str] = ()
     ) -> list[str]:
         """The answer for a terminal, in 80 columns.
 
         Args:
-            most: Lines of the screen; facts are left out where they have no room.
-            extra: What stands below the facts where it has room.
-            last: What stands below all.
+            max_lines: Upper bound on the lines; facts that do not fit are left out.
+            extra: Further sentences below the facts, if they fit.
+            last: The last sentences.
         """
-        above = self.title, self.headline, *titled(self.why), *map(str, self.tiles), self.measured
+        why = fact_lines(self.why)
+        above = self.title, self.headline, *why, *map(str, self.tiles), self.measured
         end = [
             *wrapped(*(f"Next: {step.replace('`', '')}" for step in self.steps[:1])),
             *([""] if self.tables else []),
@@ -87,12 +88,12 @@ class Answer:
             *wrapped(*last),
         ]
         first, middle = wrapped(*above), list[str]()
-        for text in (*titled(self.facts), *extra):
-            own = wrapped(text)
-            middle += own if len([*first, *middle, *own, *end]) <= most else []
+        for text in (*fact_lines(self.facts), *extra):
+            lines = wrapped(text)
+            middle += lines if len([*first, *middle, *lines, *end]) <= max_lines else []
         return [*first, *middle, *end]
 
 
-def titled(sentences: Sequence[Titled]) -> list[str]:
-    """Sentences behind what they are about, where that is not plain."""
+def fact_lines(sentences: Sequence[Fact]) -> list[str]:
+    """Each sentence after its title, if it has one."""
     return [f"{title}: {text}" if title else text for title, text in sentences]

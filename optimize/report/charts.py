@@ -1,4 +1,4 @@
-"""The report's charts, as positions that the page's template draws: no script, no library."""
+"""The report's charts, as positions in percent, which the page's template draws as SVG."""
 
 import math
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from optimize.measuring.scored import Scored
 from optimize.report.answer import Table
 from optimize.statistics.intervals import Figure, Vector
 
-# Outputs that are drawn, evenly over all.
+# Upper bound on the dots; if there are more outputs, a regular sample is drawn.
 MAX_DOTS = 1000
-# Room at both ends of an axis, as a share of its length.
+# The margin at both ends of an axis, as a share of the range of values.
 MARGIN = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
-    """Rows of (name, mark, ends of the interval, figure in words), in percent of the axis.
+    """A chart with a row for each figure; positions are in percent of the axis.
 
-    A row without an interval has no ends.
+    A row has a name, a mark, the two ends of the interval (if there is one), and a text.
     """
 
     rows: Sequence[tuple[str, float, Sequence[float], str]]
@@ -34,9 +34,9 @@ class RowChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotChart:
-    """Dots of (x, y, name), people to the right and the judge upwards, in percent of the axes.
+    """A chart of dots (x, y, name): people's value is x, the judge's is y, in percent of the axes.
 
-    `band` are the corners of the diagonal's spread, empty where the sides share no scale.
+    `band` has the corners of a band around the diagonal, if both use the same scale.
     """
 
     dots: Sequence[tuple[float, float, str]]
@@ -49,17 +49,17 @@ class DotChart:
 Chart = RowChart | DotChart
 
 
-def pictures(scored: Scored) -> list[DotChart]:
-    """The ratings of one judge beside people's, and its systems; none of pairs."""
+def dot_charts(scored: Scored) -> list[DotChart]:
+    """Charts of a judge's ratings against people's, and of system means; none for pairs."""
     if scored.is_pairs or np.isnan(scored.scores).all():
         return []
-    return [*([] if scored.is_binary else [_ratings(scored)]), *_systems(scored)]
+    return [*([] if scored.is_binary else [_rating_chart(scored)]), *_system_charts(scored)]
 
 
-def counts(scored: Scored) -> Table:
-    """How often the judge decides as people do: by their word, or by how clear a pair is."""
+def count_table(scored: Scored) -> Table:
+    """A table of how often the judge decides as people do; without rows for ratings."""
     if scored.is_pairs:
-        return _pairs(scored)
+        return _pair_table(scored)
     rows = []
     for people, word in zip((1, 0), scored.words, strict=True) if scored.is_binary else ():
         judge = scored.passes[scored.human == people]
@@ -70,17 +70,17 @@ def counts(scored: Scored) -> Table:
     return Table(head, rows, "Outputs by what people and the judge say." if rows else "")
 
 
-def _ratings(scored: Scored) -> DotChart:
+def _rating_chart(scored: Scored) -> DotChart:
     rows = np.flatnonzero(~np.isnan(scored.scores))
     shown = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
     caption = "Each dot is an output."
     if shown.size < rows.size:
         caption += f" {shown.size:,} of {rows.size:,} are drawn."
-    return _dots(scored, scored.human[shown], scored.scores[shown], [""] * shown.size, caption)
+    return _dot_chart(scored, scored.human[shown], scored.scores[shown], [""] * shown.size, caption)
 
 
-def _systems(scored: Scored) -> list[DotChart]:
-    """People's mean of each system beside the judge's, where there are systems."""
+def _system_charts(scored: Scored) -> list[DotChart]:
+    """A chart of people's and the judge's mean for each system, if there are two or more."""
     systems = np.array(scored.systems)
     judge = scored.passes if scored.is_binary else scored.scores
     names = [n for n in scored.items.systems if not np.isnan(judge[systems == n]).all()]
@@ -89,19 +89,19 @@ def _systems(scored: Scored) -> list[DotChart]:
     people = np.array([scored.human[systems == name].mean() for name in names])
     means = np.array([np.nanmean(judge[systems == name]) for name in names])
     caption = f"Each dot is a system's {'share of passes' if scored.is_binary else 'mean'}."
-    return [_dots(scored, people, means, names, caption)]
+    return [_dot_chart(scored, people, means, names, caption)]
 
 
-def _dots(
+def _dot_chart(
     scored: Scored, people: Vector, judge: Vector, names: Sequence[str], caption: str
 ) -> DotChart:
-    """Both sides on one scale with its diagonal, or each on its own where they share none."""
+    """Draw people and judge on one scale with a diagonal, or on two axes if scales differ."""
     x_axis, y_axis, band = _Axis.of(people), _Axis.of(judge), list[tuple[float, float]]()
     if scored.is_binary or scored.within_scale:
         x_axis = y_axis = _Axis.of([*people, *judge])
         spread = 100 * float(np.sqrt(np.mean((judge - people) ** 2))) / x_axis.length
         band = [(0, spread), (100, 100 + spread), (100, 100 - spread), (0, -spread)]
-        caption += " On the line both say the same; the band is the usual distance from it."
+        caption += " On the line, judge and people agree; the band is the usual distance from it."
     return DotChart(
         dots=[
             (x_axis.percent(x), y_axis.percent(y), name)
@@ -114,8 +114,8 @@ def _dots(
     )
 
 
-def _pairs(scored: Scored) -> Table:
-    """By how clear people's choice is, and by what came first."""
+def _pair_table(scored: Scored) -> Table:
+    """How often the judge decides as people do, by annotators' agreement and by order."""
     human, clear = scored.human, np.abs(scored.human)
     verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
     first_a, first_b = np.array([(each.margin_ab, each.margin_ba) for each in verdicts]).T
@@ -132,26 +132,26 @@ def _pairs(scored: Scored) -> Table:
             right = (1 + np.sign(margin[answered] * human[answered])) / 2
             rows.append((name, share_text(right.mean()), f"{right.size:,}"))
     caption = "Pairs decided as people do; a tie is half right, and a coin reaches 50%."
-    return Table(("where", "as people do", "pairs"), rows, caption)
+    return Table(("pairs where", "as people do", "pairs"), rows, caption)
 
 
-def costs(rows: Sequence[tuple[str, Figure, str]], symbol: str) -> list[RowChart]:
-    """Each judge's name, figure with its interval, and price; none without a figure."""
-    known = [row for row in rows if not math.isnan(row[1].value)]
-    if not known:
+def cost_charts(rows: Sequence[tuple[str, Figure, str]], symbol: str) -> list[RowChart]:
+    """A chart of judges with their figures and prices; `rows` has name, figure and price."""
+    defined = [row for row in rows if not math.isnan(row[1].value)]
+    if not defined:
         return []
-    figures = [figure for _, figure, _ in known]
-    ends = [(one.interval.low, one.interval.high) if one.interval else () for one in figures]
+    figures = [figure for _, figure, _ in defined]
+    ends = [(each.interval.low, each.interval.high) if each.interval else () for each in figures]
     axis = _Axis.of([*(figure.value for figure in figures), *chain(*ends)])
     chart = RowChart(
         rows=[
             (
                 name,
                 axis.percent(figure.value),
-                [*map(axis.percent, own)],
+                [*map(axis.percent, interval)],
                 f"{number_text(figure.value)}, {price}",
             )
-            for (name, figure, price), own in zip(known, ends, strict=True)
+            for (name, figure, price), interval in zip(defined, ends, strict=True)
         ],
         ticks=axis.ticks(),
         caption=f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows.",
@@ -160,7 +160,7 @@ def costs(rows: Sequence[tuple[str, Figure, str]], symbol: str) -> list[RowChart
 
 
 class _Axis(NamedTuple):
-    """Where an axis starts, and how long it is, with room at both ends."""
+    """The start and the length of an axis, with a margin at both ends."""
 
     start: float
     length: float
@@ -168,14 +168,14 @@ class _Axis(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[float] | Vector) -> "_Axis":
         low, high = float(min(values)), float(max(values))
-        room = MARGIN * (high - low) or 0.5
-        return cls(low - room, high - low + 2 * room)
+        margin = MARGIN * (high - low) or 0.5
+        return cls(low - margin, high - low + 2 * margin)
 
     def percent(self, value: float) -> float:
         return round(100 * (float(value) - self.start) / self.length, 2)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Three to six round numbers."""
+        """The positions and texts of three to six round numbers."""
         start, length = self
         size = 10.0 ** np.floor(np.log10(length / 5))
         step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= length / 5)

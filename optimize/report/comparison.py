@@ -1,11 +1,11 @@
-"""A comparison in words and tables: which judge to use, how sure that is, what each costs."""
+"""A comparison in sentences and tables: which judge to use, how sure that is, and the costs."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from optimize.figures.as_text import cost_text, counted, figure_text, share_text
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
-from optimize.report.answer import Answer, Table, Titled
+from optimize.report.answer import Answer, Fact, Table
 from optimize.report.card import RATES, labels_text, measured, tiles_of, tuned_on, verdict_on
 from optimize.report.next_steps import comparison_step
 
@@ -16,7 +16,7 @@ COMPARED = (
 
 
 def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> list[str]:
-    """A comparison for a terminal: which judge to use, then a row each."""
+    """A comparison for a terminal: which judge to use, and a table with a row for each judge."""
     answer = comparison_answer(result)
     left_out = [("Left out", f"{entry.name}: {entry.reason}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
@@ -25,7 +25,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 
 
 def comparison_answer(result: JudgeComparison) -> Answer:
-    """Which judge to use, and the figures of the best."""
+    """The answer on which judge to use, with the figures of the best one."""
     best = result.judges[0]
     figures = f"These figures are of {best.name}. {verdict_on(best.card, result.data)}"
     return Answer(
@@ -39,7 +39,7 @@ def comparison_answer(result: JudgeComparison) -> Answer:
     )
 
 
-def _facts(result: JudgeComparison) -> Iterator[Titled]:
+def _facts(result: JudgeComparison) -> Iterator[Fact]:
     """Yield which judges were tuned on these labels, and which may be as good as the best."""
     rest = result.judges[1:]
     for judge in result.judges:
@@ -47,22 +47,22 @@ def _facts(result: JudgeComparison) -> Iterator[Titled]:
     near = ", ".join(judge.name for judge in rest if judge.standing == "as good")
     unclear = ", ".join(judge.name for judge in rest if judge.standing == "unclear")
     if near:
-        yield "As good", f"within one standard error of it: {near}."
+        yield "As good", f"within one standard error of the best judge: {near}."
     if unclear:
         yield "Not known", f"whether it is better than {unclear}."
     if rest and not near and not unclear:
-        yield "Sure", "Yes: its figure is clearly above that of every other judge."
+        yield "Clear", "The best judge's figure is clearly higher than every other judge's."
 
 
 def _tables(result: JudgeComparison) -> list[Table]:
-    """Each judge's figure, its difference from the best and its price; of two values its rates."""
+    """A table of figures, differences from the best and prices; for pass or fail, one of rates."""
     rows: list[tuple[str, ...]] = []
     rates: list[tuple[str, ...]] = []
     for judge in result.judges:
         gap = judge.difference
-        beside = figure_text(gap, signed=True) if gap else judge.standing
-        price = price_text(judge)
-        rows.append((judge.name, figure_text(judge.card.headline), beside, price))
+        compared = figure_text(gap, signed=True) if gap else judge.standing
+        figure = figure_text(judge.card.headline)
+        rows.append((judge.name, figure, compared, price_text(judge)))
         if two := judge.card.two_values:
             rates.append((judge.name, *map(figure_text, two.rates)))
     figures = Table(("judge", result.figure_name, "less the best", "$/1,000"), rows, COMPARED)
@@ -70,7 +70,7 @@ def _tables(result: JudgeComparison) -> list[Table]:
 
 
 def usage_table(result: JudgeComparison) -> Table:
-    """What asking each judge took, and for how much it has no score."""
+    """A table of each judge's failures and ties, and of its calls, time and cost."""
     head = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
@@ -80,11 +80,11 @@ def usage_table(result: JudgeComparison) -> Table:
             asked = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
         failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.ties)
         rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *asked])
-    return Table(head, rows, "Use and failures.")
+    return Table(head, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
 
 
 def price_text(judge: ComparedJudge) -> str:
-    """Dollars for 1,000 rows, or why there is no price."""
+    """The dollars for 1,000 rows, or the reason why there is no price."""
     if judge.usage.plan is None:
         return "recorded"
     cost = judge.usage.cost_per_1000_rows

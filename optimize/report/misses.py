@@ -1,4 +1,4 @@
-"""The misses of a judge as texts: which outputs, what people and the judge gave, and why."""
+"""A judge's misses as texts: the outputs, people's labels, the judge's verdicts, and reasons."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,42 +11,36 @@ from optimize.measuring.misses import Kind, miss_row, misses
 from optimize.measuring.scored import Scored
 from optimize.measuring.swap import MOST_CHANGED, SwapResult
 
-# Characters of a text, and of the output's first part.
+# Upper bounds on the characters of a text, and of the first part of an output.
 MAX_TEXT, FIRST_PART = 1500, 400
-SUREST, WORST = "The ones it is surest of come first.", "The worst come first."
+SUREST, WORST = "The judge's surest verdicts come first.", "The worst come first."
 KINDS: dict[Kind, tuple[str, str]] = {
     "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST}"),
     "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST}"),
-    "too high": (
-        "Too high",
-        f"The judge places them far higher among the other outputs than people do. {WORST}",
-    ),
-    "too low": (
-        "Too low",
-        f"The judge places them far lower among the other outputs than people do. {WORST}",
-    ),
+    "too high": ("Too high", f"The judge ranks them far higher than people do. {WORST}"),
+    "too low": ("Too low", f"The judge ranks them far lower than people do. {WORST}"),
     "wrong side": ("Wrong side", f"The judge does not prefer the side that people do. {WORST}"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissGroup:
-    """The misses of a kind, worst first: rows of `miss_row`, and what a page adds to them.
+    """The misses of one kind, worst first, for a page.
 
-    The page adds an `anchor`, `people` (each annotator with the label and the comment), the first
-    parts of the `outputs`, and all `texts` if these say more.
+    A miss has the cells of `miss_row`, an `anchor`, `people` (each annotator with label and
+    comment), the first parts of the `outputs`, and all `texts` if these are longer.
     """
 
     title: str
-    about: str
+    caption: str
     misses: Sequence[dict[str, Any]]
 
 
 def miss_groups(scored: Scored) -> list[MissGroup]:
-    """False passes and false alarms; outputs ranked too high and too low; pairs decided wrongly."""
+    """The misses of a judge, grouped by kind: see KINDS."""
     groups = []
     for kind, rows in misses(scored).items():
-        title, about = KINDS[kind]
+        title, caption = KINDS[kind]
         articles = [
             {
                 **miss_row(scored, kind, row),
@@ -57,12 +51,12 @@ def miss_groups(scored: Scored) -> list[MissGroup]:
             for number, row in enumerate(rows, start=1)
         ]
         title = f"{title}: {counted(len(rows), 'pair' if scored.is_pairs else 'output')}"
-        groups.append(MissGroup(title=title, about=about if rows else "", misses=articles))
+        groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
 
 
 def change_group(result: SwapResult, word: Callable[[float], str]) -> MissGroup:
-    """The rows that change with a swap, those that move most first; `word` writes a score."""
+    """The rows on which two judges differ, the largest change first; `word` writes a score."""
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
         texts = {name[5:]: text for name, text in row.items() if name.startswith("text_")}
@@ -76,14 +70,12 @@ def change_group(result: SwapResult, word: Callable[[float], str]) -> MissGroup:
         }
         shown = _shown_texts(texts | {"output": row["output"]}, is_pairs=card.is_pairs)
         articles.append({**row, **change, **shown})
-    about = (
-        f"The {card.unit} on which the judges differ, old → new; at most {MOST_CHANGED} are here."
-    )
-    return MissGroup(title=f"Changes: {result.n_changed:,}", about=about, misses=articles)
+    caption = f"The {card.unit} on which the judges differ, old → new; {MOST_CHANGED} at most."
+    return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
 
 def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> dict[str, Any]:
-    """The first parts of the output or of both sides, and all texts where they say more."""
+    """The first parts of the output or outputs, and all texts if these are longer."""
     names = [*texts]
     if is_pairs:
         texts = dict(zip([*names[:-2], "A", "B"], texts.values(), strict=True))
@@ -94,7 +86,7 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> dict[str, Any]:
 
 
 def _people(scored: Scored, row: int) -> list[tuple[str, str]]:
-    """Each annotator, with the label and the comment, as far as they are known."""
+    """The label and the comment of each annotator, as far as they are known, by name."""
     if len(scored.labelled) != len(scored.items):
         return []
     labelled, dimension = scored.labelled[row], scored.dimension
@@ -104,20 +96,20 @@ def _people(scored: Scored, row: int) -> list[tuple[str, str]]:
         comments = labelled.comments.get(dimension, ())
     else:
         labels, names, comments = list(labelled.votes), (), labelled.comments
-    of_nobody = [("People", comment) for comment in comments]
+    unassigned = [("People", comment) for comment in comments]
     if len(labels) == 1 and not names:
-        return of_nobody
+        return unassigned
     if len(names) != len(labels):
         names = tuple(map(str, range(1, len(labels) + 1)))
     people = [f"Annotator {name}" if name.isdigit() else name for name in names]
     if len(comments) != len(labels):
-        return [*zip(people, labels, strict=True), *of_nobody]
-    both = zip(labels, comments, strict=True)
-    words = [f"{label}. {comment}" if comment else label for label, comment in both]
-    return [*zip(people, words, strict=True)]
+        return [*zip(people, labels, strict=True), *unassigned]
+    pairs = zip(labels, comments, strict=True)
+    texts = [f"{label}. {comment}" if comment else label for label, comment in pairs]
+    return [*zip(people, texts, strict=True)]
 
 
 def cut_text(text: str, most: int = MAX_TEXT) -> str:
-    """The text's beginning, and how much more there is."""
-    further = len(text) - most
-    return text if further <= 0 else f"{text[:most]} … ({further:,} more characters)"
+    """The beginning of a text, with the number of characters that were cut off."""
+    n_more = len(text) - most
+    return text if n_more <= 0 else f"{text[:most]} … ({n_more:,} more characters)"

@@ -1,4 +1,4 @@
-"""What to do after a run, a verification, a comparison or a swap, the most pressing first."""
+"""What to do after a run, a verification, a comparison or a swap; the most urgent step first."""
 
 import json
 import math
@@ -19,98 +19,109 @@ from optimize.measuring.verification import Verification
 from optimize.report.card import is_useful
 from optimize.statistics.intervals import PERFECT
 
-# A judge at its floor that is looked at again and again passes in the end.
+# A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
 LOOK_AGAIN = "add --looks 2 then, or as many looks as there will be"
-# An interval that reaches further to either side asks for more labels.
+# A step asks for more labels if the interval reaches further than this to either side.
 WIDE = 0.10
-# From these shares on, failures and what an attack adds of the scale ask for a step.
-MANY_FAILED, MOVED = 0.05, 0.10
+# The share of failed outputs, and the share of the scale added by an attack, that need a step.
+MANY_FAILED, LARGE_ATTACK = 0.05, 0.10
 MOST_STEPS = 3
 MORE_LABELS = "Label more documents."
 
 
 def verification_step(result: Verification, *, has_page: bool = False) -> str:
-    """What to do after a verification."""
-    card, two, gate = result.card, result.card.two_values, result.gate
-    if not card.rho.n_outputs:
-        return "Mend the failures: --report FILE.html lists the reasons."
+    """What to do after a verification; `has_page` says that there is a page of the misses."""
+    if obstacle := _obstacle(result, has_page=has_page):
+        return obstacle
+    first = _more_labels(result.card, "here")
+    if not is_useful(result.card):
+        return first or MORE_LABELS
+    if not first and not has_page:
+        extent = "all" if result.card.two_values else "its worst"
+        first = f"--report FILE.html shows {extent} errors."
+    return f"{first} {_ci_step(result)}".strip()
+
+
+def _obstacle(result: Verification, *, has_page: bool) -> str:
+    """What to do before the judge can be used; "" if nothing stands in the way."""
+    if not result.card.rho.n_outputs:
+        return "Fix the failures: --report FILE.html lists the reasons."
     if result.data.is_constructed:
         return "Measure it on labels of your own (--data FILE)."
     if result.tuned_on_these_labels:
         return "Measure it on labels that it was not tuned on (--data FILE)."
-    if gate and gate.gate == "falls short":
+    if result.gate and result.gate.gate == "falls short":
         page = "" if has_page else " (--report FILE.html)"
         return f"Look at its misses and failures{page}, or tune it on other labels."
-    kappa = two.judge.kappa.interval if two else None
+    kappa = result.card.two_values.judge.kappa.interval if result.card.two_values else None
     if kappa and kappa.high < 0 and result.words and "/".join(result.words) not in VERDICTS:
-        turned = shlex.quote("{}=0,{}=1".format(*result.words))
-        return f"The labels may be the wrong way round: --values {turned} turns them."
-    first = _more_labels(card, "here")
-    if not is_useful(card):
-        return first or MORE_LABELS
-    if not first and not has_page:
-        first = f"--report FILE.html shows {'all' if two else 'its worst errors'}."
-    flags, then = suggested_floors(card), "Too few labels for a floor: --against in CI."
-    if gate and result.is_undecided:
-        then = f"Label more; {LOOK_AGAIN}." if gate.looks == 1 else MORE_LABELS
-    elif gate and gate.gate:
-        then = "The same command holds it in CI."
-    elif flags:
-        then = f"In CI {flags} (an equal judge passes 9 of 10 times)."
-    return f"{first} {then}".strip()
+        swapped = shlex.quote("{}=0,{}=1".format(*result.words))
+        return f"The labels may be the wrong way round: --values {swapped} swaps them."
+    return ""
+
+
+def _ci_step(result: Verification) -> str:
+    """How CI can check the judge, or what is missing for that."""
+    if result.gate and result.is_undecided:
+        return f"Label more; {LOOK_AGAIN}." if result.gate.looks == 1 else MORE_LABELS
+    if result.gate and result.gate.gate:
+        return "The same command checks it in CI."
+    if flags := suggested_floors(result.card):
+        return f"For CI: {flags} (an equally good judge passes 9 of 10 times)."
+    return "Too few labels for a floor: use --against in CI."
 
 
 def run_steps(
-    result: TuningResult, shifts: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
+    result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
 ) -> list[str]:
-    """What to do after a run, three steps at most.
+    """What to do after a run, in at most three steps.
 
     Args:
-        result: The run.
-        shifts: Each attack, and by what share of the scale it raises scores.
+        result: The result of the run.
+        attacks: Each attack's title, and by what share of the scale it raises scores.
         folder: Where the judge was saved.
     """
-    return [*islice(_run_steps(result, shifts, folder), MOST_STEPS)]
+    return [*islice(_run_steps(result, attacks, folder), MOST_STEPS)]
 
 
 def _run_steps(
-    result: TuningResult, shifts: Sequence[tuple[str, float]], folder: str
+    result: TuningResult, attacks: Sequence[tuple[str, float]], folder: str
 ) -> Iterator[str]:
     if result.data.is_constructed:
         flag = "--pairwise" if result.is_pairs else "--dimension"
         yield (
-            "These labels were made from known faults and say nothing of people. Tune on labels "
-            f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 over 20 "
-            "documents are a start."
+            "These labels were made from known faults and say nothing about people. Tune on labels "
+            f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 labels on "
+            "20 documents are enough to start."
         )
         return
     if not (result.test and (card := result.card)):
-        yield "Measure it on labels that it has not met: `dspy-judges verify`."
+        yield "Measure it on labels that it has not seen: `dspy-judges verify`."
         return
     n_failed, n_outputs = card.rho.n_failed, card.rho.n_outputs
     if not n_outputs:
-        yield f"Mend the failures: none of the {card.unit} has a score. The report says why."
+        yield f"Fix the failures: none of the {card.unit} has a score. The report says why."
     elif n_failed > MANY_FAILED * n_outputs:
-        yield f"Mend the failures: {n_failed:,} {card.unit} have no score. The report says why."
-    more_labels, is_of_use = _more_labels(card, "on test"), is_useful(card)
-    is_doubtful = card.beside_coin.interval is not None and not is_of_use
+        yield f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
+    more_labels, can_use = _more_labels(card, "on test"), is_useful(card)
+    is_doubtful = card.beside_coin.interval is not None and not can_use
     if is_doubtful:
         yield more_labels or MORE_LABELS
-    yield from _on_gain(result, result.test)
+    yield from _gain_steps(result, result.test)
     if more_labels and not is_doubtful:
         yield more_labels
-    attack, share = max(shifts, key=lambda shift: shift[1], default=("", 0.0))
-    if share >= MOVED:
+    attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
+    if share >= LARGE_ATTACK:
         yield (
             "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
-    if is_of_use:
-        yield _use(card, folder)
+    if can_use:
+        yield _use_step(card, folder)
 
 
-def _on_gain(result: TuningResult, test: SplitResult) -> Iterator[str]:
-    """Yield what to do about a gain that test or unseen systems do not show, or about none."""
+def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
+    """Yield what to do if test or unseen systems do not confirm a gain, or if there is none."""
     gain = test.objective_gain.interval
     if result.shipped == "tuned":
         if gain and gain.low <= 0:
@@ -121,7 +132,7 @@ def _on_gain(result: TuningResult, test: SplitResult) -> Iterator[str]:
                 "tuning has shown no gain on unseen systems."
             )
     elif test.untuned.beside_coin.value >= PERFECT:
-        pass  # nothing is left to gain
+        pass  # the untuned judge is perfect
     elif result.limit_reached:
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
     else:
@@ -129,19 +140,19 @@ def _on_gain(result: TuningResult, test: SplitResult) -> Iterator[str]:
         yield f"Label more documents and tune again, or try {stronger}: no gain could be shown."
 
 
-def _use(card: Scorecard, folder: str) -> str:
-    """How to use the judge, and the gate that holds it."""
+def _use_step(card: Scorecard, folder: str) -> str:
+    """How to use the judge, and how to check it in CI."""
     flags, path = suggested_floors(card), shlex.quote(folder)
     gate, why = f"verify NEW --against {path}", "labels are too few for a floor"
     if flags:
         gate = f"verify {path} --data FILE {flags}"
-        why = "a judge as good passes nine times of ten"
+        why = "an equally good judge passes 9 of 10 times"
     use = f"judges.load({json.dumps(folder)})"
     return f"Use it with `{use}`, and catch a large drop in CI with `dspy-judges {gate}`: {why}."
 
 
 def _more_labels(card: Scorecard, where: str) -> str:
-    """Which labels are too few for an interval, or for a narrow one; empty where none are."""
+    """The labels to add for an interval or for a narrower one; "" if there are enough."""
     two, share = card.two_values, card.beside_coin
     if two and any(two.judge.n_more.values()):
         rates = {"pass": two.judge.tpr, "fail": two.judge.tnr}
@@ -155,19 +166,19 @@ def _more_labels(card: Scorecard, where: str) -> str:
     if share.interval is None:
         return f"Label more documents: too few for an interval ({documents}), or too alike."
     if share.value < PERFECT and share.interval.reach > WIDE:
-        return f"Label more documents: with {documents} the figure is that uncertain."
+        return f"Label more documents: with {documents} the interval is that wide."
     return ""
 
 
 def comparison_step(result: JudgeComparison) -> str:
-    """Which judge to use."""
+    """A sentence on which judge to use."""
     if result.data.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
     if any(judge.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
     best, *rest = result.judges
     if math.isnan(best.card.headline.value):
-        return "Bring labels that differ: none of the judges has a figure on these."
+        return "Use labels that differ: none of the judges has a figure on these."
     costs = [
         (cost, judge)
         for judge in result.judges
@@ -183,7 +194,7 @@ def comparison_step(result: JudgeComparison) -> str:
 
 
 def swap_step(result: SwapResult) -> str:
-    """What to do after a certificate, in a line."""
+    """What to do after a new judge was compared with an old one, in a line."""
     comparison, interval, unit = result.comparison, result.difference.interval, result.unit
     if comparison.data.is_constructed:
         return "measure both on labels of your own (--data FILE); nobody gave these"
@@ -193,10 +204,8 @@ def swap_step(result: SwapResult) -> str:
         return "keep the old judge, or tune the new one on other labels (dspy-judges tune)"
     if result.swap != "undecided":
         if result.is_below:
-            return (
-                "the new judge is worse by less than the margin: use it if its price is worth that"
-            )
-        return "use the new judge; the same command holds it in CI"
+            return "the new judge is worse by less than the margin: use it if it is cheap enough"
+        return "use the new judge; the same command checks it in CI"
     if needed := result.documents_to_decide:
         number = counted(needed, unit)
         advice = f"label more; about {number} in all would decide, if the difference stays"

@@ -1,7 +1,7 @@
-"""A self-contained HTML page of a run, a verification, a comparison or a panel.
+"""A self-contained HTML page on a run, a verification, a comparison or a panel.
 
-One template draws every page. It escapes all texts and asks for nothing elsewhere. Where there are
-misses, its one script hides and shows them; the policy allows that script by its digest alone.
+One template makes every page. It escapes all texts and loads nothing from elsewhere. A page with
+misses has one script, which filters them; the security policy allows this script by its digest.
 """
 
 import difflib
@@ -31,7 +31,7 @@ from optimize.measuring.scored import Scored
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
-from optimize.report.answer import Answer, Table, Titled
+from optimize.report.answer import Answer, Fact, Table
 from optimize.report.card import labels_text, people_facts
 from optimize.report.charts import Chart
 from optimize.report.comparison import comparison_answer, price_text, usage_table
@@ -39,19 +39,19 @@ from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import run_answer
 from optimize.report.verification import MISSES, verification_answer
 
-# Failures, characters of a failure's reason, demonstrations, and judges that are shown.
-MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_DRAWN = 20, 300, 5, 12
+# Upper bounds on the failures, the characters of a reason, the demonstrations and the judges shown.
+MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_JUDGES = 20, 300, 5, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page; what it lacks is left out. Backticks in steps become code.
+    """A part of the page; empty elements are left out, and backticks in steps become code.
 
-    `folded` are texts by name under a title each, which a reader unfolds.
+    `folded` has texts by name, for each title under which they can be unfolded.
     """
 
     title: str
-    titled: Sequence[Titled] = ()
+    titled: Sequence[Fact] = ()
     steps: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
@@ -61,7 +61,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page: the first screen, the misses if there are any to look at, then the sections."""
+    """A page: the answer, the groups of misses, then the sections."""
 
     answer: Answer
     groups: Sequence[MissGroup] = ()
@@ -70,23 +70,23 @@ class Page:
 
     @property
     def choices(self) -> dict[str, list[str]]:
-        """The systems, questions and annotators of the misses, to choose from."""
-        each = [miss for group in self.groups for miss in group.misses]
-        names = {
-            "system": {miss["system"] for miss in each},
-            "question": {miss["decided_by"] for miss in each},
-            "annotator": {name for miss in each for name, _ in miss["people"]},
+        """The systems, questions and annotators by which the misses can be filtered."""
+        misses = [miss for group in self.groups for miss in group.misses]
+        names_by_kind = {
+            "system": {miss["system"] for miss in misses},
+            "question": {miss["decided_by"] for miss in misses},
+            "annotator": {name for miss in misses for name, _ in miss["people"]},
         }
-        return {kind: sorted(filter(None, own)) for kind, own in names.items()}
+        return {kind: sorted(filter(None, names)) for kind, names in names_by_kind.items()}
 
 
 def write(path: Path, page: Page) -> None:
-    """Write the page whole or not at all."""
+    """Write the page to a file, atomically."""
     write_atomically(path, encodable(html(page)).encode(), overwrite=True)
 
 
 def html(page: Page) -> str:
-    """The page; what would turn letters round or hide them is written out."""
+    """The page as HTML; invisible characters and those that reverse text are made visible."""
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
@@ -107,7 +107,7 @@ def _environment() -> Environment:
 
 
 def backticks_as_code(sentence: str) -> Markup:
-    """What stands between backticks is code; a lone backtick stays."""
+    """Escape a sentence, and mark text between backticks as code."""
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
 
 
@@ -122,25 +122,26 @@ def write_run(
     prompts: Mapping[str, Prompt],
     probes: Probes,
 ) -> None:
-    """Write a run's page; `judged` holds both judges' judgements by split."""
+    """Write the page on a run; `judged` has both judges' judgements by split."""
     scored, folder = judged[result.shipped]["test"], str(path.parent)
-    answer = run_answer(result, talked_up(probes, scored), folder)
-    more, tables = answer.steps[1:], [charts.counts(scored), _attempts(probes), _failures(scored)]
-    # The page comes last: where it stands, a run has ended.
+    answer = run_answer(result, successful_attacks(probes, scored), folder)
+    tables = [charts.count_table(scored), _probe_table(probes), _failure_table(scored)]
+    more_steps = answer.steps[1:]
+    # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES), scored)
     search = ("Search", f"{result.optimizer}, seed {result.seed}")
     page = Page(
         answer=answer,
         groups=miss_groups(scored),
         sections=[
-            *([Section(title="What else to do", steps=more)] if more else []),
+            *([Section(title="What else to do", steps=more_steps)] if more_steps else []),
             Section(
                 title="Figures",
                 titled=[*answer.facts, *people_facts(result.card)],
-                charts=charts.pictures(scored),
+                charts=charts.dot_charts(scored),
                 tables=[*answer.tables, *tables],
             ),
-            _prompt(result, prompts),
+            _prompt_section(result, prompts),
             source_section(result.data, search, ("Folder", folder)),
         ],
     )
@@ -148,13 +149,13 @@ def write_run(
 
 
 def write_verification(path: Path, result: Verification, scored: Scored) -> None:
-    """Write a verification's page; `scored` are the judgements that its figures are of."""
+    """Write the page on a verification; its figures are of the judgements `scored`."""
     answer, card, judge = verification_answer(result), result.card, Path(result.judge)
     labels = ("Counts", labels_text(result.data, card.unit))
-    about = card.unit, result.data.n_systems
-    levels = dict.fromkeys((signature(rho, *about),) for rho in card.correlations)
-    every = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
-    # Beside a run's page, it must not take the place of the run's own.
+    counts = card.unit, result.data.n_systems
+    levels = dict.fromkeys((signature(rho, *counts),) for rho in card.correlations)
+    all_levels = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
+    # Named after the page, so that it does not replace the misses.csv of a run in the same folder.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     page = Page(
         answer=answer,
@@ -163,8 +164,8 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
             Section(
                 title="Figures",
                 titled=[*answer.facts, *people_facts(card)],
-                charts=charts.pictures(scored),
-                tables=[charts.counts(scored), _failures(scored), every],
+                charts=charts.dot_charts(scored),
+                tables=[charts.count_table(scored), _failure_table(scored), all_levels],
             ),
             source_section(result.data, labels, ("Judge", "/".join(judge.parts[-2:]))),
         ],
@@ -173,7 +174,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
 
 
 def _write_misses(path: Path, scored: Scored) -> None:
-    """Write the table of all misses, where labels and verdicts are pass and fail."""
+    """Write the table of all misses, if labels and verdicts are pass or fail."""
     if not scored.is_binary:
         return
     rows = miss_rows(scored)
@@ -184,28 +185,28 @@ def _write_misses(path: Path, scored: Scored) -> None:
 
 
 def write_comparison(path: Path, result: JudgeComparison) -> None:
-    """Write a comparison's page."""
+    """Write the page on a comparison."""
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
     priced = [
-        (judge.name, judge.card.headline, price_text(judge)) for judge in result.judges[:MAX_DRAWN]
+        (judge.name, judge.card.headline, price_text(judge)) for judge in result.judges[:MAX_JUDGES]
     ]
     figures = Section(
         title="Figures",
         titled=answer.facts,
-        charts=charts.costs(priced, result.figure_name),
+        charts=charts.cost_charts(priced, result.figure_name),
         tables=[*answer.tables, usage_table(result), Table(("left out", "why"), left_out)],
     )
     write(path, Page(answer=answer, sections=[figures, source_section(result.data)]))
 
 
-def source_section(data: DataCounts, *facts: Titled) -> Section:
+def source_section(data: DataCounts, *facts: Fact) -> Section:
     titled = [("Labels", f"{data.name}, sha256 {data.sha256}"), *facts]
     return Section(title="Where it comes from", titled=titled)
 
 
-def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
-    """What each attack adds beyond a neutral line, as a share of the scale, where it adds."""
+def successful_attacks(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
+    """The attacks that raise scores more than a neutral line, each with the share of the scale."""
     width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
     control = next((s.mean for attack, s in probes.shifts if attack.control and s.n_outputs), 0.0)
     return [
@@ -215,8 +216,8 @@ def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
     ]
 
 
-def _attempts(probes: Probes) -> Table:
-    """What lines that ask for a better score change."""
+def _probe_table(probes: Probes) -> Table:
+    """A table of how lines that ask for a better score change it."""
     rows = [
         (
             attack.title,
@@ -229,21 +230,21 @@ def _attempts(probes: Probes) -> Table:
     ]
     why_not = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
     head = ("line added to the output", "change of score", "raised", "tried")
-    return Table(head, rows, f"Can an output talk the judge up?{why_not}")
+    return Table(head, rows, f"Can an output talk the judge into a higher score?{why_not}")
 
 
-def _failures(scored: Scored) -> Table:
-    """Why outputs have no score."""
+def _failure_table(scored: Scored) -> Table:
+    """A table of the reasons why outputs have no score."""
     failures = [(name, why[:MAX_REASON]) for name, why in scored.failures.items()]
     caption = "Every output has a score."
     if failures:
         number = f"{len(failures):,} of {len(scored.items):,}"
-        caption = f"{number} have no score: they are left out of every figure, and counted."
+        caption = f"{number} have no score: they are counted here and left out of every figure."
     return Table(("without a score", "why"), failures[:MAX_FAILURES], caption)
 
 
-def _prompt(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
-    """The prompt that ships, what tuning changed in it, its demonstrations and questions."""
+def _prompt_section(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
+    """The section on the prompt that ships: what tuning changed, demonstrations and questions."""
     untuned, tuned, shipped = prompts["seed"], prompts["tuned"], prompts[result.shipped]
     demos = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
     if len(shipped.demos) > MAX_DEMOS:
@@ -251,12 +252,12 @@ def _prompt(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
     instruction: str | Markup = shipped.instruction
     folded: dict[str, Sequence[tuple[str, str]]] = {}
     if untuned.instruction == tuned.instruction:
-        changed = "tuning left it as it was"
+        change = "tuning did not change it"
     elif result.shipped == "tuned":
-        changed = "sentences that tuning took out are struck through, those it put in are marked"
+        change = "sentences that tuning deleted are struck through, those that it added are marked"
         instruction = sentence_difference(untuned.instruction, tuned.instruction)
     else:
-        changed = "the untuned one ships; the tuned one is below"
+        change = "the untuned one ships; the tuned one is below"
         folded["The tuned prompt"] = [("instruction", tuned.instruction)]
     for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1):
         texts = [(name, cut_text(str(value))) for name, value in demo.items()]
@@ -264,18 +265,18 @@ def _prompt(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
     return Section(
         title="The prompt that ships",
         titled=[
-            ("Instruction", changed),
+            ("Instruction", change),
             ("Writes", ", then ".join(field.name for field in shipped.outputs)),
             ("Demonstrations", demos),
         ],
-        tables=_answers(result),
+        tables=_answer_tables(result),
         texts=[("instruction", instruction)],
         folded=folded,
     )
 
 
-def _answers(result: TuningResult) -> list[Table]:
-    """What the tuned judge asks, what each answer counts, and what it would lose without it."""
+def _answer_tables(result: TuningResult) -> list[Table]:
+    """A table of the tuned judge's questions, each with its weight and what it contributes."""
     if not result.answers:
         return []
     rows = [
@@ -290,14 +291,14 @@ def _answers(result: TuningResult) -> list[Table]:
     ]
     figure = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
-        "What it answers in one reply. People's labels taught the shares; the last column is what "
-        f"{figure} would change by without the question, on the labels that teach."
+        "The judge's answers in one reply. The shares were learned from people's labels. The last "
+        f"column is the change in {figure} without the question, on the labels used for tuning."
     )
     return [Table(("answer", "asks", "answers", "share of the score", "without it"), rows, caption)]
 
 
 def sentence_difference(before: str, after: str) -> Markup:
-    """Sentence by sentence: what was deleted from `before` and inserted to make `after`."""
+    """Mark the sentences that were deleted from `before` and inserted into `after`, as HTML."""
     old, new = (re.findall(r".+?(?:[.!?:]\s+|\n+|$)", text, re.DOTALL) for text in (before, after))
     sides = ([*map(str.strip, old)], [*map(str.strip, new)])
     pieces: list[Markup] = []

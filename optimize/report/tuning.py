@@ -1,4 +1,4 @@
-"""A tuning run in words: whether to use the judge, whether tuning helped, what it cost."""
+"""A tuning run in sentences: whether to use the judge, whether tuning helped, and the cost."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from dataclasses import replace
 from judges.protocol import is_embedded
 from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.report.answer import RUN_LINES, Answer, Table, Titled
+from optimize.report.answer import RUN_LINES, Answer, Fact, Table
 from optimize.report.card import RATES, card_facts, labels_text, measured, tiles_of, verdict_on
 from optimize.report.next_steps import run_steps
 
@@ -22,19 +22,19 @@ def run_lines(result: TuningResult, folder: str = "") -> list[str]:
 
 
 def run_answer(
-    result: TuningResult, shifts: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
+    result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
 ) -> Answer:
-    """What to know of a run; `shifts` and `folder` are those of `run_steps`."""
+    """The answer on a run; for `attacks` and `folder` see `run_steps`."""
     test, card = result.test, result.card
-    by = "the embedded model" if is_embedded(result.lm) else result.lm
+    model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
     cost, labels = ("Cost", _cost(result)), ("Labels", labels_text(result.data, result.unit))
     answer = Answer(
-        title=f"{result.dimension} judged by {by}",
+        title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
         why=[shipped, cost],
         facts=[labels],
-        steps=run_steps(result, shifts, folder),
+        steps=run_steps(result, attacks, folder),
     )
     if not (test and card):
         return answer
@@ -49,21 +49,21 @@ def run_answer(
     )
 
 
-def _facts(result: TuningResult, test: SplitResult) -> Iterator[Titled]:
-    """Yield failures of the other judge, what the judge asks, and that no system was held out."""
+def _facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
+    """Yield facts on the other judge's failures, on questions and on systems held out."""
     other = test.untuned if result.shipped == "tuned" else test.tuned
     if n_failed := other.rho.n_failed:
-        yield "No score", f"The judge that does not ship gave none for {n_failed:,} {other.unit}."
+        yield "No score", f"The judge that does not ship failed on {n_failed:,} {other.unit}."
     if result.answers and result.shipped == "tuned":
         *questions, own = result.answers
         shares = ", ".join(f"{each.name} ({each.share:.0%})" for each in questions)
-        yield "Asks", f"{shares}, beside its own {own.name} ({own.share:.0%})."
+        yield "Asks", f"{shares}, in addition to its own {own.name} ({own.share:.0%})."
     if not result.unseen and not result.is_pairs and result.data.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
 def _table(result: TuningResult) -> Table:
-    """Both judges' figures on every split that tuning did not use."""
+    """A table of both judges' figures on every split that was held out from tuning."""
     caption = "Both judges on labels that tuning did not use."
     rows: list[tuple[str, ...]] = []
     if result.is_binary:
@@ -83,13 +83,13 @@ def _table(result: TuningResult) -> Table:
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
-    """Both judges' figures on test, their difference, and what it tells.
+    """Sentences on both judges' figures on test, their difference, and what it means.
 
-    The figures of dev, on which the judge was chosen, flatter it: they are told nowhere.
+    The figures on dev are not reported, because the judge was chosen on dev.
     """
     gain, interval = test.objective_gain, test.objective_gain.interval
     if math.isnan(gain.value):
-        return "Whether tuning helped is not known: there is no gain on test to tell it by."
+        return "It is not known whether tuning helped: the gain on test is undefined."
     if gain.value == 0 and interval and interval.low == interval.high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     name, figures = f"{result.level}-level rho", [card.rho.value for card in test.cards.values()]
@@ -97,29 +97,29 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         name, figures = "balanced accuracy", [c.beside_coin.value for c in test.cards.values()]
     untuned, tuned = map(number_text, figures)
     documents, is_better = counted(test.tuned.rho.n_documents, "document"), False
-    tells = f"{documents} cannot tell that from luck."
+    meaning = f"{documents} cannot tell that from luck."
     if interval is None:
-        tells = f"{documents} are too few for an interval, so this may be luck."
+        meaning = f"{documents} are too few for an interval, so this may be luck."
     elif is_better := round(interval.low, 3) > 0:
-        tells = f"So tuning helped: these {documents} had no part in it."
+        meaning = f"So tuning helped: these {documents} had no part in it."
     elif interval.high < 0:
-        tells = f"So the tuned judge is worse: these {documents} had no part in tuning."
+        meaning = f"So the tuned judge is worse: these {documents} had no part in tuning."
     if gain.value < 0 if result.shipped == "tuned" else is_better:
         rho = test.tuned.rho
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
-        tells += f" The gate, over the other {n_others:,} documents, decides."
-    clause, unseen = "", result.unseen.objective_gain if result.unseen else None
+        meaning += f" The gate, over the other {n_others:,} documents, decides."
+    on_unseen, unseen = "", result.unseen.objective_gain if result.unseen else None
     if unseen and not math.isnan(unseen.value):
-        joined = "and" if unseen.value * gain.value >= 0 else "but"
-        clause = f", {joined} {figure_text(unseen, signed=True)} on unseen systems"
+        conjunction = "and" if unseen.value * gain.value >= 0 else "but"
+        on_unseen = f", {conjunction} {figure_text(unseen, signed=True)} on unseen systems"
     return (
         f"On test {name} is {untuned} untuned and {tuned} tuned: {figure_text(gain, signed=True)}"
-        f"{clause}. {tells}"
+        f"{on_unseen}. {meaning}"
     )
 
 
 def _cost(result: TuningResult) -> str:
-    """Dollars, calls and time of the run, and what 1,000 rows cost with the judge that ships."""
+    """A sentence on the run's cost, calls and time, and on the cost of judging 1,000 rows."""
     calls = counted(result.lm_calls, "judge call")
     if result.proposer_calls:
         calls += f" and {counted(result.proposer_calls, 'proposal')}"
@@ -136,8 +136,8 @@ def _cost(result: TuningResult) -> str:
     return f"{text}."
 
 
-def _search_end(result: TuningResult) -> Iterator[Titled]:
-    """Yield why the search ended, and what more money is expected to bring."""
+def _search_end(result: TuningResult) -> Iterator[Fact]:
+    """Yield why the search ended, and what further rounds would cost and gain."""
     last, spent = result.last_round, result.cost_usd
     if not last or result.max_cost is None or spent is None:
         return
@@ -147,4 +147,4 @@ def _search_end(result: TuningResult) -> Iterator[Titled]:
         why = f"It ended because its last rounds gained {gain}, no more than their standard error"
         why += f" ({number_text(last.error)})"
         unspent = f" ${max(0, result.max_cost - spent):.2f} is left unspent."
-    yield "Search", f"{why}. Further ones {further} and are expected to gain no more.{unspent}"
+    yield "Search", f"{why}. Further rounds {further} and are expected to gain no more.{unspent}"

@@ -1,4 +1,4 @@
-"""A verification in words: whether to use the judge, whether it holds its floors, the next step."""
+"""A verification in sentences: whether to use the judge, its floors, and what to do next."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from optimize.figures.as_text import address, miss_line, number_text, signature, wrapped
 from optimize.measuring.verification import Associations, Verification, is_clear
-from optimize.report.answer import SCREEN_LINES, Answer, Titled, titled
+from optimize.report.answer import SCREEN_LINES, Answer, Fact, fact_lines
 from optimize.report.card import (
     card_facts,
     is_useful,
@@ -19,13 +19,13 @@ from optimize.report.card import (
 )
 from optimize.report.next_steps import verification_step
 
-# With more pairs of annotators their figures stand in one line.
-MOST_PEOPLE = 2
-# All misses, in a file beside the page on pass and fail.
+# If there are more pairs of annotators, their figures are summarised in one line.
+MAX_ANNOTATOR_PAIRS = 2
+# The file with all misses, next to a page on pass or fail.
 MISSES = "misses.csv"
 GATES = {
     "holds": "It holds its floors.",
-    "falls short": "It falls short of what is asked of it.",
+    "falls short": "It falls short of what is required.",
     "undecided": "Undecided: these labels cannot tell if it holds its floors.",
 }
 
@@ -35,30 +35,30 @@ def verification_lines(
 ) -> list[str]:
     """A verification in at most twelve lines; `everything` adds all correlations and annotators.
 
-    `page` is the file that shows the judge's errors, where one was asked for.
+    `page` is the file of the page with the judge's errors, if there is one.
     """
     answer, card, last = verification_answer(result, has_page=bool(page)), result.card, []
     if page:
         more = f", {Path(page).with_suffix(f'.{MISSES}').name}" if card.two_values else ""
         last = [f"Its errors: {address(Path(page))}{more}"]
-    if result.faults:  # they are printed as errors, and are lines of the screen, too
+    if result.faults:  # these are printed as errors, on the same screen
         answer = replace(answer, why=answer.why[1:])
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     rows = result.misses or ()
     kinds = ([row for row in rows if row["miss"] == kind] for kind in ("false pass", "false alarm"))
     misses = [miss_line(row) for row in chain(*zip_longest(*kinds)) if row]
-    extra = [*misses[:2], *titled([*people_facts(card, MOST_PEOPLE)]), *misses[2:]]
+    extra = [*misses[:2], *fact_lines([*people_facts(card, MAX_ANNOTATOR_PAIRS)]), *misses[2:]]
     lines = answer.lines(SCREEN_LINES - n_faults, extra=extra, last=last)
     if not everything:
         return lines
-    every = (signature(rho, card.unit, result.data.n_systems) for rho in card.correlations)
-    return [*lines, "", *dict.fromkeys(every), *titled([*people_facts(card)])]
+    all_levels = (signature(rho, card.unit, result.data.n_systems) for rho in card.correlations)
+    return [*lines, "", *dict.fromkeys(all_levels), *fact_lines([*people_facts(card)])]
 
 
 def verification_answer(result: Verification, *, has_page: bool = True) -> Answer:
-    """What to know of a verification; with floors, whether they hold comes first."""
+    """The answer on a verification; if there are floors, it begins with whether they hold."""
     card, gate = result.card, result.gate
-    judge, headline, why = Path(result.judge).name, verdict_on(card, result.data), list[Titled]()
+    judge, headline, why = Path(result.judge).name, verdict_on(card, result.data), list[Fact]()
     if result.tuned_on_these_labels:
         headline = "Do not use these figures: it was tuned on these labels, which flatters them."
     held = [f"holds: {'; '.join(gate.held)}"] if gate and gate.held else []
@@ -76,7 +76,7 @@ def verification_answer(result: Verification, *, has_page: bool = True) -> Answe
         measured=measured(card, result.data),
         facts=[
             *tuned_on(result, card.unit),
-            *_on_met(result),
+            *_set_apart(result),
             *card_facts(card),
             *_association_facts(result.associations),
         ],
@@ -84,19 +84,19 @@ def verification_answer(result: Verification, *, has_page: bool = True) -> Answe
     )
 
 
-def _on_met(result: Verification) -> Iterator[Titled]:
+def _set_apart(result: Verification) -> Iterator[Fact]:
     if result.on_met and not result.card.two_values:
-        yield "Set apart", f"On what it was tuned on its rho is {number_text(result.on_met.value)}."
+        yield "Set apart", f"Its rho on what it was tuned on is {number_text(result.on_met.value)}."
 
 
-def _association_facts(associations: Associations) -> Iterator[Titled]:
-    """Yield what else explains the scores, where that is clear; of several samples how alike."""
+def _association_facts(associations: Associations) -> Iterator[Fact]:
+    """Yield whether scores clearly follow length or order, and whether samples agree."""
     if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
-        own, theirs = (number_text(rho, signed=True) for rho in (length.judge, length.people))
-        yield "Length", f"Its scores follow length more than people's: rho {own}, theirs {theirs}."
+        own, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
+        yield "Length", f"Its scores follow length more than people's: rho {own} against {people}."
     if (position := associations.position) and is_clear(position.value, position.interval):
         place, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
-        yield "Order", f"It prefers the output shown {place} in {share:.0%} of cases (a coin 50%)."
+        yield "Order", f"It prefers the output shown {place} in {share:.0%} of cases (a coin: 50%)."
     if associations.repeats is not None:
         share = associations.repeats
         yield "Asked twice", f"It gives the same verdict in {share:.0%} of cases."

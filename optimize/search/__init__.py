@@ -1,1 +1,1 @@
-"""Search for a judge that ranks as people do: candidates, races, the gate, DSPy's optimizers."""
+"""Search for a judge that ranks as people do: candidates, two optimizers, the gate."""

@@ -1,4 +1,4 @@
-"""Candidates: instructions, demonstrations and questions, and which of them may be tried."""
+"""Candidates: prompts that a search may try, and how their demonstrations are drawn."""
 
 import hashlib
 import json
@@ -30,9 +30,9 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 LONGEST_INSTRUCTION = 1500
-# An instruction that shares this many consecutive words with a labelled text copies it.
+# An instruction with this many consecutive words of a labelled text counts as a copy of the text.
 COPIED_WORDS = 8
-# The kind of a set of demonstrations that shows every labelled output.
+# The `kind` of a set of demonstrations that shows every labelled output.
 EVERYTHING = "all"
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
@@ -41,10 +41,15 @@ Demo = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSet:
-    """Demonstrations with the ids and documents of their items; `kind` says how they were drawn.
+    """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    `comments` has people's comment on each demonstration ("" for none). A judge that writes a
-    reason is shown the comment as the reason.
+    Attributes:
+        demos: The demonstrations, as values by field name.
+        comments: People's comment on each demonstration, or "". A judge that writes a reason before
+            its answer is shown the comment in place of a reason.
+        ids: The ids of the items.
+        kind: How the items were drawn: "none", EVERYTHING, or the size of the set.
+        documents: The ids of the items' documents.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -56,12 +61,19 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A judge that may become the tuned one; its scores on documents that it shows do not count.
+    """A judge that may become the tuned one.
 
-    `round` is the round that proposed the instruction, 0 for the untuned one. `reasoning` is what
-    the judge writes before its answer, None for what the untuned judge writes. `questions` are what
-    it answers besides, None for what the untuned judge is asked, and `weights` what the answers are
-    worth, None for the rating alone. An output passes with a score of `threshold` or more.
+    Its scores on documents that its demonstrations show do not count.
+
+    Attributes:
+        instruction: The instruction of the prompt.
+        demo_set: The demonstrations in the prompt.
+        round: The round that proposed the instruction; 0 for the untuned judge's instruction.
+        reasoning: What the judge writes before its answer; None for the untuned judge's reasoning.
+        questions: The questions that the judge is asked; None for the untuned judge's questions.
+        weights: The weights of the answers in the score; None if the judge's own answer is its
+            score.
+        threshold: The lowest score with which an output passes.
     """
 
     instruction: str
@@ -78,11 +90,11 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """The kind of change: whether the instruction is proposed, demonstrations, reasoning."""
+        """What was changed: where the instruction is from, the demonstrations, the reasoning."""
         proposed = "proposed" if self.round else "untuned"
         return f"{proposed}, {self.demo_set.kind}, {self.reasoning}"
 
-    # Cached, because hashing a thousand demonstrations takes a while.
+    # Cached, because it takes long to hash a thousand demonstrations.
     @cached_property
     def id(self) -> str:
         """A digest of the prompt: candidates with the same prompt have the same id."""
@@ -96,7 +108,7 @@ class Candidate:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def prompt(self, untuned: Prompt) -> Prompt:
-        """The untuned prompt with this candidate's parts."""
+        """The untuned prompt with this candidate's instruction, demonstrations and questions."""
         prompt = replace(untuned, instruction=self.instruction, demos=self.demo_set.demos)
         if self.questions is not None:
             prompt = with_questions(prompt, self.questions)
@@ -109,15 +121,21 @@ class Candidate:
         return replace(prompt, demos=tuple(demos))
 
 
-def fault(text: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
-    """Why an instruction may not be tried; None if it may. The hashes are of labelled texts."""
-    if not text:
+def fault(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
+    """The reason why an instruction may not be tried; None if it may.
+
+    Args:
+        instruction: The proposed instruction.
+        text_hashes: The hashes of the word runs of all labelled texts (`word_runs`).
+        earlier: The instructions that have been tried.
+    """
+    if not instruction:
         return "empty"
-    if len(text) > LONGEST_INSTRUCTION:
-        return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
-    if not text_hashes.isdisjoint(word_runs(text)):
+    if len(instruction) > LONGEST_INSTRUCTION:
+        return f"{len(instruction)} characters long; {LONGEST_INSTRUCTION} are allowed"
+    if not text_hashes.isdisjoint(word_runs(instruction)):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
-    if _words(text) in map(_words, earlier):
+    if _words(instruction) in map(_words, earlier):
         return "known already"
     return None
 
@@ -143,19 +161,29 @@ def draw_demo_set(
     share: float = 1.0,
     reasons: Mapping[str, str] | None = None,
 ) -> DemoSet:
-    """Draw at most `size` demonstrations, every level in turn, people's clearest cases first.
+    """Draw a set of demonstrations that shows all ratings equally often.
 
-    They come from a `share` of the documents, and their texts and comments have at most
-    `max_characters`. `reasons` has what a judge wrote before the right answer, by item id. The
-    set's `kind` is EVERYTHING if it shows each distinct output.
+    The ratings take turns, and the items on which people are clearest come first.
+
+    Args:
+        items: The labelled items to draw from.
+        prompt: The prompt that will show the demonstrations.
+        size: Upper bound on their number.
+        rng: The generator for the draw.
+        max_characters: Upper bound on the characters of all texts and comments.
+        share: The share of the documents to draw from.
+        reasons: What a judge wrote before a right answer, by item id.
+
+    Returns:
+        The set; its `kind` is EVERYTHING if it shows every distinct output.
     """
-    if prompt.answer.choices == LETTERS:  # a pair on which people are tied teaches neither letter
+    if prompt.answer.choices == LETTERS:  # a pair without a preference is an example of neither
         items = Items(tuple(item for item in items.items if item.human != 0))
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
     selection = list(islice(demos, min(size, MAX_DEMOS)))
     rng.shuffle(selection)
-    n_distinct = len({tuple(item.texts.values()) for item in items.items})
-    is_everything = selection and len(selection) == n_distinct
+    n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
+    is_everything = selection and len(selection) == n_distinct_outputs
     return DemoSet(
         demos=tuple(demo for _, demo in selection),
         comments=tuple(agreed_comment(item) for item, _ in selection),
@@ -173,16 +201,16 @@ def _fitting_demos(
     share: float,
     reasons: Mapping[str, str],
 ) -> Iterator[tuple[Item, Demo]]:
-    """Yield distinct items with their demonstrations, skipping those that exceed a bound."""
+    """Yield distinct items with their demonstrations; skip an item that would exceed a bound."""
     max_documents = max(1, int(len(items.documents) * share))
     documents: set[str] = set()
-    contents: set[tuple[str, ...]] = set()
+    seen_contents: set[tuple[str, ...]] = set()
     bytes_left, secrets = MAX_DEMO_BYTES, Redactor()
-    for item in _by_level(items, prompt, rng):
+    for item in _alternating(items, prompt, rng):
         content, comment = tuple(item.texts.values()), agreed_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
         is_full = item.document_id not in documents and len(documents) >= max_documents
-        if is_full or content in contents or n_characters > characters_left:
+        if is_full or content in seen_contents or n_characters > characters_left:
             continue
         demo: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
@@ -194,14 +222,14 @@ def _fitting_demos(
             continue
         yield item, demo
         documents.add(item.document_id)
-        contents.add(content)
+        seen_contents.add(content)
         characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
 
 
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """The rating or word nearest to a mean or score; of a margin, the letter that it favours.
+    """The choice nearest to a mean label or a score; for a margin, the preferred letter.
 
-    A value halfway between two choices gets the lower one.
+    A value halfway between two choices gets the lower choice.
     """
     if choices == LETTERS:
         return "A" if value > 0 else "B"
@@ -214,20 +242,25 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
 
 
 def agreed_comment(item: Item) -> str:
-    """People's comment if all gave the same label; else "", since its author may have differed."""
+    """People's comment on an item if all annotators gave the same label, else "".
+
+    If labels differ, the comment may explain a label other than the mean.
+    """
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
-def _by_level(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """The items, every level in turn, people's clearest cases first."""
+def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
+    """The items, with the choices in turn; those on which people are clearest come first."""
     choices = prompt.answer.choices or ()
-    levels: dict[Value, list[Item]] = {}
+    by_choice: dict[Value, list[Item]] = {}
     for index in rng.permutation(len(items)):
         item = items.items[index]
-        levels.setdefault(nearest_choice(choices, item.human), []).append(item)
-    for level, members in levels.items():
-        exact = {"A": 1, "B": -1}[str(level)] if choices == LETTERS else rating_of(level, choices)
-        # Rounded to halves, so that chance decides among cases that are about as clear.
-        members.sort(key=lambda item: round(2 * abs(item.human - exact)))
-    turns = zip_longest(*(levels[level] for level in sorted(levels, key=str)))
+        by_choice.setdefault(nearest_choice(choices, item.human), []).append(item)
+    for choice, members in by_choice.items():
+        target = (
+            {"A": 1, "B": -1}[str(choice)] if choices == LETTERS else rating_of(choice, choices)
+        )
+        # Distances are rounded to halves, so that items that are about equally clear stay shuffled.
+        members.sort(key=lambda item: round(2 * abs(item.human - target)))
+    turns = zip_longest(*(by_choice[choice] for choice in sorted(by_choice, key=str)))
     return filter(None, chain.from_iterable(turns))

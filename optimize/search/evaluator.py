@@ -1,7 +1,7 @@
-"""What a search works with: labels, an evaluator of candidates, a budget, the objective.
+"""The parts of a search problem: labels, an evaluator of candidates, a budget and an objective.
 
-Each judgement has a cost in the budget's unit: dollars; tokens read, where no price is known; or 1
-for each call of a model that costs nothing. An evaluator judges each item once for a candidate.
+Each judgement has a cost in the budget's unit: dollars, tokens if the model's price is unknown, or
+calls if the model is free. The evaluator judges each item only once with the same candidate.
 """
 
 import math
@@ -42,14 +42,14 @@ Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
 # Upper bound on the documents of train in a race of candidates.
 MAX_RACE_DOCUMENTS = 48
-# Documents of the commoner label for each of the rarer label: more of them lower the error of
-# balanced accuracy by 6 % at most.
-N_COMMONER = 2
+# How many documents with the commoner label are judged for each one with the rarer label. More of
+# them would lower the error of balanced accuracy by 6 % at most.
+COMMONER_PER_RARER = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ItemJudgement:
-    """An item's judgement and the tokens that it took, whether or not they were paid for again."""
+    """An item's judgement and the tokens that it took, also if the reply was kept from earlier."""
 
     judgement: AnyJudgement
     tokens_in: int = 0
@@ -57,29 +57,34 @@ class ItemJudgement:
 
 
 def reason_of(judgement: AnyJudgement) -> str:
-    """What the judge wrote before its answer; "" if it wrote nothing."""
+    """The reason that the judge wrote before its answer; "" if it wrote none."""
     reason = judgement.comparison if isinstance(judgement, Preference) else judgement.rationale
     return reason or ""
 
 
-# Judges the items with the prompt, in order.
+# A function that judges items with a prompt, in order.
 JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 
 
 class SearchBudgetSpentError(JudgesError):
-    """The next step of the search costs more than its budget has left."""
+    """The next step of the search costs more than is left of its budget."""
 
 
-# What ends a search: its own budget, or that of the models.
-SPENT = SearchBudgetSpentError, BudgetSpentError
+# The errors that end a search: its own budget or the budget of the models is spent.
+BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """What judging an item costs: the price of its tokens, and `per_call` for each call.
+    """The cost of judging one item, in the budget's unit.
 
-    `tokens_in` and `tokens_out` are what the untuned judge takes for one item, over all of its
-    `calls` and `replies`.
+    Attributes:
+        price: The price of tokens.
+        per_call: The cost of each call, in addition to its tokens.
+        tokens_in: Input tokens of the untuned judge for one item, over all calls.
+        tokens_out: Output tokens of the untuned judge for one item, over all replies.
+        calls: The calls for one item.
+        replies: The replies for one item.
     """
 
     price: Price = FREE
@@ -91,15 +96,19 @@ class Pricing:
 
     @property
     def untuned_cost(self) -> float:
-        """What an item costs with the untuned judge."""
+        """The cost of judging one item with the untuned judge."""
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """What judging an item costs if it takes these tokens."""
+        """The cost of judging one item with this many tokens."""
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
-        """What an item costs with the prompt, estimated from its length beside `untuned`'s."""
+        """Estimate the cost of judging one item with a prompt from its length.
+
+        The estimate is the untuned judge's cost, adjusted for the difference in length between
+        the prompt and the `untuned` prompt.
+        """
         characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
         extra = self.price.cost(characters / CHARACTERS_PER_TOKEN, tokens)
@@ -107,19 +116,25 @@ class Pricing:
 
 
 def _static_characters(prompt: Prompt) -> int:
-    """How many characters of a prompt are the same for every item."""
+    """The number of characters of a prompt that are the same for every item."""
     demos = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
     return len(prompt.instruction) + demos + sum(len(field.description) for field in prompt.fields)
 
 
 @dataclass(slots=True)
 class SearchBudget:
-    """What a search may spend, in `unit`. Replies kept from an earlier start count as well.
+    """What a search may spend and has spent. Replies kept from an earlier start count as well.
 
-    The limit may be exceeded by `slack`, because the cost of a call is only estimated. A request
-    for an instruction is expected to cost `proposal`; `proposal_price` is the price of its tokens,
-    None if a request counts 1. `set_aside` reserves an amount in the models' own budget, which is
-    all that is `reserved` here. So far `total_cost` has been spent, on `calls` of both models.
+    Attributes:
+        limit: What the search may spend, less what is reserved.
+        unit: The unit of all costs.
+        slack: How far a step may exceed the limit, because costs are only estimated.
+        proposal: The expected cost of a request for an instruction.
+        proposal_price: The price of the proposer's tokens; None if each request counts 1.
+        set_aside: Reserves an amount in the models' own budget too; called with `reserved`.
+        reserved: What is reserved for later steps.
+        total_cost: What has been spent so far.
+        calls: The calls to both models so far.
     """
 
     limit: float
@@ -145,17 +160,17 @@ class SearchBudget:
             )
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
-        """Count an answered request at its cost, or at what remains if that is less."""
+        """Charge an answered request for an instruction, at most what remains."""
         price = self.proposal_price
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
-        # Some proposers think for longer than was estimated.
+        # Some proposers write more hidden reasoning than was estimated.
         self.proposal = max(self.proposal, cost)
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
-        """Lower the limit by this cost inside the block, to keep it for what comes after."""
+        """Reserve this cost for later steps: the limit is lower inside the block."""
         self._reserve(cost)
         try:
             yield
@@ -170,7 +185,14 @@ class SearchBudget:
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Judges items with candidates and keeps the judgements; `untuned` is the untuned prompt."""
+    """Judges items with candidates, charges the budget, and keeps the judgements.
+
+    Attributes:
+        untuned: The untuned prompt, which candidates change.
+        judge: Judges items with a prompt.
+        budget: The budget of the search.
+        pricing: The cost of judging one item.
+    """
 
     untuned: Prompt
     judge: JudgeItems
@@ -181,47 +203,50 @@ class Evaluator:
     )
 
     def item_cost(self, candidate: Candidate) -> float:
-        """What an item costs with the candidate: measured, or estimated from its prompt."""
+        """The cost of judging one item with the candidate: measured, else estimated."""
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_MEASURED:
             return sum(map(self._cost_of, judgements)) / len(judgements)
         return self.pricing.estimate(candidate.prompt(self.untuned), self.untuned)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
-        """What scoring these items would cost; items that have been scored cost nothing."""
+        """The cost of scoring these items; items that have been scored cost nothing."""
         n_fresh = len(items) - len(self.scored_items(candidate, items))
         return n_fresh * self.item_cost(candidate) if n_fresh else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order, NaN where the judge failed; raises SearchBudgetSpentError."""
+        """Score the items with the candidate, in their order; NaN if the judge failed.
+
+        Raises SearchBudgetSpentError if this costs more than is left of the budget.
+        """
         judgements = self._judgements[candidate.id]
         fresh = [item for item in items.items if item.id not in judgements]
         if fresh:
             self.budget.check(len(fresh) * self.item_cost(candidate))
             replies = self.judge(candidate.prompt(self.untuned), fresh)
-            for item, one in zip(fresh, replies, strict=True):
-                judgements[item.id] = one
-                self.budget.total_cost += self._cost_of(one)
+            for item, judged in zip(fresh, replies, strict=True):
+                judgements[item.id] = judged
+                self.budget.total_cost += self._cost_of(judged)
                 self.budget.calls += self.pricing.calls
         return self.scores_so_far(candidate, items)
 
-    def _cost_of(self, one: ItemJudgement) -> float:
-        return self.pricing.cost(one.tokens_in, one.tokens_out)
+    def _cost_of(self, judged: ItemJudgement) -> float:
+        return self.pricing.cost(judged.tokens_in, judged.tokens_out)
 
     def scored_items(self, candidate: Candidate, items: Items) -> Items:
-        """Those of the items that the candidate has been scored on."""
+        """The items that the candidate has already been scored on."""
         earlier = self._judgements[candidate.id]
         return Items(tuple(item for item in items.items if item.id in earlier))
 
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
-        """The scores in the items' order, NaN where there is none yet; no model is called."""
+        """The scores so far, in the items' order, without a call; NaN if there is none yet."""
         scored = self.scored_items(candidate, items)
         pairs = zip(scored.items, self.judgements(candidate, scored), strict=True)
         scores = {item.id: judgement.score for item, judgement in pairs}
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """The judgements of items that have all been scored, with the candidate's weights."""
+        """The judgements, scored by the candidate's weights; all items must have been scored."""
         earlier = self._judgements[candidate.id]
         judgements = tuple(earlier[item.id].judgement for item in items.items)
         if candidate.weights is None:
@@ -231,12 +256,12 @@ class Evaluator:
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """The documents that can tell judges apart, ordered so that the first ones can as well.
+    """The documents that can tell judges apart, in an order in which the first few can do so too.
 
-    At summary level these are the documents whose outputs people do not all rate alike. For
-    balanced accuracy, if each document has one label, documents of both labels alternate, and there
-    are at most twice as many of the commoner label, because balanced accuracy rests on the rarer.
-    If no document can tell judges apart, all are returned.
+    At summary level these are the documents whose outputs have different labels. For balanced
+    accuracy, if each document has only one label, documents with either label alternate. At most
+    twice as many have the commoner label, because the rarer one limits what balanced accuracy can
+    tell. If no document can tell judges apart, all are returned.
     """
     varied = [name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0]
     if goal == "summary":
@@ -247,14 +272,14 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     for name, rows in items.document_rows.items():
         by_label[int(items.human[rows[0]] >= 0.5)].append(name)
     rarer, commoner = sorted(by_label, key=len)
-    turns = zip_longest(rarer, commoner[: N_COMMONER * len(rarer)])
+    turns = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
     return tuple(name for turn in turns for name in turn if name is not None)
 
 
 def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """The items of as many documents as the limit pays for, the most informative ones first."""
+    """The items of as many documents as the limit pays for; informative documents come first."""
     chosen: list[str] = []
     for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
         limit -= cost(items.of_documents([document]))
@@ -265,10 +290,10 @@ def first_documents(
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
-    """Spearman's rho at the level of the goal, or balanced accuracy; NaN where undefined.
+    """Spearman's rho at the goal's level, or balanced accuracy; NaN if it is undefined.
 
     For balanced accuracy, scores other than 0 and 1 become verdicts at the threshold that is best
-    for these very items. That is honest only on train.
+    for these items. This flatters the judge, so use it on train only.
     """
     if goal == "balanced":
         return balanced_accuracy(_verdicts(scores, items), items.human)
@@ -276,7 +301,7 @@ def objective(scores: Vector, items: Items, goal: Goal) -> float:
 
 
 def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:
-    """The objective of `scores` less that of `base`, on the items on which both have a score."""
+    """The objective of `scores` minus the objective of `base`, on the items that both score."""
     if goal == "balanced":
         sides = _verdicts(scores, items), _verdicts(base, items)
         return balanced_contrast(*sides, items.human, items.document_ids)
@@ -286,8 +311,10 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
 
 
 def is_reliable(scores: Vector, base: Vector) -> bool:
-    """Whether a judge fails on a small share of the outputs, or on no more of them than `base`."""
-    share, base_share = (np.isnan(side).mean() if len(side) else 0.0 for side in (scores, base))
+    """Whether a judge fails on few of the outputs, or on at most as many as the judge `base`."""
+    share, base_share = (
+        np.isnan(vector).mean() if len(vector) else 0.0 for vector in (scores, base)
+    )
     return bool(share <= max(MOST_FAILED, base_share))
 
 
@@ -297,16 +324,17 @@ def _verdicts(scores: Vector, items: Items) -> Vector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """How wide and how long to search.
+    """The options of a search, most of which are upper bounds.
 
     Attributes:
+        seed: The seed of every random draw.
         rounds: Upper bound on the rounds of the rank search.
         proposals: How many instructions a round asks for.
         max_demos: Upper bound on the demonstrations in a prompt.
         longest_demos: Upper bound on their characters, since every later call pays for them.
-        max_item_cost: What an item may cost with a candidate, in the budget's unit.
-        reasoning: Forms of reasoning to try besides the untuned judge's own.
-        risk: The chance that a judge ships that is no better than the untuned one.
+        max_item_cost: Upper bound on the cost of judging one item, in the budget's unit.
+        reasoning: Forms of reasoning to try in addition to the untuned judge's own.
+        risk: The chance that a judge ships although it is no better than the untuned one.
     """
 
     seed: int = 0
@@ -321,16 +349,19 @@ class SearchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProblem:
-    """The task of an optimizer: find, on `train`, a prompt that judges `dev` as people do.
+    """The task of an optimizer: find a prompt that judges outputs as people do.
 
     Attributes:
         evaluator: Judges items with candidates, within its budget.
         proposer: The language model that writes instructions; None if there is none.
-        questions: Questions that candidates may ask, the likeliest to help first.
-        new_questions: Whether candidates may ask others than the untuned judge does.
+        questions: Questions that candidates may ask; those most likely to help come first.
+        new_questions: Whether candidates may ask questions that the untuned judge does not ask.
+        train: The labelled items to learn from.
+        dev: The labelled items on which the finalists are tested.
         goal: What to maximise.
-        record_trial: Takes each trial's fields when it is made.
-        print_line: Takes a line for the user.
+        options: Bounds of the search.
+        record_trial: Called with the fields of each trial.
+        print_line: Called with each line for the user.
     """
 
     evaluator: Evaluator
@@ -345,14 +376,17 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def threshold(self, candidate: Candidate, items: Items) -> float:
-        """The threshold that is best for the candidate's scores of these items so far."""
+        """The best threshold for the candidate's scores so far on these items.
+
+        If the goal is not balanced accuracy, it is the candidate's own threshold.
+        """
         if self.goal != "balanced":
             return candidate.threshold
         return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)
 
     @cached_property
     def untuned(self) -> Candidate:
-        """The untuned judge."""
+        """The untuned judge as a candidate."""
         return Candidate(instruction=self.evaluator.untuned.instruction)
 
     @cached_property
@@ -362,7 +396,7 @@ class SearchProblem:
 
     @cached_property
     def text_hashes(self) -> set[int]:
-        """Hashes of the word runs of all labelled texts, which no instruction may copy."""
+        """Hashes of the word runs in all labelled texts; no instruction may copy one."""
         texts = {text for item in self.labelled.items for text in item.texts.values()}
         return {run for text in texts for run in word_runs(text)}
 
@@ -373,7 +407,7 @@ class SearchProblem:
     def record_candidate(
         self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float
     ) -> None:
-        """Record a candidate with its figures; a figure that is NaN or infinite becomes null."""
+        """Record a candidate with its figures; NaN and infinity are recorded as null."""
         self.record(
             stage,
             round_number,

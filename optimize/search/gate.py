@@ -1,14 +1,16 @@
-"""The gate: whether the judge that a search finds ships in place of the untuned one.
+"""The gate: decide whether the tuned judge ships in place of the untuned one.
 
-Every labelled document of train and dev takes part, and no judge is tested on a document that it
-learned from. A search therefore runs twice: on train, tested on dev, and on dev, tested on train.
-(A judge that shows all labels has versions that leave out a fold of the documents.) If the judges
-that a search finds are no better than the untuned one, swapping the two judges on a document is as
-likely to raise the gain as to lower it. The test rests on that (`optimize.statistics.intervals`).
+The test uses every labelled document of train and dev, but never tests a judge on a document that
+it learned from. So a search runs twice: on train, tested on dev, and on dev, tested on train.
+(For a judge that shows all labels, versions are tested that each leave out a fold of documents.)
+If the judges that a search finds are no better than the untuned judge, then swapping the two judges
+on a document is as likely to raise the gain as to lower it. The permutation test rests on that
+(`optimize.statistics.intervals`).
 
-There is one test, of the mean gain of the finalists of both halves: the mean is more certain than
-the gain of any one finalist, and none is chosen. Judges that ask questions are a second kind of
-change. The larger of both kinds' means is then compared with the larger mean of each swap.
+One test decides about the mean gain of the finalists of both halves. This mean is more certain than
+the gain of any one finalist, and it involves no choice among them. Judges that ask questions are a
+second kind of change. If both kinds are tested, the larger of their two mean gains is compared with
+the larger of the two in each permutation.
 """
 
 import math
@@ -27,22 +29,26 @@ from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import is_clearly_worse, verdicts
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
-# The contrasts of a kind of change with the untuned judge, by half of the documents.
+# Contrasts of judges with the untuned judge, for one kind of change: a list for each half.
 Contrasts = Sequence[Sequence[Contrast]]
 SWAPS = 2000
-# The ranks of a rho over all outputs depend on the documents as well, which swaps ignore. Without
-# this correction up to .136 of judges that are no better ship at a risk of .10.
-RANKS_LEARNED = 3
-# The gain that a judge needs for each further multiple of the untuned judge's price: at 2.5 times
-# the price it needs .03.
+# A correction for dataset-level rho: its ranks depend on the sample of documents, and swaps ignore
+# that. Without the correction, up to .136 of judges that are no better ship at a risk of .10.
+RANK_CORRECTION = 3
+# The gain that a judge needs for each further multiple of the untuned judge's price: a judge that
+# costs 2.5 times as much needs a gain of .03.
 GAIN_FOR_COST = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:
-    """A candidate's scores beside the untuned judge's, on items that it did not learn from.
+    """A candidate and the untuned judge, scored on items that the candidate did not learn from.
 
-    If the goal is balanced accuracy, both are verdicts.
+    Attributes:
+        candidate: The candidate.
+        items: The items.
+        scores: The candidate's scores; for balanced accuracy, its verdicts.
+        untuned: The untuned judge's scores or verdicts.
     """
 
     candidate: Candidate
@@ -71,7 +77,7 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
-    """A judge that asks questions, and its test on either half of the labels.
+    """A judge that asks questions, and its tests on both halves of the labels.
 
     `candidate` has the useful questions and weights from all labels. `finalists` are scored by
     questions and weights that their documents did not teach.
@@ -83,10 +89,10 @@ class QuestionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The gain of a judge over another, with an interval.
+    """The gain of a tuned judge over the untuned one, with an interval.
 
-    The interval lies above zero exactly if the test says that the gain is real. `kind` is the place
-    of the kind of change that gained most among those tested.
+    The interval lies above zero exactly if the test is passed. `kind` is the index, among the kinds
+    of change that were tested, of the one with the largest gain.
     """
 
     value: float
@@ -107,8 +113,8 @@ NO_GAIN = Gain(value=math.nan, low=math.nan, high=math.nan, n_documents=0)
 class ShipDecision:
     """Whether the tuned judge ships, and the reason in a sentence.
 
-    `limit_reached` says that a larger limit may change the decision, and `is_forced` that the user
-    ships the tuned judge anyway.
+    `limit_reached` is true if a larger limit may change the decision, and `is_forced` if the tuned
+    judge ships only because the user asked for it.
     """
 
     ship: bool
@@ -119,7 +125,7 @@ class ShipDecision:
 
     @property
     def why(self) -> str:
-        """The judge that ships, and the reason."""
+        """A sentence on which judge ships, followed by the reason."""
         judge = "tuned" if self.ship else "untuned"
         return f"Shipped: the {judge} judge{', by --ship tuned' * self.is_forced}. {self.reason}"
 
@@ -133,24 +139,36 @@ def decide(
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
-    The reliable finalists are tested, unless the budget has prevented their test: then the decision
-    is `out_of_budget`, if no questions have been tested. The tuned judge is the one that asks
-    questions if these gain most, else the finalist with a gain that is worth most for its cost. It
-    ships only if no `_objection` is left.
+    The tuned judge is the one that asks questions if that kind of change gains most, else the
+    finalist whose gain is worth most for its cost. It ships if the test is passed and there is no
+    `_objection`.
+
+    Args:
+        problem: The search problem.
+        halves: The finalists that were tested on each half; those that fail too often are ignored.
+        n_tried: How many candidates the search has tried.
+        out_of_budget: The decision if the budget prevented the test of the finalists and no
+            questions were tested; None if the finalists were tested.
+        questions: The test of a judge that asks questions, if there was one.
+
+    Returns:
+        The tuned judge and the decision.
     """
     reliable = [[each for each in half if each.is_reliable] for half in halves]
-    asking = [[each] for each in questions.finalists] if questions else []
-    if out_of_budget and not asking:
-        tests = list(chain(*reliable))
-        return (worth_most(problem, tests) if tests else problem.untuned), out_of_budget
-    kinds = [kind for kind in ([] if out_of_budget else reliable, asking) if any(kind)]
+    with_questions = [[each] for each in questions.finalists] if questions else []
+    if out_of_budget and not with_questions:
+        finalists = list(chain(*reliable))
+        return (worth_most(problem, finalists) if finalists else problem.untuned), out_of_budget
+    kinds = [kind for kind in ([] if out_of_budget else reliable, with_questions) if any(kind)]
     if not kinds:
         return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
     rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
     decision = decision_on(_contrasts(kinds, problem.goal), problem.goal, rng, risk)
     best = kinds[decision.gain.kind]
-    tuned, own = _tuned(problem, list(chain(*best)), questions if best is asking else None)
-    decision = _weigh(problem, decision, tuned, own)
+    tuned, tests = _choose_tuned(
+        problem, list(chain(*best)), questions if best is with_questions else None
+    )
+    decision = _apply_objection(problem, decision, tuned, tests)
     gain = decision.gain
     problem.record(
         "gate",
@@ -167,20 +185,20 @@ def _contrasts(kinds: Sequence[Sequence[Sequence[Finalist]]], goal: Goal) -> lis
     return [[[each.gain(goal) for each in half] for half in kind] for kind in kinds]
 
 
-def _tuned(
+def _choose_tuned(
     problem: SearchProblem, tests: Sequence[Finalist], questions: QuestionTest | None
 ) -> tuple[Candidate, Sequence[Finalist]]:
-    """The judge that asks questions, else the finalist that is worth most; and its own tests."""
+    """The tuned judge, with the tests of this very judge."""
     if questions:
         return questions.candidate, tests
     tuned = worth_most(problem, tests)
     return tuned, [each for each in tests if each.candidate.id == tuned.id]
 
 
-def _weigh(
+def _apply_objection(
     problem: SearchProblem, decision: ShipDecision, tuned: Candidate, tests: Sequence[Finalist]
 ) -> ShipDecision:
-    """The decision to ship, reversed if there is an objection to the tuned judge."""
+    """The decision, reversed if the tuned judge would ship but there is an objection to it."""
     if not decision.ship or not (objection := _objection(problem, tuned, tests)):
         return decision
     reason = f"Tuning passed the test, but {objection} --ship tuned ships it all the same."
@@ -188,45 +206,49 @@ def _weigh(
 
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
-    """Why a judge that passed the test does not ship: its gain is not worth its cost, or a rate."""
+    """The reason why a judge that passed the test should not ship; None if there is none.
+
+    Its gain may be too small for its cost, or it may be clearly worse on fails or on passes.
+    """
     item_cost, gain = problem.evaluator.item_cost, mean_gain(tests, problem.goal)
     ratio = item_cost(tuned) / item_cost(problem.untuned)
-    least = GAIN_FOR_COST * (ratio - 1)
-    if gain >= least:
+    required = GAIN_FOR_COST * (ratio - 1)
+    if gain >= required:
         return rate_objection(tests) if problem.goal == "balanced" else None
     return (
         f"the tuned judge costs {ratio:.1f} times as much a row: its gain of {gain:.3f} "
-        f"{figure_of(problem.goal)} is below the {least:.3f} asked for that ({GAIN_FOR_COST:g} for "
-        "each further multiple)."
+        f"{figure_of(problem.goal)} is below the {required:.3f} that this cost requires "
+        f"({GAIN_FOR_COST:g} for each further multiple of the untuned judge's cost)."
     )
 
 
 def rate_objection(tests: Sequence[Finalist]) -> str | None:
-    """How the tuned judge is clearly worse at what judges do worst; None if it is not.
+    """The reason why a higher balanced accuracy hides a clearly worse rate; None if it does not.
 
-    A judge may gain on the average by raising false alarms. So the rate of fails or of passes that
-    it gets right may fall, but not clearly (by a sign test of the outputs on which the judges
-    differ) below the lower of the untuned judge's two rates.
+    A judge may gain balanced accuracy although it gets fewer of the fails, or fewer of the passes,
+    right. That is allowed unless the rate falls clearly (by a sign test on the outputs on which the
+    judges differ) and below the lower of the untuned judge's two rates.
     """
     human = np.concatenate([each.items.human for each in tests])
     tuned, untuned = np.hstack([(each.scores, each.untuned) for each in tests])
-    right, untuned_right, known = tuned == human, untuned == human, ~np.isnan(tuned + untuned)
-    rows = {"fails": known & (human == 0), "passes": known & (human == 1)}
-    lower = min(float(untuned_right[own].mean()) for own in rows.values() if own.any())
-    for word, own in rows.items():
-        n_worse = int((own & untuned_right & ~right).sum())
-        n_better = int((own & right & ~untuned_right).sum())
-        if is_clearly_worse(n_worse, n_better) and right[own].mean() < lower:
+    right, untuned_right, has_both = tuned == human, untuned == human, ~np.isnan(tuned + untuned)
+    classes = {"fails": has_both & (human == 0), "passes": has_both & (human == 1)}
+    lower = min(float(untuned_right[rows].mean()) for rows in classes.values() if rows.any())
+    for word, rows in classes.items():
+        n_worse = int((rows & untuned_right & ~right).sum())
+        n_better = int((rows & right & ~untuned_right).sum())
+        if is_clearly_worse(n_worse, n_better) and right[rows].mean() < lower:
             return (
-                f"of {own.sum()} {word} the tuned judge gets {n_worse} wrong that the untuned "
-                f"judge gets right, and {n_better} the other way round: {right[own].mean():.0%} of "
-                f"{word} would be right, less than either rate of the untuned judge."
+                f"of {rows.sum()} {word} the tuned judge gets {n_worse} wrong that the untuned "
+                f"judge gets right, and {n_better} the other way round: it would get "
+                f"{right[rows].mean():.0%} of {word} right, less than either rate of the untuned "
+                "judge."
             )
     return None
 
 
 def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
-    """The mean gain of a judge over the documents of all halves that it was tested on."""
+    """The mean gain of a judge over all documents that it was tested on."""
     gains = [each.gain(goal) for each in finalists]
     n = sum(len(gain.documents) for gain in gains)
     return sum(gain.value * len(gain.documents) for gain in gains) / n if n else math.nan
@@ -235,26 +257,28 @@ def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
 def decision_on(
     kinds: Sequence[Contrasts], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> ShipDecision:
-    """Whether judges that learned nothing from these documents beat the untuned judge on them.
+    """Decide whether the tuned judges beat the untuned one on documents that they did not see.
 
-    `risk` is the chance, in (0, 1), that a judge ships although none of them is better.
+    `kinds` has the contrasts of each kind of change. `risk` is the chance, in (0, 1), that a judge
+    ships although no judge is better than the untuned one.
     """
     gain = gain_of(kinds, rng, risk)
-    fewest = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
+    n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
     prompts = (
         "Prompts tuned the same way, each tried on documents that it was tuned without "
         f"({gain.n_documents} in all),"
     )
-    by = f"{abs(gain.value):.3f} {figure_of(goal)}"
+    amount = f"{abs(gain.value):.3f} {figure_of(goal)}"
     if gain.is_clear:
         reason = (
-            f"{prompts} beat the untuned judge by {by}. If tuning did nothing, {100 * risk:g}% of "
-            "such runs would ship all the same."
+            f"{prompts} beat the untuned judge by {amount}. If tuning did nothing, "
+            f"{100 * risk:g}% of such runs would ship all the same."
         )
-    elif np.isnan(gain.value) or gain.n_documents < fewest:
+    elif np.isnan(gain.value) or gain.n_documents < n_needed:
+        documents = "document is" if gain.n_documents == 1 else "documents are"
         reason = (
-            f"{gain.n_documents} documents are too few to compare it with the tuned judge at "
-            f"--risk {risk:g}; {fewest} are the least."
+            f"{gain.n_documents} {documents} too few to compare it with the tuned judge at "
+            f"--risk {risk:g}; at least {n_needed} are needed."
         )
     elif np.isinf(gain.low):
         reason = (
@@ -263,51 +287,51 @@ def decision_on(
             "commonest, and get another score. Label more documents that deserve the rarer labels."
         )
     elif gain.value <= 0:
-        reason = f"{prompts} fall short of the untuned judge by {by}."
+        reason = f"{prompts} fall short of the untuned judge by {amount}."
     else:
         reason = (
-            f"{prompts} beat the untuned judge by {by}. If tuning did nothing, over "
+            f"{prompts} beat the untuned judge by {amount}. If tuning did nothing, over "
             f"{100 * risk:g}% of runs would show as much."
         )
     return ShipDecision(ship=gain.is_clear, reason=reason, gain=gain)
 
 
 def figure_of(goal: Goal) -> str:
-    """The name of the figure that the goal compares."""
+    """The name of the figure that the goal maximises."""
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
 def worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
-    """The candidate whose figure less its cost is the highest (see `GAIN_FOR_COST`).
+    """The candidate whose figure is highest after a deduction for its cost (`GAIN_FOR_COST`).
 
-    It is one of those that gain, if any does. Two candidates are compared on all items that both
-    have scored and neither shows.
+    If any candidate beats the untuned judge, only candidates that do are compared. Two candidates
+    are compared on the items that both have scored and neither has among its demonstrations.
     """
     tests: dict[str, list[Finalist]] = {}
-    for each in finalists:
-        tests.setdefault(each.candidate.id, []).append(each)
-    gainers = [test for test in tests.values() if mean_gain(test, problem.goal) > 0]
-    best, *others = (test[-1].candidate for test in gainers or tests.values())
-    for candidate in others:
+    for finalist in finalists:
+        tests.setdefault(finalist.candidate.id, []).append(finalist)
+    with_gain = [test for test in tests.values() if mean_gain(test, problem.goal) > 0]
+    best, *rest = (test[-1].candidate for test in with_gain or tests.values())
+    for candidate in rest:
         if _is_worth_more(problem, candidate, best):
             best = candidate
     return best
 
 
-def _is_worth_more(problem: SearchProblem, one: Candidate, other: Candidate) -> bool:
+def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate) -> bool:
     evaluator = problem.evaluator
-    items = evaluator.scored_items(one, evaluator.scored_items(other, problem.labelled))
-    items = items.of_documents({*items.documents} - one.documents - other.documents)
-    scores, base = (evaluator.scores_so_far(each, items) for each in (one, other))
+    items = evaluator.scored_items(candidate, evaluator.scored_items(best, problem.labelled))
+    items = items.of_documents({*items.documents} - candidate.documents - best.documents)
+    scores, base = (evaluator.scores_so_far(judge, items) for judge in (candidate, best))
     if problem.goal == "balanced":
-        scores, base = verdicts(scores, one.threshold), verdicts(base, other.threshold)
-    dearer = evaluator.item_cost(one) - evaluator.item_cost(other)
-    least = GAIN_FOR_COST * dearer / evaluator.item_cost(problem.untuned)
-    return contrast(scores, base, items, problem.goal).value > least
+        scores, base = verdicts(scores, candidate.threshold), verdicts(base, best.threshold)
+    extra_cost = evaluator.item_cost(candidate) - evaluator.item_cost(best)
+    required = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
+    return contrast(scores, base, items, problem.goal).value > required
 
 
 def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
-    """Why there is no finalist to decide about."""
+    """A sentence on why there is no finalist to test."""
     if not n_tried:
         return "No candidate could be tried."
     failure_rates = [float(np.isnan(each.scores).mean()) for each in chain(*halves)]
@@ -317,26 +341,27 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
 
 
 def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:
-    """The largest mean gain of a kind of change over its halves, each weighted by its documents.
+    """The mean gain of the kind of change that gains most, with an interval.
 
-    A half's gain is the mean of its contrasts. The low end of the interval lies above zero if fewer
-    than `risk` of the swaps reach the gain. The interval is infinite for fewer than two documents,
-    and for a rho over all outputs that rests on too few untied documents.
+    The gain on a half is the mean of its contrasts, and halves are weighted by their documents. The
+    interval lies above zero if fewer than `risk` of the random swaps reach the gain. It is infinite
+    for fewer than two documents, and for dataset-level rho on too few untied documents.
     """
-    # The sums of each kind over its documents (draws, kinds); the first draw swaps no judges.
+    # The sum of each kind's gains over its documents, of shape (draws, kinds). In the first draw no
+    # judges are swapped.
     sums, sizes = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
     untied = np.zeros(len(kinds))
     for half in zip_longest(*kinds, fillvalue=()):
-        known = [[each for each in contrasts if each.documents] for contrasts in half]
-        # Swapping the judges of a document swaps them for all kinds.
-        documents = _documents(chain(*known))
+        defined = [[each for each in contrasts if each.documents] for contrasts in half]
+        # A swap on a document swaps the judges for every kind of change at once.
+        documents = _documents(chain(*defined))
         signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for kind, contrasts in enumerate(known):
+        for kind, contrasts in enumerate(defined):
             n = len(_documents(contrasts))
-            places = [np.searchsorted(documents, each.documents) for each in contrasts]
-            pairs = zip(contrasts, places, strict=True)
-            gains = [n * each.swapped(signs[:, own]) for each, own in pairs]
+            columns = [np.searchsorted(documents, each.documents) for each in contrasts]
+            pairs = zip(contrasts, columns, strict=True)
+            gains = [n * each.swapped(signs[:, indices]) for each, indices in pairs]
             sums[:, kind] += np.mean(gains, axis=0) if n else 0
             untied[kind] += min((each.n_untied for each in contrasts), default=0)
             sizes[kind] += n
@@ -348,10 +373,10 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
     value, n, half_width = float(draws[0]), int(sizes[best]), math.inf
     n_untied = float(untied[tested].min())
     if n > 1 and n_untied >= FEWEST_UNTIED:
-        # A little larger, so that a draw that equals the gain but for rounding does not exceed it.
-        # At a risk of .5 the draw is about 0 and may be negative.
+        # Slightly enlarged, so that rounding does not let the gain exceed a draw that equals it. At
+        # a risk of .5 the draw is about 0 and may be negative.
         half_width = max(0.0, float(np.sort(draws)[::-1][int(risk * len(draws))])) * (1 + 1e-9)
-        half_width *= 1 + RANKS_LEARNED / (n_untied - RANKS_LEARNED)
+        half_width *= 1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION)
     low, high = value - half_width, value + half_width
     return Gain(value=value, low=low, high=high, n_documents=n, kind=int(best))
 

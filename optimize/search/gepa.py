@@ -1,8 +1,8 @@
-"""GEPA, the reflective optimizer that DSPy also has, run on the search's own objective.
+"""GEPA, the reflective optimizer that DSPy also offers, run on the search's own objective.
 
-An example for GEPA is a document. Documents that GEPA evaluates together are scored together: they
-get scores whose mean is their common objective. GEPA writes instructions by its own reflection on
-evidence from judged documents, and the search's budget pays for that.
+For GEPA, each document is an example. Documents that GEPA evaluates together get scores whose mean
+is the objective over all of them. GEPA has the proposer write instructions from the evidence on
+judged documents, and the search's budget pays for these requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,13 @@ from judges.judgement import NoScoreError
 from judges.protocol import FatalModelError, Message, Sampling
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import SPENT, Goal, SearchProblem, informative_documents, objective
+from optimize.search.evaluator import (
+    BUDGET_ERRORS,
+    Goal,
+    SearchProblem,
+    informative_documents,
+    objective,
+)
 from optimize.search.evidence import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
@@ -28,22 +34,24 @@ from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import document_terms, midranks, read_rows
 from optimize.statistics.intervals import stream
 
-# The fewest documents, and about the fewest outputs, in the minibatch that a proposal is made from
-# and first scored on: the objective of fewer says little.
+# The fewest documents, and about the fewest outputs, in a minibatch. A proposal is written from a
+# minibatch and scored on it first, and on fewer outputs the objective would say little.
 FEWEST_DOCUMENTS, FEWEST_OUTPUTS = 6, 30
-# The distance between the proposer seeds of two runs; it exceeds the requests of any run.
+# The distance between the proposer's seeds in two runs; no run makes this many requests.
 PROPOSER_SEED = 10_000
-# The search ends after this many replies in a row without a new instruction; GEPA never would.
+# The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MOST_FRUITLESS = 25
 # The name of the only text that GEPA tunes.
 INSTRUCTION = "instruction"
 
 
 class Adapter:
-    """Lets GEPA score documents with an instruction, draw minibatches and ask for instructions.
+    """GEPA's interface to the search: it scores documents, draws minibatches and asks the proposer.
 
-    `values` has the objective of each candidate that was scored on all documents for choosing.
-    `fatal_error` ends the search; GEPA itself would take it for one bad reply.
+    Attributes:
+        values: The objective of each candidate that was scored on all documents for choosing.
+        candidate_ids: The ids of all candidates that were scored.
+        fatal_error: The error that ends the search; GEPA would treat it as one bad reply.
     """
 
     propose_new_texts = None  # GEPA's own prompt
@@ -56,7 +64,7 @@ class Adapter:
         self.n_requests = self.n_fruitless = 0
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
-        """The next minibatch of the documents to learn from, which are dealt anew each epoch."""
+        """The indices of the next minibatch; the documents are shuffled anew each epoch."""
         epoch, part = divmod(state.i, self.n_parts)
         order = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
         return [int(index) for index in np.array_split(order, self.n_parts)[part]]
@@ -64,7 +72,10 @@ class Adapter:
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> Any:
-        """Score the documents of the batch, in order; raises SearchBudgetSpentError."""
+        """Score the documents of the batch, in order.
+
+        Raises SearchBudgetSpentError if this costs more than is left of the budget.
+        """
         candidate, problem = Candidate(instruction=texts[INSTRUCTION]), self.problem
         items = problem.train.of_documents(batch)
         scores = problem.evaluator.scores(candidate, items)
@@ -75,7 +86,7 @@ class Adapter:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         by_document = document_scores(scores, items, problem.goal)
-        # Every document has all items as its trajectory, since the evidence is about all of them.
+        # The evidence is about all items at once, so they are every document's trajectory.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[by_document[name] for name in batch],
@@ -85,7 +96,7 @@ class Adapter:
     def make_reflective_dataset(
         self, texts: Mapping[str, str], evaluation: Any, components: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
-        """The evidence of the documents, for GEPA's prompt."""
+        """The evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
         problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION]), items)
@@ -96,7 +107,7 @@ class Adapter:
         return {INSTRUCTION: [{"Score": score, "Evidence": evidence}]}
 
     def reflect(self, prompt: str) -> str:
-        """Ask the proposer for an instruction, and return it in the fence that GEPA reads."""
+        """Ask the proposer for an instruction, and return it in a fence, which GEPA expects."""
         assert self.problem.proposer is not None
         if self.fatal_error is not None:
             raise self.fatal_error
@@ -111,7 +122,7 @@ class Adapter:
         try:
             budget.check(budget.proposal)
             response = self.problem.proposer.ask(request)
-        except (*SPENT, FatalModelError) as error:
+        except (*BUDGET_ERRORS, FatalModelError) as error:
             self.fatal_error = error
             raise
         budget.charge_proposal(response.tokens_in, response.tokens_out)
@@ -121,44 +132,47 @@ class Adapter:
 
 
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
-    """Each document's part of the objective; their mean is the objective, or 0 if it is undefined.
+    """Divide the objective among documents: their mean is the objective, or 0 if it is undefined.
 
-    At summary level it is the document's own rho. At dataset level an output adds 1 less half its
-    squared distance in standardised mid-ranks. For balanced accuracy an output adds what a right
-    verdict on its class is worth. At system level, and if one side is constant, each document has
-    the whole objective.
+    At summary level a document's score is its rho. At dataset level each output adds 1 minus half
+    the squared difference of the judge's and people's standardised mid-ranks. For balanced accuracy
+    each right verdict adds to its document, more if the label is the rarer one. At system level,
+    and if all scores or all labels are equal, each document's score is the whole objective.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
-    rows = np.flatnonzero(~np.isnan(scores))
-    judge, human = scores[rows], items.human[rows]
+    scored = np.flatnonzero(~np.isnan(scores))
+    judge, human = scores[scored], items.human[scored]
     if goal == "summary":
-        names = np.array(items.document_ids)[rows]
+        names = np.array(items.document_ids)[scored]
         terms = document_terms(read_rows(judge, human, names), goal)
-        own = dict(zip(np.unique(names).tolist(), terms.tolist(), strict=True))
-        parts = [
-            value if np.isnan(own.get(name, np.nan)) else own[name] for name in items.documents
+        rho_of = dict(zip(np.unique(names).tolist(), terms.tolist(), strict=True))
+        shares = [
+            value if np.isnan(rho_of.get(name, np.nan)) else rho_of[name]
+            for name in items.documents
         ]
-    elif goal == "system" or not rows.size or min(np.ptp(judge), np.ptp(human)) == 0:
-        parts = [value] * len(items.documents)
+    elif goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
+        shares = [value] * len(items.documents)
     else:
-        added = np.zeros(len(items))
+        output_terms = np.zeros(len(items))
         if goal == "balanced":
             is_right = verdicts(judge, best_threshold(judge, human)) == human
-            added[rows] = is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
+            output_terms[scored] = (
+                is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
+            )
         else:
             ranks = midranks(np.array([judge, human]))
             ranks -= ranks.mean(axis=1, keepdims=True)
             ranks /= ranks.std(axis=1, keepdims=True)
-            added[rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-        added *= len(items.documents) / rows.size
-        parts = [float(added[own].sum()) for own in items.document_rows.values()]
-    return dict(zip(items.documents, parts, strict=True))
+            output_terms[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
+        output_terms *= len(items.documents) / scored.size
+        shares = [float(output_terms[indices].sum()) for indices in items.document_rows.values()]
+    return dict(zip(items.documents, shares, strict=True))
 
 
 def explore(problem: SearchProblem) -> Exploration:
     """Run GEPA on train: it learns from half of the documents and chooses on the other half.
 
-    The cost of dev is reserved first. Raises JudgesError without a language model that writes.
+    Raises JudgesError if there is no proposer.
     """
     if problem.proposer is None:
         raise JudgesError(
@@ -167,26 +181,25 @@ def explore(problem: SearchProblem) -> Exploration:
         )
     evaluator, budget = problem.evaluator, problem.evaluator.budget
     documents = list(informative_documents(problem.train, problem.goal))
-    if n_alike := len(problem.train.documents) - len(documents):
+    if n_left_out := len(problem.train.documents) - len(documents):
         problem.print_line(
-            f"GEPA leaves out {n_alike} documents, which tell no judges apart or have too common a "
-            "label"
+            f"GEPA leaves out {n_left_out} documents that cannot tell judges apart or whose label "
+            "is too common"
         )
     stream(problem.options.seed, "stock").shuffle(documents)
     half = len(documents) // 2
-    teaching, choosing = documents[:half], documents[half:]
+    learning, choosing = documents[:half], documents[half:]
     outputs = len(problem.train) / max(1, len(problem.train.documents))
     n_parts = max(1, half // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs)))
     adapter = Adapter(problem, choosing, n_parts)
-    # What the next proposal costs until GEPA has accepted or rejected it.
+    # The cost of the next proposal, including the scoring by which GEPA accepts or rejects it.
     item_cost = evaluator.item_cost(problem.untuned)
-    cost = budget.proposal + (half / n_parts + len(choosing)) * outputs * item_cost
-    dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
-    with budget.reserving(min(dev_cost, budget.remaining / 2)), suppress(*SPENT):
+    proposal_cost = budget.proposal + (half / n_parts + len(choosing)) * outputs * item_cost
+    with suppress(*BUDGET_ERRORS):
         if half:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},
-                trainset=teaching,
+                trainset=learning,
                 valset=choosing,
                 adapter=adapter,
                 batch_sampler=adapter,
@@ -195,7 +208,7 @@ def explore(problem: SearchProblem) -> Exploration:
                 stop_callbacks=lambda state: (
                     adapter.fatal_error is not None
                     or adapter.n_fruitless >= MOST_FRUITLESS
-                    or budget.remaining < cost
+                    or budget.remaining < proposal_cost
                 ),
                 logger=SimpleNamespace(log=lambda message: None),
                 seed=problem.options.seed,
@@ -203,7 +216,7 @@ def explore(problem: SearchProblem) -> Exploration:
     if isinstance(adapter.fatal_error, FatalModelError):
         raise adapter.fatal_error
     values = adapter.values
-    better = [each for each, value in values.items() if value > values[problem.untuned]]
+    better = [candidate for candidate in values if values[candidate] > values[problem.untuned]]
     return Exploration(
         finalists=sorted(better, key=lambda each: (-values[each], each.id))[:N_FINALISTS],
         candidate_ids=adapter.candidate_ids,

@@ -1,7 +1,7 @@
 """Optimizers: functions that take a `SearchProblem` and return an `Exploration` with finalists.
 
-An optimizer learns from the problem's train, within the budget of its evaluator. It is called once
-for each half of the labels. The half that it does not see decides whether its finalists ship
+An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. It is called
+once for each half of the labels, and its finalists are tested on the other half
 (`optimize.search.gate`).
 """
 
@@ -22,21 +22,25 @@ from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import stream
 
-# How many candidates of a search are tested on documents held out from them.
+# Upper bound on the candidates of one search that are tested on documents held out from them.
 N_FINALISTS = 3
-# How many versions of a judge that shows all labels are tested.
+# How many versions of a judge that shows all labels are tested; each leaves out one fold.
 FOLDS = 4
 
 
 def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
-    """All items as demonstrations, or as many of every level as a prompt may show."""
+    """The demonstrations of all items, or a balanced selection if a prompt may not show so many."""
     rng = stream(options.seed, EVERYTHING)
     longest = options.longest_demos
     return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)
 
 
 class CrossFit:
-    """Versions of a judge that shows all labels of train and dev, each without one fold."""
+    """Tests a judge that shows all labels: each fold is scored by a version that leaves it out.
+
+    Attributes:
+        demo_set: The demonstrations of the judge itself, made from train and dev.
+    """
 
     def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
         self._everything, self._untuned, self._options = everything, untuned, options
@@ -47,40 +51,44 @@ class CrossFit:
 
     @cached_property
     def is_feasible(self) -> bool:
-        """Whether a prompt can show everything, and each version has demonstrations."""
+        """Whether a prompt can show all labels, and every version has demonstrations."""
         if self.demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
             return False
         return all(demo_set.demos for demo_set in self._demo_sets.values())
 
     @cached_property
     def _demo_sets(self) -> dict[int, DemoSet]:
-        """The demonstrations of each version, by the fold that it leaves out."""
+        """Each version's demonstrations, by the number of the fold that it leaves out."""
         items = self._everything
-        rest = {fold: items.of_rows(np.flatnonzero(~own)) for fold, own in self._folds(items)}
+        rest = {
+            fold: items.of_rows(np.flatnonzero(~in_fold)) for fold, in_fold in self._folds(items)
+        }
         return {n: largest_demo_set(rest[n], self._untuned, self._options) for n in rest}
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
-        """Yield each fold with a mask of its items."""
+        """Yield the number of each fold with a mask of the items in it."""
         folds = np.array([self._fold_of[name] for name in items.document_ids])
         return ((fold, folds == fold) for fold in set(folds.tolist()))
 
     def verdicts(self, scores: Vector, items: Items) -> Vector:
-        """Verdicts in the items' order, each at the threshold learned on the other folds."""
+        """Verdicts in the items' order; each fold has the threshold learned on the other folds."""
         passes = np.empty(len(items))
-        for _, own in self._folds(items):
-            passes[own] = verdicts(scores[own], best_threshold(scores[~own], items.human[~own]))
+        for _, in_fold in self._folds(items):
+            passes[in_fold] = verdicts(
+                scores[in_fold], best_threshold(scores[~in_fold], items.human[~in_fold])
+            )
         return passes
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order, each by the version that does not show its document."""
+        """Scores in the items' order, each by the version that does not show the document."""
         scores = np.empty(len(items))
-        for fold, own in self._folds(items):
+        for fold, in_fold in self._folds(items):
             version = replace(candidate, demo_set=self._demo_sets[fold])
-            scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own)))
+            scores[in_fold] = evaluator.scores(version, items.of_rows(np.flatnonzero(in_fold)))
         return scores
 
 
-# JSON's names of the untuned and the tuned judge.
+# The names of the untuned and the tuned judge in JSON.
 JudgeName = Literal["seed", "tuned"]
 
 
@@ -88,8 +96,12 @@ JudgeName = Literal["seed", "tuned"]
 class LastRound:
     """How far the last round of a search improved the best candidate, measured on train.
 
-    `error` is the standard error of the gain, and `cost` is in the budget's unit. `is_final` says
-    that the search ended because a further round would not pay, and not because the budget ended.
+    Attributes:
+        gain: The gain of the round.
+        error: The standard error of the gain.
+        cost: The cost of the round, in the budget's unit.
+        is_final: Whether the search ended because a further round would not pay; false if the
+            budget ended it.
     """
 
     gain: float
@@ -99,8 +111,11 @@ class LastRound:
 
     @classmethod
     def of_both(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
-        """The means of both, and what they cost together; None without rounds."""
-        rounds = [each for each in halves if each]
+        """The mean gain and error of both halves' last rounds, and the sum of their costs.
+
+        None if no half had a round.
+        """
+        rounds = [half for half in halves if half]
         if not rounds:
             return None
         return cls(
@@ -118,24 +133,24 @@ class Exploration:
     Attributes:
         finalists: Candidates to test on the other half, best first.
         candidate_ids: The ids of all candidates that were scored.
-        cross_fit: For a finalist that shows labels of dev as well, the versions to test instead.
-        n_too_dear: How many candidates beat the untuned judge on train, but cost too much.
-        last_round: The last round, if the optimizer counts rounds.
-        questions: Questions that the proposer would ask, having seen train.
+        cross_fit: The test of a finalist that shows labels of dev as well; None if none does.
+        n_too_expensive: How many candidates beat the untuned judge on train but cost too much.
+        last_round: The last round, if the optimizer works in rounds.
+        questions: Questions that the proposer wrote after it had seen train.
         is_starved: Whether the budget could not pay for any proposal.
     """
 
     finalists: Sequence[Candidate] = ()
     candidate_ids: Collection[str] = ()
     cross_fit: CrossFit | None = None
-    n_too_dear: int = 0
+    n_too_expensive: int = 0
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
     is_starved: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
-# Imported only on use, since DSPy takes half a second to import.
+# A module is imported only when its optimizer is used: importing both takes half a second.
 OPTIMIZERS = {
     "rank": "optimize.search.rank_search:explore",
     "gepa": "optimize.search.gepa:explore",
@@ -143,7 +158,10 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """The name by which `find_optimizer` finds an optimizer again; SettingsError if it cannot."""
+    """The name by which `find_optimizer` finds the optimizer.
+
+    Raises SettingsError if the optimizer is a function that is not at the top of a module.
+    """
     if isinstance(optimizer, str):
         return optimizer
     name = f"{optimizer.__module__}:{getattr(optimizer, '__qualname__', '')}"
@@ -153,7 +171,10 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """The optimizer with this name, or the function that MODULE:FUNCTION names; SettingsError."""
+    """The optimizer called "rank" or "gepa", or the function that MODULE:FUNCTION names.
+
+    Raises SettingsError if there is no optimizer or function of this name.
+    """
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         choices = ", ".join(OPTIMIZERS)

@@ -1,7 +1,7 @@
-"""The proposer: a language model writes instructions from evidence, within the search's budget.
+"""The proposer: a language model that writes instructions from evidence, within the budget.
 
-The instruction is read from below its header, or from the reply's only fence. If it is in neither
-place, or may not be tried, the model gets the reason and one more try.
+The instruction is read from below its header, or from the reply's only fence. If there is none, or
+if it may not be tried, the model is told why and asked once more.
 """
 
 import json
@@ -31,15 +31,15 @@ from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault, wo
 from optimize.search.evaluator import SearchProblem
 from optimize.search.evidence import JudgedItems
 
-# Tokens of a reply, without thoughts: models that think first get several times as many.
+# Upper bound on the tokens of a reply; reasoning models get a multiple, for their hidden reasoning.
 REPLY_TOKENS = 2048
-# How many characters of a faulty reply the model sees again.
+# Upper bound on the characters of a faulty reply that are sent back to the model.
 LONGEST_REPLY_SHOWN = 6000
-# After this many rounds without a usable instruction, no more are asked for.
-FRUITLESS_ROUNDS = 2
+# After this many rounds in a row without a usable instruction, no more instructions are asked for.
+MOST_FRUITLESS_ROUNDS = 2
 MAX_REASON_LENGTH = 300
 
-# Instructions tried before with the objective of each, best first.
+# Earlier instructions, each with its objective, best first.
 History = Sequence[tuple[str, float]]
 
 _CAUTION = (
@@ -89,7 +89,7 @@ PROPOSER = Prompt(
 # How many questions a proposer may write beside an instruction.
 N_QUESTIONS = 4
 QUESTIONS = "questions"
-# What a question may be about, by its answers.
+# Continues the sentence "Each is about one thing that ..." in `questions_field`, by the answers.
 _SUBJECTS = {
     ("yes", "no"): "an output has or lacks and that decides for people, is answered yes or no from "
     "the texts alone, and yes speaks for the output",
@@ -121,28 +121,30 @@ _QUESTION = re.compile(
 )
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
-# A reply or an instruction, or why there is none.
+# The text of a reply or of an instruction, or an error that says why there is none.
 Proposal = str | NoScoreError
 
 
 class Proposer:
     """Asks a language model for instructions and questions, and checks them.
 
-    `questions` are those proposed so far, by name.
+    Attributes:
+        questions: The usable questions proposed so far, by name.
+        n_answered: How many requests have been answered.
     """
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
         self.n_answered = self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
-        compares = problem.evaluator.untuned.answer.choices == LETTERS
-        self._answers = LETTERS if compares else ("yes", "no")
+        is_pairwise = problem.evaluator.untuned.answer.choices == LETTERS
+        self._answers = LETTERS if is_pairwise else ("yes", "no")
         self._instructions = [problem.untuned.instruction]
 
     def evidence(
         self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
     ) -> list[str]:
-        """The evidence for each generator, of the items that the candidate has been scored on."""
+        """Write the evidence once for each generator, on the items that the candidate scored."""
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
         if not len(items):
@@ -155,20 +157,30 @@ class Proposer:
         current: str,
         evidence: Sequence[str],
         history: History,
-        number: int,
+        round_number: int,
         *,
         ask_questions: bool = False,
     ) -> list[str]:
-        """New instructions in place of `current`, at most one for each draw in round `number`.
+        """Ask for new instructions.
 
-        With `ask_questions` the proposer is asked for questions as well, which are kept in
-        `questions`. Raises SearchBudgetSpentError.
+        Args:
+            current: The instruction to improve.
+            evidence: The evidence for each request.
+            history: Earlier instructions with their objectives.
+            round_number: The number of the round.
+            ask_questions: Whether to ask for questions as well; they are added to `questions`.
+
+        Returns:
+            The instructions that may be tried, at most one for each request.
+
+        Raises:
+            SearchBudgetSpentError: The requests cost more than is left of the budget.
         """
-        if not evidence or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
+        if not evidence or self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(evidence))
-        seed = self._problem.options.seed * 10_000 + number * 100
+        seed = self._problem.options.seed * 10_000 + round_number * 100
         is_balanced = self._problem.goal == "balanced"
         prompt = VERDICT_PROPOSER if is_balanced else PROPOSER
         if ask_questions:
@@ -183,24 +195,24 @@ class Proposer:
         prompts = [prompt.messages({**texts, "evidence": text}) for text in evidence]
         replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
-        again = {
-            place: _with_complaint(prompts[place], reply, str(proposals[place]))
-            for place, reply in enumerate(replies)
-            if isinstance(reply, str) and isinstance(proposals[place], NoScoreError)
+        retries = {
+            index: _with_complaint(prompts[index], reply, str(proposals[index]))
+            for index, reply in enumerate(replies)
+            if isinstance(reply, str) and isinstance(proposals[index], NoScoreError)
         }
-        if budget.remaining >= budget.proposal * len(again):
-            replies = list(self._replies(list(again.values()), seed + 50))
-            for place, reply in zip(again, replies, strict=True):
+        if budget.remaining >= budget.proposal * len(retries):
+            replies = list(self._replies(list(retries.values()), seed + 50))
+            for index, reply in zip(retries, replies, strict=True):
                 if isinstance(reply, str):
-                    proposals[place] = self._read(reply)
-        return self._fresh(proposals, number)
+                    proposals[index] = self._read(reply)
+        return self._usable(proposals, round_number)
 
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
-        """Yield the text of the reply to each prompt, or why there is none."""
+        """Yield the text of the reply to each prompt, or an error that says why there is none."""
         sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
-            Request(messages, replace(sampling, seed=seed + place), whole_text)
-            for place, messages in enumerate(prompts)
+            Request(messages, replace(sampling, seed=seed + index), whole_text)
+            for index, messages in enumerate(prompts)
         ]
         n_answered = 0
         try:
@@ -208,7 +220,8 @@ class Proposer:
                 n_answered += 1
                 yield self._charge(response)
         except BudgetSpentError as error:
-            # The worst case of all requests together exceeds the budget; one at a time may fit.
+            # The worst case of all requests together exceeds the budget. Asked one by one, some may
+            # still fit, because each is settled at its true cost before the next one.
             for request in requests[n_answered:]:
                 try:
                     yield self._charge(self._client.ask(request))
@@ -216,7 +229,7 @@ class Proposer:
                     yield NoScoreError(str(error))
 
     def _charge(self, response: Response) -> Proposal:
-        """Charge a response to the budget; return its text, or why there is none."""
+        """Charge a response to the budget; return its text, or an error that says why not."""
         self.n_answered += 1
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
@@ -225,7 +238,10 @@ class Proposer:
         return NoScoreError(" ".join((response.error or "no reply").split()))
 
     def _read(self, reply: Proposal) -> Proposal:
-        """The instruction in a reply, or why it may not be tried."""
+        """The instruction in a reply, or an error that says why it may not be tried.
+
+        Questions in the reply are kept.
+        """
         if isinstance(reply, NoScoreError):
             return reply
         self._keep_questions(reply)
@@ -237,39 +253,39 @@ class Proposer:
         return NoScoreError(reason) if reason else instruction
 
     def _keep_questions(self, reply: str) -> None:
-        """Keep the questions of a reply that may be asked; lines of another form are skipped."""
+        """Add the usable questions of a reply to `questions`; skip lines of another form."""
         names = (field.name for field in self._problem.evaluator.untuned.fields)
-        taken = RESERVED_QUESTION.union(names)
+        reserved_names = RESERVED_QUESTION.union(names)
         lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
         for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = encodable(match["text"].strip())
             with suppress(QuestionError):
                 question = Question(name=name, text=text, answers=self._answers)
-                copies = not self._problem.text_hashes.isdisjoint(word_runs(text))
-                if name not in taken and not copies:
+                is_copy = not self._problem.text_hashes.isdisjoint(word_runs(text))
+                if name not in reserved_names and not is_copy:
                     self.questions.setdefault(name, question.field)
 
-    def _fresh(self, proposals: Sequence[Proposal], number: int) -> list[str]:
-        """The distinct instructions that may be tried; the faults of the others are recorded."""
+    def _usable(self, proposals: Sequence[Proposal], round_number: int) -> list[str]:
+        """The distinct instructions that may be tried; the faults of the rest are recorded."""
         faults = [str(proposal) for proposal in proposals if isinstance(proposal, NoScoreError)]
         for reason in faults:
-            self._problem.record("rejected", number, why=reason)
-        fresh = list(dict.fromkeys(each for each in proposals if isinstance(each, str)))
-        self._instructions += fresh
-        self._n_fruitless_rounds = 0 if fresh else self._n_fruitless_rounds + 1
-        if not fresh:
+            self._problem.record("rejected", round_number, why=reason)
+        usable = list(dict.fromkeys(each for each in proposals if isinstance(each, str)))
+        self._instructions += usable
+        self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
+        if not usable:
             self._problem.print_line(
-                f"round {number}: none of {len(faults)} proposals may be tried: "
+                f"round {round_number}: none of {len(faults)} proposals may be tried: "
                 f"{faults[0][:MAX_REASON_LENGTH]}"
                 + "; no more are asked for"
-                * (self._n_fruitless_rounds == FRUITLESS_ROUNDS)
+                * (self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS)
             )
-        return fresh
+        return usable
 
 
 def describe(prompt: Prompt) -> str:
-    """The fields that a judge reads and writes, as a proposer sees them."""
+    """Describe the fields that a judge reads and writes, for the proposer."""
     lines = ["The judge reads:", *(f"- {f.name}: {f.description}" for f in prompt.inputs)]
     lines.append("It writes:")
     for field in prompt.outputs:
@@ -279,7 +295,7 @@ def describe(prompt: Prompt) -> str:
 
 
 def questions_field(answers: tuple[str, str]) -> Field:
-    """What a proposer writes besides the instruction where questions are asked for."""
+    """The output field in which a proposer writes questions with these two answers."""
     description = (
         f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
         f"'name: question'. Each is about one thing that {_SUBJECTS[answers]}"
@@ -288,17 +304,17 @@ def questions_field(answers: tuple[str, str]) -> Field:
 
 
 def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
-    """A reply without the proposer's thoughts, and its text under each header."""
-    start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
+    """The reply without the model's thoughts, and the text under each header by its name."""
+    start = max((match.end() for match in THOUGHT_END.finditer(reply)), default=0)
     text = reply[start:].replace("\r\n", "\n").strip()
     _, *parts = _HEADER.split(text)
     return text, dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
 
 
 def read_instruction(reply: str) -> str:
-    """The instruction below its header, or in the only fence of a reply without headers.
+    """Read the instruction under its header, or in the only fence of a reply without headers.
 
-    Raises NoScoreError, with a message for the proposer, if there is none.
+    Raises NoScoreError, with a message for the proposer, if there is no instruction.
     """
     text, sections = _sections_of(reply)
     if THOUGHT_START.search(text):
@@ -315,16 +331,21 @@ def read_instruction(reply: str) -> str:
 
 
 def whole_text(reply: Reply) -> str:
-    """The text of a reply; NoScoreError, so that it is asked for again, if it is cut short."""
+    """The text of a reply.
+
+    Raises NoScoreError if the reply is cut short, so that the client asks again.
+    """
     if reply.truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text
 
 
 def _with_complaint(messages: Sequence[Message], reply: str, fault: str) -> list[Message]:
-    """The conversation so far with a complaint about the reply and a request for another."""
-    form = messages[-1]["content"].rpartition("\n\n")[2]
-    complaint = f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{form}"
+    """The conversation so far, the reply, and a complaint that asks for another instruction."""
+    reply_format = messages[-1]["content"].rpartition("\n\n")[2]
+    complaint = (
+        f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{reply_format}"
+    )
     return [
         *messages,
         Message(role="assistant", content=reply[:LONGEST_REPLY_SHOWN]),

@@ -1,9 +1,10 @@
-"""Which questions a judge is to ask beside its rating, and whether they help.
+"""Choose the questions that a judge answers besides its rating, and test whether they help.
 
-All candidate questions are asked at once, of every labelled output. Each document is then scored by
-questions, weights and a threshold that the other documents teach. Questions that were written for
-labels of one half are tested on the other half, with the instruction that was found without it. So
-the gate can compare these scores with the untuned judge's as it does for every other change.
+All candidate questions are asked at once about every labelled output. Each document is then scored
+by questions, weights and a threshold that were learned from other documents. Questions that the
+proposer wrote from one half of the labels are tested on the other half, together with the
+instruction that was found on the first half. So no score depends on the labels that it is compared
+with, and the gate can treat questions like every other change.
 """
 
 from collections.abc import Sequence
@@ -22,24 +23,24 @@ from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import Mask
 
-# Proposed questions are added up to this many.
+# Upper bound on all questions that are asked at once; proposed ones are added up to it.
 MOST_QUESTIONS = 12
-# How many outputs of each half are asked about: more teach weights hardly better.
+# Upper bound on the outputs of each half that are asked about; more would hardly improve weights.
 MOST_OUTPUTS = 300
-# What asking costs, as a multiple of judging these outputs once with the untuned judge: all
-# questions with the instruction of either half, then the useful ones. And the largest share of the
-# search's budget that is reserved for it.
+# The cost of asking questions, as a multiple of judging these outputs once with the untuned judge
+# (all questions are asked with the best instruction of each half, then the useful ones once more),
+# and the largest share of the search's budget that is reserved for this.
 ASKING_COST, ASKING_SHARE = 4.5, 0.35
 
 
 class NotTestedError(JudgesError):
-    """Questions that the gate cannot decide about; the message is a sentence that says why."""
+    """Questions cannot be tested; the message is a sentence that says why."""
 
 
 def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
-    """What to reserve for asking questions, in the budget's unit; 0 if there are none to ask.
+    """The cost to reserve for asking questions, in the budget's unit; 0 if there are none.
 
-    `proposes` says that the optimizer has a proposer write questions.
+    `proposes` says whether the optimizer asks the proposer for questions.
     """
     proposes = proposes and problem.new_questions and problem.proposer is not None
     if not (problem.questions or problem.evaluator.untuned.questions or proposes):
@@ -52,13 +53,17 @@ def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
 def ask_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> QuestionTest | None:
-    """Ask questions, and score the judges that ask them on documents that did not teach them.
+    """Ask questions with the best judge of each half, and test it on documents it did not see.
 
-    `explorations` are what the optimizer found on each of `halves`. Returns None if there is
-    nothing to ask.
+    Args:
+        halves: The search problems of both halves.
+        explorations: The result of the optimizer on each half.
+
+    Returns:
+        The judge that asks the useful questions, with its tests; None if there are no questions.
 
     Raises:
-        NotTestedError: No question is worth asking, the judge fails on too many outputs where it
+        NotTestedError: No question is worth asking, the judge fails on too many outputs when it
             asks them, or the limit cannot pay for them on test.
         SearchBudgetSpentError: Asking costs more than the budget has left.
     """
@@ -76,14 +81,14 @@ def ask_questions(
         useful.append(_useful(answers, half))
         if not useful[-1]:
             n_asked = len(judge.questions or ())
-            raise NotTestedError(f"None of {n_asked} questions adds to what the rating tells.")
+            raise NotTestedError(f"None of {n_asked} questions improves on the rating alone.")
         tested = np.isin(items.document_ids, part.documents)
-        own = evaluator.scores(half.untuned, part)
+        untuned_scores = evaluator.scores(half.untuned, part)
         if half.goal == "balanced":
             rest = items.of_rows(np.flatnonzero(~tested))
-            own = verdicts(own, half.threshold(half.untuned, rest))
+            untuned_scores = verdicts(untuned_scores, half.threshold(half.untuned, rest))
         scores = held_out_scores(answers, tested, half)[tested]
-        finalist = Finalist(candidate=judge, items=part, scores=scores, untuned=own)
+        finalist = Finalist(candidate=judge, items=part, scores=scores, untuned=untuned_scores)
         finalist.record(half, "questions")
         finalists.append(finalist)
     best = max(range(len(halves)), key=lambda half: finalists[half].gain(problem.goal).value)
@@ -91,7 +96,7 @@ def ask_questions(
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
         raise NotTestedError("Questions were not tested: the limit does not pay for them on test.")
     evaluator.scores(candidate, items)
-    weights = labelled_answers(problem, candidate, items).weights()
+    weights = labelled_answers(problem, candidate, items).fit_weights()
     candidate = replace(candidate, weights=weights)
     candidate = replace(candidate, threshold=problem.threshold(candidate, items))
     return QuestionTest(candidate=candidate, finalists=tuple(finalists))
@@ -100,7 +105,10 @@ def ask_questions(
 def _answers(
     problem: SearchProblem, judge: Candidate, items: Items, untuned: Vector
 ) -> LabelledAnswers:
-    """Ask a judge all of its questions; NotTestedError if it fails on too many items."""
+    """The judge's answers to all of its questions.
+
+    Raises NotTestedError if the judge fails on too many items.
+    """
     if not is_reliable(problem.evaluator.scores(judge, items), untuned):
         judgements = problem.evaluator.judgements(judge, items)
         failures = [each.failure for each in judgements if each.failure]
@@ -113,62 +121,65 @@ def _answers(
 
 
 def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
-    """Scores of the tested rows, NaN for the others; of two values verdicts.
+    """Cross-validated scores of the tested outputs; NaN for the rest.
 
-    Each fold of the tested documents is scored by questions, weights and a threshold that all other
-    rows teach.
+    Each fold of the tested documents is scored by questions and weights that are learned from all
+    other outputs. For balanced accuracy the result is verdicts, by a threshold learned likewise.
     """
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold[tested].tolist()):
-        own = tested & (answers.fold == fold)
-        others = answers.of_rows(~own)
-        weights = others.of_questions(_useful(others, problem)).weights()
-        joined = answers.joined(weights)
+        in_fold = tested & (answers.fold == fold)
+        rest = answers.of_rows(~in_fold)
+        weights = rest.of_questions(_useful(rest, problem)).fit_weights()
+        fitted = answers.scores(weights)
         if problem.goal == "balanced":
-            joined = verdicts(joined, best_threshold(joined[~own], answers.human[~own]))
-        scores[own] = joined[own]
+            fitted = verdicts(fitted, best_threshold(fitted[~in_fold], answers.human[~in_fold]))
+        scores[in_fold] = fitted[in_fold]
     return scores
 
 
 def _useful(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ...]:
-    """The questions worth asking, or all of them if the judge's questions are fixed."""
-    return answers.useful() if problem.new_questions else answers.fields[:-1]
+    """The questions worth asking; all of them if the judge's questions may not change."""
+    return answers.useful_questions() if problem.new_questions else answers.fields[:-1]
 
 
 def _outputs(items: Items, goal: Goal) -> Items:
-    """The items to ask about; all of them if a single document has more than the bound."""
+    """The items to ask questions about, at most `MOST_OUTPUTS`.
+
+    All items are returned if even the first document has more outputs than that.
+    """
     return first_documents(items, goal, MOST_OUTPUTS, len) or items
 
 
 def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     """The half's best candidate without demonstrations, with all questions.
 
-    Demonstrations are left out because nobody has answered the questions for them.
+    Demonstrations would need answers to the questions, and nobody has given any.
     """
     questions = half.evaluator.untuned.questions
     if half.new_questions:
         questions = (*questions, *half.questions, *exploration.questions)
-    bank: dict[str, Field] = {}
+    by_name: dict[str, Field] = {}
     for field in questions:
-        bank.setdefault(field.name, field)
+        by_name.setdefault(field.name, field)
     leaders = (each for each in exploration.finalists if not each.demo_set.demos)
-    most = max(MOST_QUESTIONS, len(half.questions))
-    return replace(next(leaders, half.untuned), questions=tuple(bank.values())[:most])
+    max_questions = max(MOST_QUESTIONS, len(half.questions))
+    return replace(next(leaders, half.untuned), questions=tuple(by_name.values())[:max_questions])
 
 
 def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
-    """What the candidate's figure on these items would lose without each of its questions.
+    """By how much the objective on these items would fall without each question, by name.
 
-    Scores are by weights from other documents. Only items that it has been scored on count.
+    Scores are cross-validated. Only items that the candidate has been scored on count.
     """
     items = problem.evaluator.scored_items(candidate, items)
     answers = labelled_answers(problem, candidate, items)
-    everything, fixed = np.ones(len(items), bool), replace(problem, new_questions=False)
+    all_rows, fixed_problem = np.ones(len(items), bool), replace(problem, new_questions=False)
 
     def figure(questions: Sequence[Field]) -> float:
-        scores = held_out_scores(answers.of_questions(questions), everything, fixed)
+        scores = held_out_scores(answers.of_questions(questions), all_rows, fixed_problem)
         return objective(scores, items, problem.goal)
 
     questions = answers.fields[:-1]
-    whole = figure(questions)
-    return {q.name: whole - figure([each for each in questions if each != q]) for q in questions}
+    total = figure(questions)
+    return {q.name: total - figure([each for each in questions if each != q]) for q in questions}

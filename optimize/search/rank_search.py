@@ -1,14 +1,14 @@
 """The rank search: races of new instructions, forms of reasoning and sets of demonstrations.
 
-A round's budget depends on what the labels cost to judge, and each round has twice the budget of
-the one before. The search ends with the limit, or when a round gains less than a standard error.
-Instructions and forms of reasoning race first, without demonstrations, because they cost least;
-small sets of demonstrations come before large ones. A race is successive halving
-(arXiv:1502.07943): it drops half of the candidates again and again, and the others are scored on
-about twice as many documents each time.
+The budget of the first round depends on the cost of judging the labelled outputs, and each later
+round has twice the budget of the one before. The search ends when it reaches the limit, or when a
+round gains less than a standard error. Instructions and forms of reasoning race first, without
+demonstrations, because they cost least. Small sets of demonstrations race before large ones. A race
+is successive halving (arXiv:1502.07943): it drops half of the candidates again and again, and each
+time scores the remaining ones on about twice as many documents.
 
-The embedded model writes no instructions, so there is nothing to search: the judge that shows all
-labels is compared with the untuned one.
+The embedded model writes no instructions, so it has nothing to search. Instead, the judge that
+shows all labels is compared with the untuned one.
 
 The same seed, items and replies give the same trials, also in a run that is resumed.
 """
@@ -25,8 +25,8 @@ from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
 from optimize.search.evaluator import (
+    BUDGET_ERRORS,
     MAX_RACE_DOCUMENTS,
-    SPENT,
     Evaluator,
     SearchProblem,
     contrast,
@@ -45,32 +45,35 @@ from optimize.search.optimizer import (
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
-# The budget of the first round, as a multiple of a race of the untuned judge, and the share of a
-# round for scoring the untuned judge. It comes first, since its mistakes are the first evidence.
+# The budget of the first round, as a multiple of the cost of one race of the untuned judge, and the
+# share of a round's budget for scoring the untuned judge, whose mistakes are the first evidence.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
-# The share of a round's budget that must remain for the round to begin, and the share that its race
-# gets, whatever proposals have cost.
+# The share of a round's budget that must be left for the round to begin, and the smallest share for
+# its race, however much the proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
-# The fewest documents of a round, since chance decides on fewer, and the fewest before a candidate
-# is dropped (or half of all documents, if that is less).
+# The fewest documents in a round (on fewer, chance would decide), and the fewest documents on which
+# a candidate is scored before it may be dropped (or half of all documents, if that is less).
 FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
-# The round that compares forms of reasoning, with the best instruction of the first round.
+# The number of the round that compares forms of reasoning, with the best instruction of round 1.
 REASONING_ROUND = 2
-# The sizes of the first sets of demonstrations, which race in the third round, and the share of
-# train that they come from. Later sets are as large as the best so far, or twice as large.
+# The sizes of the first sets of demonstrations, which race in round 3, and the share of train's
+# documents that a set is drawn from. Later sets are as large as the best so far, or twice as large.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
-# How many leaders race again in the next round, and how many instructions a proposer sees.
+# How many of the best candidates race again in the next round, and how many earlier instructions
+# the proposer sees.
 N_LEADERS, HISTORY_LENGTH = 2, 5
-# How many leaders are compared on the same documents before the finalists are chosen.
+# How many of the best candidates are scored on the same documents before finalists are chosen.
 LEADERS_MEASURED = 4
-# After this many rounds each kind of change has been tried, and a further round has to pay.
+# After this many rounds every kind of change has been tried, and the search ends once a round does
+# not pay.
 FEWEST_ROUNDS = 3
-# Shrinkage prior of a kind's mean gain, in documents.
+# The strength of the prior that a kind of change has a mean gain of 0, in documents.
 PRIOR_DOCUMENTS = 30
-# Standard deviation of the gains of candidates of one kind: sets of demonstrations of one size do
-# about the same, proposed instructions differ widely.
+# The standard deviation of the gains among candidates of one kind: sets of demonstrations of one
+# size have similar gains, proposed instructions have very different ones.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-# Upper bound on dev's share of the limit, and the cost of a finalist relative to the untuned judge.
+# Upper bound on the share of the limit for the test on dev, and the usual cost of a finalist as a
+# multiple of the untuned judge's.
 DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
@@ -82,7 +85,10 @@ def explore(problem: SearchProblem) -> Exploration:
 
 
 def show_labels(problem: SearchProblem) -> Exploration:
-    """A judge that shows all labels of train and dev, or as many of train as a prompt may show."""
+    """Make a finalist that shows all labels of train and dev as demonstrations.
+
+    If a prompt may not show so many, the finalist shows as many labels of train as allowed.
+    """
     prompt, options = problem.evaluator.untuned, problem.options
     cross_fit = CrossFit(problem.labelled, prompt, options)
     if cross_fit.is_feasible:
@@ -94,10 +100,15 @@ def show_labels(problem: SearchProblem) -> Exploration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """A candidate's objective, and its gain over the untuned judge on the same documents.
+    """A candidate's result in a race.
 
-    `error` is the standard error of the gain. `reliable` says that the candidate fails on few
-    enough outputs to ship.
+    Attributes:
+        candidate: The candidate.
+        value: Its objective.
+        gain: Its gain over the untuned judge on the same documents.
+        error: The standard error of the gain.
+        n_documents: The number of documents.
+        is_reliable: Whether the candidate fails on few enough outputs to ship.
     """
 
     candidate: Candidate
@@ -105,32 +116,39 @@ class RaceResult:
     gain: float
     error: float
     n_documents: int
-    reliable: bool = True
+    is_reliable: bool = True
 
 
 class Race:
-    """Compares candidates with the untuned judge on documents of train, in random order."""
+    """Compares candidates with the untuned judge on documents of train.
+
+    Attributes:
+        order: The documents that can tell judges apart, in the random order in which they are used.
+        min_documents: The fewest documents on which a candidate is scored before it may be dropped.
+    """
 
     def __init__(self, problem: SearchProblem) -> None:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
         train, names = problem.train, problem.train.documents
         order = stream(problem.options.seed, "order").permutation(len(names))
         shuffled = [names[place] for place in order]
-        self._of_document = {name: train.of_documents([name]).items for name in shuffled}
-        # The documents that can tell judges apart, in the order in which they are used.
+        self._items_of_document = {name: train.of_documents([name]).items for name in shuffled}
         self.order = informative_documents(self.items(shuffled), self.goal)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
-        self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
+        self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half))
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
-        """The first `size` documents that the candidate does not show."""
+        """The first `size` documents that are not in the candidate's demonstrations."""
         return [name for name in self.order if name not in candidate.documents][:size]
 
     def items(self, documents: Iterable[str]) -> Items:
-        return Items(tuple(item for name in documents for item in self._of_document[name]))
+        return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of `size` documents for each candidate, and of all these for the untuned one."""
+        """The cost of scoring each candidate on `size` documents.
+
+        It includes the cost of scoring the untuned judge on all of these documents.
+        """
         documents = [self.documents(candidate, size) for candidate in candidates]
         union = {name for names in documents for name in names} or self.order[:size]
         return self.evaluator.cost(self._untuned, self.items(union)) + sum(
@@ -138,12 +156,15 @@ class Race:
             for candidate, names in zip(candidates, documents, strict=True)
         )
 
-    def affordable(self, cost: Callable[[int], float], limit: float) -> int:
-        """The largest number of documents with a cost within the limit; `cost` must not fall."""
+    def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
+        """The largest number of documents whose cost is within the limit.
+
+        `cost` gives the cost of a number of documents, and must not decrease.
+        """
         return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
     def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
-        """Score a candidate and `base` (else the untuned judge) on `size` documents."""
+        """Compare a candidate with `base`, by default the untuned judge, on `size` documents."""
         items = self.items(self.documents(candidate, size))
         judges = candidate, base or self._untuned
         scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
@@ -154,26 +175,31 @@ class Race:
             gain=difference.value if difference.documents else 0.0,
             error=difference.error,
             n_documents=len(items.documents),
-            reliable=is_reliable(scores, base_scores),
+            is_reliable=is_reliable(scores, base_scores),
         )
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
         """Race the candidates within a limit on the cost, and return their results, best first.
 
-        If the limit does not pay for the fewest documents for all, only the first candidates race.
+        If the limit does not pay for all candidates on the fewest documents, the last ones are left
+        out.
         """
         budget, entrants = self.evaluator.budget, list(candidates)
         final_cost = budget.total_cost + limit
-        while len(entrants) > 1 and self.cost(entrants, self.fewest) > limit:
+        while len(entrants) > 1 and self.cost(entrants, self.min_documents) > limit:
             entrants.pop()
         latest: dict[str, tuple[int, RaceResult]] = {}
         n_documents = 0
         while entrants:
             remaining = final_cost - budget.total_cost
-            size = self.affordable(partial(self._cost_of_race, entrants), remaining)
-            if not latest and size < self.fewest and self.cost(entrants, self.fewest) <= remaining:
-                # The better half will not come far, but every candidate has raced.
-                size = self.fewest
+            size = self.affordable_size(partial(self._cost_of_race, entrants), remaining)
+            if (
+                not latest
+                and size < self.min_documents
+                and self.cost(entrants, self.min_documents) <= remaining
+            ):
+                # This leaves little for the better half, but every candidate is scored.
+                size = self.min_documents
             if size <= n_documents:
                 break
             n_documents = size
@@ -181,15 +207,16 @@ class Race:
             latest |= {result.candidate.id: (size, result) for result in results}
             results.sort(key=lambda result: (-result.gain, result.candidate.id))
             half = results[: math.ceil(len(results) / 2)]
-            entrants = [result.candidate for result in half if result.reliable]
-        # Those that came further are first; gains are less a standard error, as documents differ.
+            entrants = [result.candidate for result in half if result.is_reliable]
+        # Candidates that were scored on more documents come first. The rest are sorted by the gain
+        # minus its standard error, since they were not all scored on the same documents.
         order = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
         return [result for _, result in order]
 
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of a race on `size` documents, on twice as many after each halving.
+        """The cost of a race that starts on `size` documents and doubles them at each halving.
 
-        Which half stays is not known yet, so it is taken to be the first.
+        The candidates that will remain are not known yet, so the first half stands for them.
         """
         cost = self.cost(candidates, size)
         while len(candidates) > 1 and size < len(self.order):
@@ -202,8 +229,10 @@ class Race:
 class RankSearch:
     """A rank search, which tries in each round to improve on the best candidate so far.
 
-    `results` has each candidate's result in its last race, by id. `best_reasoning` is the best form
-    of reasoning so far, None for the untuned judge's own.
+    Attributes:
+        results: The result of each candidate in its last race, by the candidate's id.
+        best_reasoning: The best form of reasoning so far; None for the untuned judge's own.
+        last_round: The gain and the cost of the last round.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
@@ -219,89 +248,104 @@ class RankSearch:
         self.max_dev_cost = DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
-        with suppress(*SPENT):
+        with suppress(*BUDGET_ERRORS):
             self._run_rounds()
-        with suppress(*SPENT):
+        with suppress(*BUDGET_ERRORS):
             self._measure_leaders()
         return Exploration(
             finalists=self._finalists(),
             candidate_ids=self.results.keys(),
-            n_too_dear=sum(not self._is_affordable(each) for each in self._above_untuned()),
+            n_too_expensive=sum(
+                not self._is_affordable(candidate) for candidate in self._above_untuned()
+            ),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
             is_starved=not self.proposer.n_answered,
         )
 
     def _run_rounds(self) -> None:
-        """Run rounds until one gains less than a standard error: the labels can show no more."""
-        for number in range(1, self.options.rounds + 1):
-            before, cost_before, self.n_rounds = self._parent().id, self.budget.total_cost, number
+        """Run rounds until one gains less than a standard error, which labels cannot confirm."""
+        for round_number in range(1, self.options.rounds + 1):
+            self.n_rounds = round_number
+            former_leader, cost_before = self._best_so_far().id, self.budget.total_cost
             with self.budget.reserving(self._dev_cost()):
-                has_raced = self._run_round(number)
+                has_raced = self._run_round(round_number)
             if not has_raced:
                 break
-            # Later races say more about earlier candidates as well, so both gains are from now.
-            gains, leader = self._expected_gains(), self._parent().id
-            gain = gains.get(leader, 0.0) - gains.get(before, 0.0)
+            # The races of this round also changed the expected gains of earlier candidates, so the
+            # former leader's gain is read now as well.
+            gains, leader = self._expected_gains(), self._best_so_far().id
+            gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
-            pays = number < FEWEST_ROUNDS or gain > error
-            is_final = not pays or number == self.options.rounds
+            pays = round_number < FEWEST_ROUNDS or gain > error
+            is_final = not pays or round_number == self.options.rounds
             cost = self.budget.total_cost - cost_before
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 break
 
     def _measure_leaders(self) -> None:
-        """Score the leaders on as many documents as the longest race had."""
-        longest = max((result.n_documents for result in self.results.values()), default=0)
+        """Score the best candidates on as many documents as the longest race had."""
+        most_documents = max((result.n_documents for result in self.results.values()), default=0)
         with self.budget.reserving(self._dev_cost()):
             for candidate in self._affordable_leaders()[:LEADERS_MEASURED]:
-                self._record(self.n_rounds, self.race.compare(candidate, longest))
+                self._record(self.n_rounds, self.race.compare(candidate, most_documents))
 
     def _dev_cost(self) -> float:
-        """What a round reserves for dev: the cost of the untuned judge and of the finalists."""
+        """The cost to reserve for the test on dev of the untuned judge and the finalists."""
         untuned = self.problem.untuned
         current = sum(map(self.item_cost, [untuned, *self._finalists()]))
         usual = self.item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
         return min(self.max_dev_cost, max(current, usual) * len(self.problem.dev))
 
-    def _run_round(self, number: int) -> bool:
-        """Compare forms of reasoning, or race new candidates; False if nothing could race."""
+    def _run_round(self, round_number: int) -> bool:
+        """Compare forms of reasoning, or race new candidates.
+
+        Returns False if the budget paid for no race.
+        """
         budget, race = self.budget, self.race
-        # A round has twice the budget of the one before; the one on reasoning has the first's.
-        full = self.first_round_budget * (1 if number == REASONING_ROUND else 2 ** (number - 1))
-        share = min(full, budget.remaining)
-        end = budget.total_cost + share
-        # The untuned judge comes first, on its share of the round.
-        size = race.affordable(partial(race.cost, []), UNTUNED_BUDGET_SHARE * share)
-        if share < MIN_ROUND_SHARE * full or size < min(FEWEST_DOCUMENTS, len(race.order)):
+        # Each round has twice the budget of the one before, except the round on reasoning, which
+        # has the budget of the first.
+        factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
+        full_budget = factor * self.first_round_budget
+        round_budget = min(full_budget, budget.remaining)
+        end_cost = budget.total_cost + round_budget
+        # The untuned judge is scored first, within its share of the round's budget.
+        size = race.affordable_size(partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget)
+        min_size = min(FEWEST_DOCUMENTS, len(race.order))
+        if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
         race.compare(self.problem.untuned, size)
-        if number == REASONING_ROUND and self.options.reasoning:
-            self._compare_reasoning(number, end)
+        if round_number == REASONING_ROUND and self.options.reasoning:
+            self._compare_reasoning(round_number, end_cost)
             return True
-        parent, leaders = self._parent(), self._above_untuned()[:N_LEADERS]
-        candidates = self._candidates(number, parent)
-        limit = max(end - budget.total_cost, min(MIN_RACE_SHARE * share, budget.remaining))
+        parent, leaders = self._best_so_far(), self._above_untuned()[:N_LEADERS]
+        candidates = self._candidates(round_number, parent)
+        limit = max(
+            end_cost - budget.total_cost, min(MIN_RACE_SHARE * round_budget, budget.remaining)
+        )
         results = race.run([*leaders, *candidates], limit)
         for result in results:
-            self._record(number, result)
-        # Without a new candidate, later rounds may still bring reasoning and demonstrations.
+            self._record(round_number, result)
+        # Even without a new candidate, later rounds may try reasoning and demonstrations.
         return not candidates or any(result.candidate in candidates for result in results)
 
-    def _record(self, number: int, result: RaceResult) -> None:
+    def _record(self, round_number: int, result: RaceResult) -> None:
         self.results[result.candidate.id] = result
         names = "value", "gain", "error", "n_documents"
         figures = {name: getattr(result, name) for name in names}
-        self.problem.record_candidate("race", result.candidate, number, **figures)
+        self.problem.record_candidate("race", result.candidate, round_number, **figures)
 
     def _expected_gains(self) -> dict[str, float]:
-        """Each candidate's gain, shrunk by its error towards the mean gain of its kind."""
-        kinds: dict[str, list[RaceResult]] = {}
+        """Each candidate's expected gain: its gain, shrunk towards the mean gain of its kind.
+
+        The larger its standard error, the more a gain is shrunk.
+        """
+        by_kind: dict[str, list[RaceResult]] = {}
         for result in self.results.values():
-            kinds.setdefault(result.candidate.kind, []).append(result)
+            by_kind.setdefault(result.candidate.kind, []).append(result)
         gains: dict[str, float] = {}
-        for results in kinds.values():
+        for results in by_kind.values():
             total = sum(result.n_documents * result.gain for result in results)
             n_documents = sum(result.n_documents for result in results)
             mean = total / (n_documents + PRIOR_DOCUMENTS)
@@ -312,9 +356,9 @@ class RankSearch:
         return gains
 
     def _leaders(self) -> list[RaceResult]:
-        """The results of reliable candidates, the largest expected gain first."""
+        """The results of reliable candidates; the largest expected gain comes first."""
         gains = self._expected_gains()
-        reliable = [result for result in self.results.values() if result.reliable]
+        reliable = [result for result in self.results.values() if result.is_reliable]
         return sorted(
             reliable, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
         )
@@ -325,37 +369,39 @@ class RankSearch:
     def _affordable_leaders(self) -> list[Candidate]:
         return list(filter(self._is_affordable, self._above_untuned()))
 
-    def _parent(self) -> Candidate:
+    def _best_so_far(self) -> Candidate:
         return next(iter(self._above_untuned()), self.problem.untuned)
 
-    def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
-        """New instructions, as many as the budget allows, each from its own draw of documents."""
+    def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
+        """Ask for new instructions within the budget, each from its own draw of documents."""
         budget, n_proposals = self.budget, self.options.proposals
         if budget.remaining < budget.proposal * n_proposals:
-            # Fewer of them, so that half of the budget remains for their race.
+            # Ask for fewer, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal)
-        draws = [stream(self.options.seed, "lesson", number, draw) for draw in range(n_proposals)]
+        draws = [
+            stream(self.options.seed, "lesson", round_number, draw) for draw in range(n_proposals)
+        ]
         evidence = self.proposer.evidence(parent, self.problem.train, draws)
         best: dict[str, float] = {}
         for result in self.results.values():
             text = result.candidate.instruction
             best[text] = max(best.get(text, -1.0), result.value)
         history = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
-        asks = number == 1 and self.problem.new_questions
+        ask_questions = round_number == 1 and self.problem.new_questions
         return self.proposer.propose(
-            parent.instruction, evidence, history, number, ask_questions=asks
+            parent.instruction, evidence, history, round_number, ask_questions=ask_questions
         )
 
-    def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
-        """Demonstration sets for this round, none before the third."""
-        if number <= REASONING_ROUND:
+    def _demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
+        """The sets of demonstrations to try in this round; there are none before round 3."""
+        if round_number <= REASONING_ROUND:
             return []
         options, train = self.options, self.problem.train
-        earlier = (len(result.candidate.demo_set.demos) for result in self._leaders())
-        n_best = next(filter(None, earlier), 0)
+        earlier_sizes = (len(result.candidate.demo_set.demos) for result in self._leaders())
+        n_best = next(filter(None, earlier_sizes), 0)
         sizes = {n_best, 2 * n_best} if n_best else {*FIRST_DEMO_SIZES}
         reasons = {} if parent.reasoning else right_reasons(self.evaluator, parent, train)
-        rng = stream(options.seed, "demos", number)
+        rng = stream(options.seed, "demos", round_number)
         sets = [
             draw_demo_set(
                 train,
@@ -370,72 +416,76 @@ class RankSearch:
         ]
         return [demo_set for demo_set in sets if demo_set.demos]
 
-    def _candidates(self, number: int, parent: Candidate) -> list[Candidate]:
-        """The parent without demonstrations, then new instructions, reasoning, demonstrations.
+    def _candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
+        """The candidates of a round.
 
-        The three kinds alternate, so that a small budget tries some of each.
+        The parent without demonstrations comes first. Then new instructions, forms of reasoning and
+        sets of demonstrations alternate, so that a small budget tries some of each.
         """
-        instructions = self._propose_instructions(number, parent)
-        # Instructions race without demonstrations, to show what they do by themselves.
+        instructions = self._propose_instructions(round_number, parent)
+        # Instructions race without demonstrations, to show their own effect.
         base = replace(parent, demo_set=DemoSet())
         forms: list[Reasoning | None] = [None, self.best_reasoning]
         if self.best_reasoning == "steps" and "questions" in self.options.reasoning:
-            # Sub-questions resemble steps, so they are tried if steps have done best.
+            # Sub-questions resemble steps, so they are tried only if steps were the best form.
             forms.append("questions")
-        turns = zip_longest(
-            [replace(base, instruction=text, round=number) for text in instructions],
+        by_turn = zip_longest(
+            [replace(base, instruction=text, round=round_number) for text in instructions],
             [replace(parent, reasoning=form) for form in forms if form != parent.reasoning],
-            [replace(parent, demo_set=each) for each in self._demo_sets(number, parent)],
+            [replace(parent, demo_set=each) for each in self._demo_sets(round_number, parent)],
         )
-        candidates = [base, *filter(None, chain.from_iterable(turns))]
+        candidates = [base, *filter(None, chain.from_iterable(by_turn))]
         return self._affordable(each for each in candidates if each.id not in self.results)
 
     def _affordable(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """The distinct candidates that cost little enough, without the untuned judge."""
+        """The distinct candidates that are affordable, without the untuned judge."""
         distinct = {each.id: each for each in candidates if each.id != self.problem.untuned.id}
         return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
-        """Whether the limit can pay for the candidate on dev and on test."""
+        """Whether the limit can pay for judging dev and test with the candidate."""
         return self.item_cost(candidate) <= self.options.max_item_cost
 
-    def _compare_reasoning(self, number: int, end: float) -> None:
+    def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Score the leader with each form of reasoning on the same documents, and choose a form.
 
-        None is dropped early, because the effect of a form shows only on many documents. If the
-        limit does not pay for all, the dearest forms are left out. The form with the largest gain
-        is chosen, or the cheapest one within a standard error of it.
+        No form is dropped early, because effects show only on many documents. If the limit does not
+        pay for all forms, the most expensive ones are left out. The cheapest form is chosen whose
+        gain is within a standard error of the largest gain.
         """
-        race, leader = self.race, self._parent()
+        race, leader = self.race, self._best_so_far()
         forms = [form for form in self.options.reasoning if form != "questions"]
-        others = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
-        entrants, size = [leader, *sorted(others, key=self.item_cost)], 0
-        while len(entrants) > 1 and size < race.fewest:
-            size = race.affordable(partial(race.cost, entrants), end - self.budget.total_cost)
-            entrants = entrants if size >= race.fewest else entrants[:-1]
+        versions = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
+        entrants, size = [leader, *sorted(versions, key=self.item_cost)], 0
+        while len(entrants) > 1 and size < race.min_documents:
+            size = race.affordable_size(
+                partial(race.cost, entrants), end_cost - self.budget.total_cost
+            )
+            entrants = entrants if size >= race.min_documents else entrants[:-1]
         for candidate in entrants[1:]:
-            self._record(number, race.compare(candidate, size))
+            self._record(round_number, race.compare(candidate, size))
         by_form = [race.compare(candidate, size, leader) for candidate in entrants]
         best = max(by_form, key=lambda result: result.gain)
         as_good = [each.candidate for each in by_form if each.gain >= best.gain - best.error]
         self.best_reasoning = min(as_good, key=self.item_cost).reasoning
 
     def _finalists(self) -> list[Candidate]:
-        """The leader, its cheaper versions, and the next leaders.
+        """The finalists: the best candidate, two cheaper versions of it, and the next best ones.
 
-        The cheaper versions have no demonstrations, with and without the best form of reasoning:
-        every row pays for these again, so dev has to show what they are worth.
+        The cheaper versions have no demonstrations, and one of them has no added reasoning either.
+        Every judged row pays for both parts, so the test on dev has to show what they are worth.
         """
         leaders = self._affordable_leaders()
         if not leaders:
             return []
-        alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
-        with_form = replace(alone, reasoning=self.best_reasoning)
-        return self._affordable([leaders[0], alone, with_form, *leaders[1:]])[:N_FINALISTS]
+        without_demos = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
+        with_reasoning = replace(without_demos, reasoning=self.best_reasoning)
+        versions = [leaders[0], without_demos, with_reasoning]
+        return self._affordable([*versions, *leaders[1:]])[:N_FINALISTS]
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
-    """What the candidate wrote before answers that agree with people's, by item id."""
+    """The reasons that the candidate wrote before answers that agree with people's, by item id."""
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)
     reasons = {}

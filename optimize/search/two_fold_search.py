@@ -1,4 +1,4 @@
-"""The search on each half of the labels, with tests of what it finds on the other half."""
+"""Run the search on each half of the labels, and test its finalists on the other half."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,9 +7,10 @@ from itertools import chain
 
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import SPENT, SearchProblem, first_documents
+from optimize.search.evaluator import BUDGET_ERRORS, SearchProblem, first_documents
 from optimize.search.gate import Finalist, ShipDecision, decide
 from optimize.search.optimizer import (
+    N_FINALISTS,
     CrossFit,
     Exploration,
     JudgeName,
@@ -27,8 +28,12 @@ GO_ON = "The same command again with a larger limit goes on from there."
 class SearchResult:
     """The result of a search: the tuned judge, whether it ships, and why.
 
-    `tuned` is the untuned judge if no candidate was better. `untuned` has its threshold.
-    `last_round` has the means of both halves' last rounds, and what these cost together.
+    Attributes:
+        tuned: The tuned judge; the untuned judge if no candidate was better.
+        untuned: The untuned judge, with its threshold.
+        decision: Whether the tuned judge ships, and why.
+        n_tried: How many candidates were tried.
+        last_round: The last rounds of both halves as one: mean gain and error, total cost.
     """
 
     tuned: Candidate
@@ -39,17 +44,17 @@ class SearchResult:
 
     @property
     def shipped(self) -> JudgeName:
-        """The judge that ships."""
+        """The name in JSON of the judge that ships."""
         return "tuned" if self.decision.ship else "seed"
 
     @property
     def judges(self) -> dict[JudgeName, Candidate]:
-        """Both judges by their names in JSON."""
+        """The untuned and the tuned judge, by their names in JSON."""
         return {"seed": self.untuned, "tuned": self.tuned}
 
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
-    """Run the optimizer on each half of the labels, ask questions, and decide which judge ships."""
+    """Run the optimizer on each half, test its finalists and questions, and decide what ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(each.cross_fit for each in explorations)
@@ -60,17 +65,17 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         questions = None if shows_all else ask_questions(halves, explored)
     except NotTestedError as error:
         note = f" {error}"
-    except SPENT:
-        note = " Questions were not tested: the limit does not reach for them."
+    except BUDGET_ERRORS:
+        note = " Questions were not tested: the limit does not pay for them."
     tested = [*chain(*finalists), *(questions.finalists if questions else ())]
     ids = {each.candidate.id for each in tested}.union(
         *(each.candidate_ids for each in explorations)
     )
-    fallback = _out_of_budget(explorations, finalists, len(ids))
-    tuned, decision = decide(problem, finalists, len(ids), fallback, questions)
+    out_of_budget = _out_of_budget(explorations, finalists, len(ids))
+    tuned, decision = decide(problem, finalists, len(ids), out_of_budget, questions)
     is_starved = bool(explorations) and all(each.is_starved for each in explorations)
     if is_starved and not (decision.ship or decision.limit_reached):
-        note += f" The limit paid for no proposed instruction. {GO_ON}"
+        note += f" The limit was too small for any proposed instruction. {GO_ON}"
         decision = replace(decision, limit_reached=True)
     items = problem.labelled if shows_all else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
@@ -86,17 +91,23 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 def _explore(
     optimizer: Optimizer, halves: Sequence[SearchProblem]
 ) -> tuple[list[Exploration], list[list[Finalist]]]:
-    """What the optimizer finds on each half, and the test of its finalists, until the limit."""
+    """Run the optimizer on each half, and test its finalists on the other half.
+
+    The lists end early if the budget does.
+    """
     budget, explorations = halves[0].evaluator.budget, list[Exploration]()
     finalists: list[list[Finalist]] = []
     limit = budget.limit
-    reserve = asking_cost(halves[0], proposes=optimizer is find_optimizer("rank"))
-    with budget.reserving(reserve), suppress(*SPENT):
-        most = budget.limit
+    is_rank = optimizer is find_optimizer("rank")
+    with budget.reserving(asking_cost(halves[0], proposes=is_rank)), suppress(*BUDGET_ERRORS):
+        whole_limit = budget.limit
         for half in halves:
-            budget.limit = most if explorations else budget.total_cost + budget.remaining / 2
-            explorations.append(optimizer(half))
-            budget.limit = most
+            # The first half may spend only half of the budget.
+            budget.limit = whole_limit if explorations else budget.total_cost + budget.remaining / 2
+            # The rank search knows its finalists, and reserves what their own test costs.
+            with budget.reserving(0 if is_rank else _test_cost(half)):
+                explorations.append(optimizer(half))
+            budget.limit = whole_limit
             finalists.append(score_finalists(half, explorations[-1]))
             if explorations[-1].cross_fit:
                 break
@@ -104,32 +115,39 @@ def _explore(
     return explorations, finalists
 
 
+def _test_cost(problem: SearchProblem) -> float:
+    """The usual cost of testing the finalists on dev, at most half of what remains."""
+    evaluator = problem.evaluator
+    cost = (1 + N_FINALISTS) * evaluator.item_cost(problem.untuned) * len(problem.dev)
+    return min(cost, evaluator.budget.remaining / 2)
+
+
 def _out_of_budget(
     explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
 ) -> ShipDecision | None:
-    """The decision if the budget prevented the test of the finalists; None if it did not."""
-    n_too_dear = sum(each.n_too_dear for each in explorations)
+    """The decision if the budget prevented the test of the finalists; otherwise None."""
+    n_too_expensive = sum(each.n_too_expensive for each in explorations)
     if len(finalists) < len(explorations):
-        what = (
+        cause = (
             f"The budget ended before the best of {n_tried} candidates had been judged on "
             "documents held out from them."
         )
-    elif n_too_dear and not any(finalists):
-        what = (
-            f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
-            "with any of them costs more than the limit."
+    elif n_too_expensive and not any(finalists):
+        cause = (
+            f"{n_too_expensive} of {n_tried} candidates did better on train, but judging dev and "
+            "test with any of them costs more than the limit."
         )
     else:
         return None
-    reason = f"{what} {GO_ON}"
-    return ShipDecision(ship=False, reason=reason, limit_reached=True)
+    return ShipDecision(ship=False, reason=f"{cause} {GO_ON}", limit_reached=True)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
     """Score and record the finalists and the untuned judge on items that they did not learn from.
 
-    There are as many finalists as the budget can score on all of dev, and at least one. If the
-    budget does not reach for all documents, those that can tell judges apart come first.
+    The budget limits how many finalists are scored on all of dev. The first finalist is always
+    scored; if the budget does not pay for all documents, those that can tell judges apart come
+    first.
     """
     if not exploration.finalists:
         return []
@@ -150,7 +168,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
             judges.append(candidate)
             remaining -= cost(candidate)
     for judge in () if cross_fit else judges:
-        # With a small limit the test comes first, and thresholds stay where they are.
+        # Under a small limit the test has priority, and thresholds rest on the scores so far.
         if evaluator.cost(judge, calibration[judge.id]) <= budget.remaining / 2:
             evaluator.scores(judge, calibration[judge.id])
     part = first_documents(
@@ -159,22 +177,23 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         budget.remaining,
         lambda items: sum(evaluator.cost(judge, items) for judge in judges),
     )
-    _, untuned = _judged(problem, problem.untuned, part, cross_fit)
+    _, untuned = _judge_items(problem, problem.untuned, part, cross_fit)
     finalists = []
     for judge in judges[1:]:
-        candidate, scores = _judged(problem, judge, part, cross_fit)
+        candidate, scores = _judge_items(problem, judge, part, cross_fit)
         finalist = Finalist(candidate=candidate, items=part, scores=scores, untuned=untuned)
         finalist.record(problem, "dev")
         finalists.append(finalist)
     return finalists
 
 
-def _judged(
+def _judge_items(
     problem: SearchProblem, judge: Candidate, items: Items, cross_fit: CrossFit | None
 ) -> tuple[Candidate, Vector]:
-    """The judge with its threshold, and its scores of the items; of two values its verdicts.
+    """The judge with its threshold, and its scores on the items.
 
-    A threshold is never learned on the items themselves, or on documents that the prompt shows.
+    For balanced accuracy the scores are verdicts. Their threshold is never learned on the items
+    themselves, nor on documents that the prompt shows.
     """
     if cross_fit and judge.demo_set.demos:
         scores = cross_fit.scores(problem.evaluator, judge, items)
@@ -190,7 +209,11 @@ def _judged(
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """The items of train that teach a threshold: those scored in races, or all if none was."""
+    """The items of train from which a threshold is learned.
+
+    These are the items that the candidate was scored on, or all items if there are none. Documents
+    in its demonstrations are left out.
+    """
     if problem.goal != "balanced":
         return Items(())
     names = [name for name in problem.train.documents if name not in candidate.documents]

@@ -1,1 +1,1 @@
-"""One run of the optimizer: settings, labels, budget, models, its folder, from top to bottom."""
+"""One tuning run: its settings, labels, models, budget and folder, and the run itself."""

@@ -1,8 +1,8 @@
-"""The plan of what a run spends: the cost of a judgement times the judgements of each purpose.
+"""Plan what a run spends: the cost of a judgement times the number of judgements.
 
-The unit is dollars, or tokens where no price is known, or calls where the model is free. Money for
-the final measurement is reserved first, and the search spends the rest. Before a run, the cost of a
-judgement is estimated from the length of the texts. In a run it is what the first rows have cost.
+The unit is dollars, tokens if the price is unknown, or calls if the model is free. The cost of the
+final measurement is reserved first, and the search spends the rest. Before a run, the cost of a
+judgement is estimated from the length of the texts; during a run it is measured on the first rows.
 """
 
 import math
@@ -52,42 +52,45 @@ from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, ch
 from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
-# Limits where the user gives none. A free search may make so many calls; a paid one may spend so
-# many times what the untuned judge costs on so many outputs.
+# The default limit of a free search, in calls: the larger of a fixed number and a multiple of the
+# labelled outputs.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
-DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
-# What both searches usually spend before a round no longer pays: this many judgements of every
-# output in a race, each at this multiple of the untuned judge's price, and this many proposals.
-USUAL_RACES, USUAL_DEARER, USUAL_PROPOSALS = 25, 2.0, 20
-# Assumed seconds of a call and of a proposal, and the average number of calls in flight.
+# The default limit of a paid search, as a multiple of the untuned judge's cost on train, and the
+# upper bound on train's outputs in that cost.
+DEFAULT_RACES, MAX_RACE_OUTPUTS = 24, 300
+# What both searches usually spend before a further round no longer pays: judgements of each output
+# in a race, their price as a multiple of the untuned judge's, and proposals.
+USUAL_RACES, USUAL_PRICE_RATIO, USUAL_PROPOSALS = 25, 2.0, 20
+# The assumed seconds for a call and for a proposal, and the average number of calls in flight.
 CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
-# Upper bounds on demonstrations and on their characters. A free model may show as much as a frozen
-# judge can hold.
-FREE_DEMOS, FREE_LENGTH = MAX_DEMOS, 3_000_000
-PAID_DEMOS, PAID_LENGTH = 64, 120_000
-# The smallest useful limit pays for this many finalists on dev and test, this many times the
-# outputs of a race, and this many proposals.
-FINALISTS_AT_LEAST, LEAST_SEARCH, LEAST_PROPOSALS = 1.5, 3, 4
-# Margins for replies that are asked for again, and for prompts longer than estimated.
+# Upper bounds on demonstrations and on their characters, for a free and for a paid model. A free
+# model has the bounds of a frozen judge.
+FREE_DEMOS, FREE_DEMO_CHARACTERS = MAX_DEMOS, 3_000_000
+PAID_DEMOS, PAID_DEMO_CHARACTERS = 64, 120_000
+# What the smallest useful limit pays for: finalists on dev and test, races on train, and proposals.
+LEAST_FINALISTS, LEAST_RACES, LEAST_PROPOSALS = 1.5, 3, 4
+# The shares of the limit kept for replies that are asked for again, and for prompts that are longer
+# than estimated.
 SPARE_CALLS, SPARE_COST = 0.05, 0.06
-# Share of the limit by which a step may exceed its estimate.
+# The share of the limit by which a step may exceed its estimate.
 SLACK = 0.02
-ITEMS_LOOKED_AT = 20
-# Characters that a proposer reads beside the texts of the evidence.
+# How many items the length of texts is estimated from.
+ITEMS_SAMPLED = 20
+# The characters that a proposer reads in addition to the texts of the evidence.
 PROPOSER_CHARACTERS = 10_000
-# Hidden tokens of reasoning models before a reply and before a proposal.
+# The hidden tokens of reasoning models before a reply and before a proposal.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
-# Share of the limit reserved for the costliest candidate on dev and test, which bounds how much a
-# candidate may show. If fewer than this many demonstrations fit, none is shown.
-DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
-# A candidate may always cost this multiple of the untuned judge, since reasoning in words does.
-DEAREST_FACTOR = 4.0
-# Relative price of tokens read and written where no price is known.
+# The share of the limit reserved for judging dev and test with the most expensive candidate, which
+# bounds its demonstrations. If fewer than this many fit, there are none.
+MAX_CANDIDATE_SHARE, FEWEST_DEMOS = 0.2, 4
+# A candidate may always cost this multiple of the untuned judge, so that reasoning can be tried.
+MAX_CANDIDATE_RATIO = 4.0
+# The relative prices of input and output tokens if the model's price is unknown.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
 
 
 class CallTokens(NamedTuple):
-    """Mean tokens of one judgement, over all of its calls, or of one proposal."""
+    """The mean number of tokens for one judgement, over all of its calls, or for one proposal."""
 
     tokens_in: float
     tokens_out: float
@@ -95,15 +98,18 @@ class CallTokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """The plan of a run.
+    """The plan of what a run spends.
 
     Attributes:
-        search: The part of the limit that the search may spend, and its unit.
-        limit: What the whole run may spend, in that unit.
-        reserve: What the search leaves for the final measurement, in that unit.
-        reserve_calls: The same in calls.
-        rows: Expected calls, tokens and dollars by purpose.
-        call_seconds: Seconds that a call takes.
+        prepared: The run.
+        search: The budget of the search, with the unit of all costs.
+        options: The bounds of the search.
+        pricing: The cost of judging one item.
+        limit: What the whole run may spend.
+        reserve: The cost that is reserved for the final measurement.
+        reserve_calls: The calls that are reserved for the final measurement.
+        rows: The expected calls, tokens and dollars for each purpose.
+        call_seconds: The seconds that one call takes.
     """
 
     prepared: PreparedRun
@@ -118,10 +124,10 @@ class RunBudget:
 
     @property
     def minutes(self) -> float:
-        """About how long the run takes."""
+        """The expected duration of the run."""
         proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
         rounds = proposals / self.options.proposals
-        calls = self.planned.calls - proposals
+        calls = self.expected.calls - proposals
         return (calls / self._in_flight * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
 
     @property
@@ -130,45 +136,46 @@ class RunBudget:
         return min(self.prepared.settings.concurrency, IN_FLIGHT)
 
     @property
-    def planned(self) -> Spending:
+    def expected(self) -> Spending:
         return total_spending(self.rows, "expected")
 
     @property
-    def at_most(self) -> float | None:
-        """The run's limit in dollars: the user's, else the plan's. None where no price is known."""
+    def limit_in_dollars(self) -> float | None:
+        """The user's limit in dollars, else the plan's; None if no model has a price."""
         if self.search.unit != "dollars":
             return None
         return self.prepared.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
-        """Calls and dollars to reserve for the final measurement and for `cost` before it."""
+        """The calls and dollars to reserve for the final measurement and for `cost` before it."""
         calls = self.reserve_calls + cost / self.pricing.untuned_cost * self.pricing.calls
         return calls, self.reserve + cost if self.search.unit == "dollars" else 0.0
 
     def lines(self) -> list[str]:
-        """The plan as a table by purpose, and the chance that these labels show a gain."""
-        limits = [dollars_text(self.at_most)] if self.at_most else []
+        """The plan for a terminal: a table by purpose, and the chance that a gain ships."""
+        limits = [dollars_text(self.limit_in_dollars)] if self.limit_in_dollars else []
         if self.prepared.settings.max_calls is not None:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
         table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
-        for row in (*self.rows, self.planned):
-            counts = map(_about, (row.calls, row.tokens_in, row.tokens_out))
+        for row in (*self.rows, self.expected):
+            counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
             table.append((row.purpose, *counts, "free" if row.cost == 0 else _dollars(row)))
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
             *wrapped(*self._expectations(), *self.notes(), self.chance()),
-            "A token is taken as four characters. Nothing has been sent or spent.",
+            "One token is assumed per four characters. Nothing has been sent or spent.",
         ]
 
     def heading(self) -> str:
-        """The plan on one line."""
-        most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
-        calls, dollars = _about(self.planned.calls), _dollars(self.planned)
-        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{most}"
+        """The plan in one line."""
+        limit = self.limit_in_dollars
+        at_most = f", at most {dollars_text(limit)}" if limit else ""
+        calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
+        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{at_most}"
 
     def notes(self) -> Iterator[str]:
-        """Yield what can be tuned of a decision model without a proposer."""
+        """Yield a note on what can be tuned if a decision model has no proposer."""
         settings, prepared = self.prepared.settings, self.prepared
         if not is_decision(settings.lm) or settings.proposer_lm:
             return
@@ -178,46 +185,46 @@ class RunBudget:
             "the threshold": prepared.goal == "balanced",
         }
         tuned = " and ".join(name for name, is_tuned in parts.items() if is_tuned)
-        more = "" if parts["demonstrations"] else " A larger --max-cost pays for demonstrations."
+        hint = "" if parts["demonstrations"] else " A larger --max-cost pays for demonstrations."
         yield (
             f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
-            f"model with --proposer-lm for instructions and questions.{more}"
+            f"model with --proposer-lm for instructions and questions.{hint}"
         )
 
     def _expectations(self) -> Iterator[str]:
-        """Yield how long a paid run takes, and when it stops early."""
+        """Yield sentences on how long a paid run takes, and when it stops early."""
         if self.search.unit == "calls":
             return
         yield (
-            f"It takes about {self.minutes:.1f} minutes, where a call takes {CALL_SECONDS:g} s and "
-            f"{self._in_flight} are under way at once."
+            f"It takes about {self.minutes:.1f} minutes if a call takes {CALL_SECONDS:g} s and "
+            f"{self._in_flight} calls are in flight."
         )
         if self.prepared.settings.optimizer == "rank":
             yield (
-                "The search stops early once a round gains less than the labels can tell from "
-                "chance, whatever is left of the limit."
+                "The search stops early, below the limit, once a round gains so little that the "
+                "labels cannot tell the gain from chance."
             )
 
     def chance(self) -> str:
-        """The chance that a gain ships with these labels, and how many labels make it likely."""
+        """A sentence on how likely a gain ships, and how many documents would make it likely."""
         prepared, labels = self.prepared, self.prepared.labels
         goal, risk = prepared.goal, prepared.settings.risk
         return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--dry-run --json` prints."""
-        planned, labels = spending_row(self.planned), self.prepared.labels
+        """The JSON object that `--dry-run --json` prints."""
+        expected, labels = spending_row(self.expected), self.prepared.labels
         counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
         return {
             "documents": {name: len(items.documents) for name, items in counts.items()},
             "chance": self.chance(),
             "calls": {
-                "expected": planned["calls"],
+                "expected": expected["calls"],
                 "at_most": self.prepared.settings.max_calls,
             },
             "minutes": round(self.minutes, 1),
-            "tokens": {"in": planned["tokens_in"], "out": planned["tokens_out"]},
-            "cost_usd": {"expected": planned["cost_usd"], "at_most": self.at_most},
+            "tokens": {"in": expected["tokens_in"], "out": expected["tokens_out"]},
+            "cost_usd": {"expected": expected["cost_usd"], "at_most": self.limit_in_dollars},
             "spending": [spending_row(row) for row in self.rows],
         }
 
@@ -228,10 +235,16 @@ def plan_budget(
     native_n: bool | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
-    """Plan what a run spends; SettingsError if its limit is too small to learn anything.
+    """Plan what a run spends.
 
-    `measured` are the tokens of a judgement, else estimated from the length of the texts, and
-    `native_n` is whether n replies are one call, else told by the model's name.
+    Args:
+        prepared: The run.
+        measured: The measured tokens for a judgement; by default, estimated from the texts.
+        native_n: Whether the model gives n replies to one call; by default, known from its name.
+        call_seconds: The seconds that one call takes.
+
+    Raises:
+        SettingsError: The limit is too small to learn anything.
     """
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)
@@ -240,19 +253,21 @@ def plan_budget(
     pricing = _pricing(prepared, price, measured, native_n)
     proposal = _proposal_tokens(settings, labels)
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
-    # A free proposer beside a paid judge costs next to nothing, but costs are divided by.
+    # A free proposer with a paid judge gets a tiny cost, because the code divides by this cost.
     proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
     worst_cost = _worst_proposal(settings, proposer, proposal) if unit == "dollars" else 0.0
     item_cost, n_measured = pricing.untuned_cost, sum(map(len, labels.measured.values()))
     limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
-    # What an item may cost with the costliest candidate.
-    affordable = DEAREST_SHARE * limit / max(1, len(labels.dev) + n_measured)
-    options = _search_options(settings, labels, pricing, affordable)
-    dearest = item_cost
+    # The cost of judging one item with the most expensive candidate that is allowed.
+    affordable_item_cost = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
+    options = _search_options(settings, labels, pricing, affordable_item_cost)
+    max_item_cost = item_cost
     if unit != "calls":
-        dearest = max(DEAREST_FACTOR * item_cost, affordable if options.max_demos else 0)
-    reserve = n_measured * (item_cost + dearest)
+        max_item_cost = max(
+            MAX_CANDIDATE_RATIO * item_cost, affordable_item_cost if options.max_demos else 0
+        )
+    reserve = n_measured * (item_cost + max_item_cost)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
     n_probes *= settings.probes or (
         is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
@@ -277,7 +292,7 @@ def plan_budget(
     return RunBudget(
         prepared=prepared,
         search=search,
-        options=replace(options, max_item_cost=dearest),
+        options=replace(options, max_item_cost=max_item_cost),
         pricing=pricing,
         limit=limit,
         reserve=reserve,
@@ -290,7 +305,7 @@ def plan_budget(
 def _pricing(
     prepared: PreparedRun, price: Price | None, measured: CallTokens | None, native_n: bool | None
 ) -> Pricing:
-    """What a judgement with the untuned judge takes; arguments as of `plan_budget`."""
+    """The cost of judging one item; the arguments are those of `plan_budget`."""
     settings = prepared.settings
     orders = 2 if settings.pairwise else 1
     one_call = gives_n_replies(settings.lm) if native_n is None else native_n
@@ -303,22 +318,24 @@ def _pricing(
         tokens_in=tokens.tokens_in,
         tokens_out=tokens.tokens_out,
         calls=calls,
-        replies=0 if is_decision(settings.lm) else replies,  # which have no text
+        replies=0 if is_decision(settings.lm) else replies,  # decision models write no text
     )
 
 
 def _usual_search(
     settings: Settings, labels: Labels, search: SearchBudget, item_cost: float
 ) -> tuple[float, float, int]:
-    """How many outputs a search usually judges, at which price beside the untuned, and proposals.
+    """What the searches on both halves usually spend; proposals take at most half of the budget.
 
-    Both halves of the labels are searched on. Proposals take no more than half of the money.
+    Returns:
+        The number of outputs judged, the price of judging one as a multiple of the untuned judge's,
+        and the number of proposals.
     """
     n_learned = len(labels.learned)
     if is_embedded(settings.lm):
         return min(2 * n_learned, search.limit / item_cost), 1.0, 0
     n_proposals = 0
-    if not is_embedded(settings.proposer.lm):  # which writes none
+    if not is_embedded(settings.proposer.lm):
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal))
     n_judged = (search.limit - n_proposals * search.proposal) / item_cost
     if settings.optimizer != "rank":
@@ -326,85 +343,88 @@ def _usual_search(
     raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
     n_asked = min(n_learned, 2 * MOST_OUTPUTS)
     usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_asked
-    price_ratio = min(USUAL_DEARER, max(1.0, n_judged / usual))
+    price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_judged / usual))
     return min(usual, n_judged / price_ratio), price_ratio, n_proposals
 
 
 def _limit(
     settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposals: tuple[float, float]
 ) -> float:
-    """What a run may spend, in the unit; SettingsError where that is too little to learn from.
+    """What a run may spend, in the unit.
 
-    `proposals` is what a proposal costs as a rule, and at worst.
+    `proposals` has the expected and the worst cost of a proposal. Raises SettingsError if the
+    user's limit is too small to learn anything.
     """
     item_cost, n_all = pricing.untuned_cost, len(labels.everything)
     test_cost = sum(map(len, labels.measured.values())) * item_cost
-    least, default = test_cost, max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
+    smallest, default = test_cost, max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
     if unit != "calls":
-        raced = min(len(labels.train), OUTPUTS_RACED) * item_cost
+        raced = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
         dev_cost = len(labels.dev) * item_cost
-        asking = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
+        asking_cost = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
         proposal, worst = proposals
-        least = (1 + FINALISTS_AT_LEAST) * (test_cost + dev_cost) + LEAST_SEARCH * raced
-        least += LEAST_PROPOSALS * proposal
-        default = least + DEFAULT_SEARCH * raced + asking
-        # The first proposal is made after the untuned judge's race, and beside what is reserved
-        # for test, for questions and for dev: all of that, or the largest shares of the rest.
+        smallest = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * raced
+        smallest += LEAST_PROPOSALS * proposal
+        default = smallest + DEFAULT_RACES * raced + asking_cost
+        # The first proposal is made after the untuned judge was scored. The limit must pay for both
+        # and for what is reserved for test, questions and dev (in full, or the largest shares).
         first = worst + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * raced
-        reserved = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking
+        reserved = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking_cost
         share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
-        reserve = (1 + DEAREST_FACTOR) * test_cost
-        least = max(least, reserve + min(first + reserved, first / share)) if worst else least
-    # Of each flag its value, what one of it buys in the unit less the margin, and its decimals.
+        reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
+        if worst:
+            smallest = max(smallest, reserve + min(first + reserved, first / share))
+    # Each flag with its value, its worth in the unit after deducting the margin, and its decimals.
     max_cost = settings.max_cost if unit == "dollars" else None
     flags = (
         ("--max-calls", settings.max_calls, (1 - SPARE_CALLS) * item_cost / pricing.calls, 0),
         ("--max-cost", max_cost, 1 - SPARE_COST, 2),
     )
     limits = []
-    for flag, most, worth, digits in flags:
-        if most is None:
+    for flag, value, worth, digits in flags:
+        if value is None:
             continue
-        if most * worth < least:
-            smallest = math.ceil(least / worth * 10**digits) / 10**digits
+        if value * worth < smallest:
+            needed = math.ceil(smallest / worth * 10**digits) / 10**digits
             raise SettingsError(
-                f"{flag} {most:g}: too little to learn anything from {n_all} labels; the smallest "
-                f"that can is {flag} {smallest:g}"
+                f"{flag} {value:g}: too little to learn anything from {n_all} labels; the smallest "
+                f"useful limit is {flag} {needed:g}"
             )
-        limits.append(most * worth)
+        limits.append(value * worth)
     return min(limits, default=default)
 
 
 def _search_options(
     settings: Settings, labels: Labels, pricing: Pricing, item_cost: float
 ) -> SearchOptions:
-    """How wide a search may be where a judgement may cost at most `item_cost`.
+    """The bounds of a search in which judging one item may cost at most `item_cost`.
 
-    No demonstrations are shown where fewer than FEWEST_DEMOS of average length fit.
+    There are no demonstrations if fewer than FEWEST_DEMOS of average length would fit.
     """
-    free = is_embedded(settings.lm)
-    most, longest = (FREE_DEMOS, FREE_LENGTH) if free else (PAID_DEMOS, PAID_LENGTH)
+    max_demos, longest = PAID_DEMOS, PAID_DEMO_CHARACTERS
+    if is_embedded(settings.lm):
+        max_demos, longest = FREE_DEMOS, FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
-        most = min(most, settings.max_demos)
+        max_demos = min(max_demos, settings.max_demos)
     if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
         longest = min(longest, int(max(0.0, item_cost - pricing.untuned_cost) / per_character))
     lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
-    smallest = min(FEWEST_DEMOS, most) * sum(lengths) / len(lengths)
+    fewest_length = min(FEWEST_DEMOS, max_demos) * sum(lengths) / len(lengths)
     return SearchOptions(
         seed=settings.seed,
         risk=settings.risk,
-        max_demos=most if longest >= smallest else 0,
+        max_demos=max_demos if longest >= fewest_length else 0,
         longest_demos=longest,
         reasoning=settings.reasoning_to_try,
     )
 
 
 def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
-    """Tokens that the untuned judge takes for an output, estimated from the length of the texts."""
+    """The untuned judge's tokens for one output, estimated from the length of the texts."""
     judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
-    if is_embedded(lm):  # which sends none
+    if is_embedded(lm):  # its tokens cost nothing
         return CallTokens(0, 0)
-    step = max(1, len(train) // ITEMS_LOOKED_AT)
+    step = max(1, len(train) // ITEMS_SAMPLED)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
     thoughts = THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
     tokens_out = reply_tokens(judge.prompt, lm) + thoughts
@@ -412,20 +432,20 @@ def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTo
 
 
 def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTokens:
-    """Mean tokens of a judgement with the untuned prompt, measured on a few outputs of train."""
+    """The mean tokens for a judgement with the untuned prompt, measured on a few outputs."""
     step = max(1, len(train) // ITEMS_MEASURED)
     judged = list(scorer(prompt, train.items[::step][:ITEMS_MEASURED]))
-    # At least one token, also where an endpoint does not count them.
+    # Some endpoints do not count tokens; at least one is assumed.
     return CallTokens(
-        max(1.0, sum(one.tokens_in for one in judged) / len(judged)),
-        max(1.0, sum(one.tokens_out for one in judged) / len(judged)),
+        max(1.0, sum(each.tokens_in for each in judged) / len(judged)),
+        max(1.0, sum(each.tokens_out for each in judged) / len(judged)),
     )
 
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
-    """Tokens of one proposal; few replies use more than half of their limit."""
+    """The tokens for one proposal; few replies use more than half of REPLY_TOKENS."""
     lm = settings.proposer.lm
-    if is_embedded(lm):  # which writes none
+    if is_embedded(lm):  # it makes no proposals
         return CallTokens(0, 0)
     characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
     tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
@@ -433,9 +453,9 @@ def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
 
 
 def _worst_proposal(settings: Settings, price: Price, tokens: CallTokens) -> float:
-    """What a proposal may cost: every character of its prompt a token, and the whole reply."""
+    """The worst cost of a proposal: one token per character of its prompt, the longest reply."""
     lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
-    if is_embedded(lm):  # which writes none
+    if is_embedded(lm):  # it makes no proposals
         return 0.0
     factor = REASONING_FACTOR if is_reasoning(lm.rpartition("/")[2]) else 1
     tokens_in = tokens.tokens_in * CHARACTERS_PER_TOKEN
@@ -450,8 +470,8 @@ def _spending(
     price: Price | None,
     price_ratio: float = 1,
 ) -> Spending:
-    """Expected spending on `number` judgements or proposals; its cost is None without a price."""
-    tokens_in, tokens_out = (round(number * price_ratio * each) for each in tokens)
+    """The expected spending on `number` judgements or proposals; no cost if price is None."""
+    tokens_in, tokens_out = (round(number * price_ratio * count) for count in tokens)
     return Spending(
         purpose=purpose,
         calls=round(number * calls),
@@ -462,10 +482,10 @@ def _spending(
 
 
 def spending_summary(*accounts: Account) -> dict[str, Any]:
-    """Tokens and dollars for summary.json, in all and by purpose.
+    """The tokens and dollars for summary.json, in total and by purpose.
 
-    Dollars are at list price, and None where a model's price is unknown. They include the most that
-    requests without an answer may have cost; `cost_unconfirmed_usd` states it where there are any.
+    Dollars are at list price, and None if a model's price is unknown. They include the worst cost
+    of requests that were never answered; if there are any, `cost_unconfirmed_usd` is that part.
     """
     spending = _in_order(row for account in accounts for row in account.spending())
     rows = [spending_row(row) for row in spending]
@@ -480,17 +500,17 @@ def spending_summary(*accounts: Account) -> dict[str, Any]:
 
 
 def spending_row(row: Spending) -> dict[str, Any]:
-    """The row as JSON has it."""
+    """One purpose's spending as a JSON object."""
     cost = None if row.cost is None else round(row.cost, DIGITS)
     counts = {"calls": row.calls, "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
     return {"purpose": row.purpose or "unknown", **counts, "cost_usd": cost}
 
 
-def total_spending(rows: Sequence[Spending], name: str) -> Spending:
-    """The sum of all rows; its cost is None where a row's is."""
+def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
+    """The sum of all rows, as a row with this purpose; its cost is None if a row's cost is."""
     costs = [row.cost for row in rows if row.cost is not None]
     return Spending(
-        purpose=name,
+        purpose=purpose,
         calls=sum(row.calls for row in rows),
         tokens_in=sum(row.tokens_in for row in rows),
         tokens_out=sum(row.tokens_out for row in rows),
@@ -499,12 +519,12 @@ def total_spending(rows: Sequence[Spending], name: str) -> Spending:
 
 
 def _in_order(rows: Iterable[Spending]) -> list[Spending]:
-    """Sort rows by purpose; those without a known one come last."""
+    """Sort rows in the order of PURPOSES; rows with another purpose come last."""
     return sorted(rows, key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
 
 
-def _about(number: float) -> str:
-    """A number with two significant digits, since a plan is no more precise."""
+def _rounded(number: float) -> str:
+    """A number with two significant digits, because a plan is not more precise."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"
 

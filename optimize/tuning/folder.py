@@ -1,4 +1,4 @@
-"""A run's folder: a new one, or that of an unfinished run, which continues."""
+"""A run's folder: a new one, or the folder of an unfinished run, which continues."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ AnyPath = str | os.PathLike[str]
 
 
 class RunFolderError(JudgesError):
-    """The folder cannot be used; the message says why and what to do."""
+    """The run's folder cannot be used; the message says why and what to do."""
 
 
 @contextmanager
@@ -45,34 +45,41 @@ def open_run(
 ) -> Iterator[Path]:
     """Open the folder of a run and lock it.
 
-    Without `out` it is the newest runs/NAME-001 whose run can continue, else a new one. Only a run
-    with the same `config` continues. A run that fails before it may be billed leaves no folder.
+    An unfinished run continues if it has the same `config`. The folder of a run that fails before
+    it may be billed is deleted.
+
+    Args:
+        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, else
+            a new one.
+        name: The NAME of a default folder.
+        config: The content of config.json.
+        print_line: Called with a line for the user if an earlier run continues.
 
     Raises:
-        RunFolderError: The folder holds other files, a finished run, or one of other settings.
+        RunFolderError: The folder holds other files, a finished run, or a run with other settings.
     """
-    folder = Path(out) if out is not None else _unfinished(name, config) or _next_free(name)
+    folder = Path(out) if out is not None else _unfinished(name, config) or _make_next(name)
     folder.mkdir(parents=True, exist_ok=True)
-    is_ours = False
+    has_lock = False
     try:
         with in_use(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            if continues := _continues(folder, config):
+            if continues := _can_continue(folder, config):
                 started = started_at(folder)
                 (folder / REPORT).unlink(missing_ok=True)
-            is_ours = True
+            has_lock = True
             write_json(folder / CONFIG, {"started": started, **config})
             if continues:
                 print_line(f"goes on with {folder} (delete the folder to start afresh)")
             yield folder
-    except Exception:  # whatever it was is raised again
-        if is_ours:
+    except Exception:  # raised again below
+        if has_lock:
             _delete_unbilled(folder)
         raise
 
 
 def run_config(prepared: PreparedRun) -> dict[str, Any]:
-    """The content of config.json; the digest `prompt` tells one definition from another."""
+    """The content of config.json. Its digest `prompt` changes with the definition and questions."""
     settings, labelled = prepared.settings, prepared.labels.labelled
     template = str(prepared.untuned_judge.template())
     if prepared.subject.questions:
@@ -90,23 +97,26 @@ def run_config(prepared: PreparedRun) -> dict[str, Any]:
 
 
 def started_at(folder: Path) -> str:
-    """The time of the run's first start."""
+    """The time at which the run was first started, in ISO format."""
     return str(read_object(folder / CONFIG).get("started", "unknown"))
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the JSON object of a file in a run folder; raises RunFolderError."""
+    """Read a JSON object from a file in a run folder.
+
+    Raises RunFolderError if the file cannot be read or holds anything else.
+    """
     try:
         value = read_json_file(path)
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path}: cannot be read ({error})") from error
     if not isinstance(value, dict):
-        raise RunFolderError(f"{path}: is damaged: it holds no JSON object")
+        raise RunFolderError(f"{path} is damaged: it does not hold a JSON object")
     return value
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
-    """The summary.json of an earlier start; empty where there is none that can be read."""
+    """The summary.json of an earlier start; empty if there is no readable one."""
     try:
         return read_object(folder / SUMMARY)
     except RunFolderError:
@@ -114,7 +124,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write whole or not at all, so that a kill leaves the old file or the new one."""
+    """Write a JSON file atomically: after a kill, the whole old or the whole new file is there."""
     write_text(path, as_json(value, indent=1) + "\n")
 
 
@@ -123,9 +133,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 class Trials:
-    """The trials of a search, in order; with a `path` each is a line of that file, too.
+    """The trials of a search, in order; with a `path`, they are also written to that file.
 
-    The file is written anew at each start, since a run that continues repeats its trials.
+    The file is written anew at each start, because a run that continues repeats its trials.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -133,7 +143,7 @@ class Trials:
         self._path = path and claim_file(path, anew=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
-        """Add a trial; `stage` names the part of the search."""
+        """Add a trial with these fields; `stage` is the part of the search that made it."""
         trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial)
         if self._path is not None:
@@ -141,73 +151,77 @@ class Trials:
                 file.write(as_json(trial) + "\n")
 
 
-def _continues(folder: Path, config: Mapping[str, object]) -> bool:
-    """Whether an unfinished run of this configuration is here; RunFolderError for another one."""
+def _can_continue(folder: Path, config: Mapping[str, object]) -> bool:
+    """Whether the folder holds an unfinished run with this configuration; False if it is empty.
+
+    Raises RunFolderError if it holds anything else.
+    """
     if not (folder / CONFIG).exists():
-        if others := [path.name for path in folder.glob("[!.]*")]:
-            raise RunFolderError(f"{folder} holds other files ({others[0]}): name another --out")
+        if names := [path.name for path in folder.glob("[!.]*")]:
+            raise RunFolderError(f"{folder} holds other files ({names[0]}): name another --out")
         return False
     summary = read_summary(folder)
-    # The report is a run's last file. A larger limit may change what the limit has ended.
+    # The report is the last file of a run. If a limit ended the run, a larger one may continue it.
     cut_short = summary.get("limit_reached") or summary.get("left_out")
     if (folder / REPORT).exists() and not cut_short:
-        raise RunFolderError(f"{folder} holds a run that has ended: name another --out")
+        raise RunFolderError(f"{folder} holds a finished run: name another --out")
     try:
         difference = _difference(read_object(folder / CONFIG), config)
     except (AttributeError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{folder / CONFIG}: is damaged ({error!r})") from error
+        raise RunFolderError(f"{folder / CONFIG} is damaged ({error!r})") from error
     if difference:
         raise RunFolderError(
-            f"{folder} holds an unfinished run of other settings ({difference}): name another "
+            f"{folder} holds an unfinished run with other settings ({difference}): name another "
             "--out, or delete the folder"
         )
     return True
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """A clause on the first difference between two configurations; empty where there is none."""
+    """A phrase about the first difference between two configurations; "" if there is none."""
     if before.get("command") != now["command"]:
-        return f"it was begun by {before.get('command')}"
+        return f"it was started by {before.get('command')}"
     for name, value in now["settings"].items():
-        if name not in CHANGEABLE and (other := before["settings"].get(name)) != value:
-            return f"{flag_of(name)} was {other!r} and is {value!r}"
+        if name not in CHANGEABLE and (earlier := before["settings"].get(name)) != value:
+            return f"{flag_of(name)} was {earlier!r} and is {value!r}"
     for role, address in now.get("endpoints", {}).items():
-        if (other := before["endpoints"].get(role)) != address:
-            return f"its {role} was asked at {other} and not at {address}"
-    clauses = {
-        "data": "its labels were others",
-        "prompt": "its definition was another",
-        "judges": "its judges were others",
+        if (earlier := before["endpoints"].get(role)) != address:
+            return f"the address of its {role} was {earlier} and is {address}"
+    phrases = {
+        "data": "it had other labels",
+        "prompt": "it had another definition",
+        "judges": "it had other judges",
     }
-    for name, clause in clauses.items():
+    for name, phrase in phrases.items():
         if before.get(name) != now.get(name):
-            return clause
+            return phrase
     return ""
 
 
 def _unfinished(name: str, config: Mapping[str, object]) -> Path | None:
-    """The newest runs/NAME-001 whose run can continue."""
+    """The newest folder runs/NAME-NUMBER whose run can continue; None if there is none."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):
-            if _continues(folder, config):
+            if _can_continue(folder, config):
                 return folder
     return None
 
 
-def _next_free(name: str) -> Path:
-    """Make the folder runs/NAME-NUMBER with the next free number."""
-    tails = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
-    for number in count(1 + max((int(tail) for tail in tails if tail.isdecimal()), default=0)):
+def _make_next(name: str) -> Path:
+    """Make the folder runs/NAME-NUMBER with the next unused number."""
+    suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
+    numbers = (int(suffix) for suffix in suffixes if suffix.isdecimal())
+    for number in count(1 + max(numbers, default=0)):
         folder = RUNS / f"{name}-{number:03d}"
-        # Another run may have started at the same moment.
+        # Another run may have made the same folder at the same moment.
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
-    raise AssertionError("numbers do not end")
+    raise AssertionError("count() is endless")
 
 
 def _delete_unbilled(folder: Path) -> None:
-    """Delete the files of a run that cannot have been billed; another one stays to continue."""
+    """Delete a run's files if it cannot have been billed; otherwise keep them to continue."""
     if (folder / JUDGE).exists():
         return
     if (folder / REPLIES).exists():
@@ -217,5 +231,5 @@ def _delete_unbilled(folder: Path) -> None:
     for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
-        # The folder also holds a file of the user's.
+        # This fails if the user has a file in the folder.
         folder.rmdir()

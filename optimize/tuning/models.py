@@ -18,13 +18,13 @@ from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES
 from optimize.tuning.settings import Settings
 
-# The purposes that a run spends on, in order.
+# What a run spends on, in order.
 SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunModels:
-    """The client of the judge, that of the proposer, and the plan from replies to a score."""
+    """The clients of the judge and the proposer, and the plan by which replies become a score."""
 
     judge: Client
     proposer: Client
@@ -32,23 +32,26 @@ class RunModels:
 
     @property
     def language_proposer(self) -> Client | None:
-        """The proposer where both are language models, which follow instructions; else None."""
+        """The proposer; None if it or the judge is the embedded model.
+
+        The embedded model neither writes instructions nor follows proposed ones.
+        """
         models = (self.judge.model, self.proposer.model)
         return None if any(is_embedded(model.endpoint) for model in models) else self.proposer
 
     @property
     def budget(self) -> Budget:
-        """The budget that both share."""
+        """The budget that both models share."""
         return self.judge.account.budget
 
     @property
     def purpose(self) -> str:
-        """The purpose of the calls under way; empty where there are none."""
+        """The purpose of the calls in flight; "" if there are none."""
         return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
 
 def check_prices(settings: Settings) -> None:
-    """Raise SettingsError for a limit in dollars on a model whose price is unknown."""
+    """Raise SettingsError if there is a limit in dollars but a model's price is unknown."""
     for name, model in (("", settings.judge), ("proposer=", settings.proposer)):
         if settings.max_cost is not None and model.price is None:
             raise SettingsError(
@@ -61,9 +64,9 @@ def check_prices(settings: Settings) -> None:
 def open_models(
     settings: Settings, folder: Path, models: Mapping[str, Model] | None = None
 ) -> Iterator[RunModels]:
-    """Open both models, and close them in any case; `models` are open already, by name."""
+    """Open both models for the time of the block; `models` are already open ones, by name."""
     check_prices(settings)
-    # The embedded model is free; its search keeps to the plan by itself.
+    # The embedded model is free, and its search keeps to the planned number of calls by itself.
     is_free = is_embedded(settings.judge.lm) and is_embedded(settings.proposer.lm)
     with (
         verbose_logging(settings.verbose),
@@ -99,7 +102,7 @@ def item_scorer(
 ) -> JudgeItems:
     """Return a function that judges items in order with any prompt of the search.
 
-    `step` is called after each judgement with whether it failed.
+    `step` is called after each judgement, with True if the judgement failed.
     """
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:

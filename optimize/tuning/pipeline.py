@@ -1,4 +1,4 @@
-"""One run from its settings to its report: plan, search, choose, measure once, write."""
+"""One tuning run from its settings to its report: plan, search, measure once, write files."""
 
 import math
 import platform
@@ -50,9 +50,9 @@ from optimize.tuning.models import PROBES, SEARCH, TEST, RunModels, item_scorer,
 from optimize.tuning.preparation import PreparedRun, prepare
 from optimize.tuning.settings import Objective, Settings
 
-PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
+VERSIONED_PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 PrintLine = Callable[[str], None]
-# What the judges "seed" (untuned) and "tuned" gave on each held-out split.
+# The judgements of the judges "seed" (untuned) and "tuned" on each held-out split.
 ScoredSplits = Mapping[str, Mapping[str, Scored]]
 
 
@@ -66,10 +66,19 @@ def tune_in_folder(
     opened: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> tuple[Path, TuningResult]:
-    """A run's folder, and what the run ends with; see `open_run` and `prepare`.
+    """Tune a judge in a run folder; see `open_run` and `prepare`.
 
-    The folder holds `rows`, which are labels in memory. `opened` are models that are open already,
-    by their names. The progress line goes to `stderr`, if there is one.
+    Args:
+        settings: The settings of the run.
+        out: The folder; by default, the next one in runs/.
+        print_line: Called with each line for the user.
+        subject: The dimension or comparison, if it is not named in the settings.
+        rows: Labels in memory, which are saved in the folder.
+        opened: Models that are already open, by name.
+        stderr: Where the progress line is shown; None for no progress line.
+
+    Returns:
+        The folder and the result of the run.
     """
     prepared = prepare(settings, subject, rows)
     subject, labels = prepared.subject, prepared.labels
@@ -100,7 +109,7 @@ def run(
     opened: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> TuningResult:
-    """From the first question to the last file: what the run ends with."""
+    """Run a prepared run in its folder: search, measure, write all files, return the result."""
     started = time.monotonic()
     with (
         open_models(prepared.settings, folder, opened) as models,
@@ -133,26 +142,33 @@ def run(
     untuned = prepared.untuned_judge.prompt
     prompts = {str(name): judge.prompt(untuned) for name, judge in result.judges.items()}
     try:
-        # A run that fails early need not load what draws.
+        # The report's packages are imported only here, since a run may fail before it needs them.
         from optimize.report.page import write_run
 
         write_run(folder / run_folder.REPORT, outcome, measured, prompts, probes)
     except OSError:
         raise
-    except Exception as error:  # whatever it is, the run has its judge
+    except Exception as error:  # the judge is saved, whatever went wrong here
         raise RunFolderError(
-            f"{folder / run_folder.REPORT} could not be drawn ({type(error).__name__}: {error}); "
-            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole. The same command again draws "
-            "it, and asks nothing again"
+            f"{folder / run_folder.REPORT} could not be written ({type(error).__name__}: {error}); "
+            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are complete. Run the same command again "
+            "to write the report; no model is asked again"
         ) from error
     return outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
-    """A run while its models are open; `scorer` judges items with any prompt of the search's.
+    """A run while its models are open.
 
-    Without `new_questions` candidates ask what the untuned judge asks.
+    Attributes:
+        prepared: The prepared run.
+        folder: The run's folder.
+        models: The models.
+        trials: The trials of the search.
+        scorer: Judges items with any prompt of the search.
+        print_line: Called with each line for the user.
+        new_questions: Whether candidates may ask questions that the untuned judge does not ask.
     """
 
     prepared: PreparedRun
@@ -165,10 +181,10 @@ class ActiveRun:
 
     @cached_property
     def budget(self) -> RunBudget:
-        """The plan of what the run spends, with its search's part set aside.
+        """The plan of what the run spends; the cost of the final measurement is reserved.
 
-        A paid model judges a few labelled rows first (`measured_tokens`). The plan rests on what
-        these take, and is printed. Free judgements need no plan.
+        A paid model first judges a few labelled rows (`measured_tokens`), from which the cost is
+        planned, and the plan is printed.
         """
         prepared, native_n = self.prepared, self.models.judge.model.native_n
         budget = plan_budget(prepared, native_n=native_n)
@@ -213,7 +229,7 @@ class ActiveRun:
         )
 
     def search(self) -> SearchResult:
-        """What the optimizer of the settings finds, and whether it ships."""
+        """Run the search with the optimizer of the settings, and decide which judge ships."""
         settings = self.prepared.settings
         with self.models.judge.account.spending_on(SEARCH):
             result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
@@ -224,18 +240,18 @@ class ActiveRun:
         return result
 
     def measure(self, result: SearchResult) -> ScoredSplits:
-        """Both judges on what is held out, once, after the choice."""
-        # Its share was kept for it; what it takes beyond is the models' own budget's to refuse.
+        """Judge every held-out split once with both judges, after the choice between them."""
+        # The cost was reserved for this. If it is exceeded, the models' own budget refuses.
         self.models.budget.set_aside()
         self.problem.evaluator.budget = SearchBudget(math.inf)
         with self.models.judge.account.spending_on(TEST):
             return {
-                "seed": self._measured("untuned judge", result.untuned),
-                "tuned": self._measured("tuned judge", result.tuned),
+                "seed": self._judge_splits("untuned judge", result.untuned),
+                "tuned": self._judge_splits("tuned judge", result.tuned),
             }
 
-    def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
-        """A judge's judgements of each held-out split."""
+    def _judge_splits(self, name: str, candidate: Candidate) -> dict[str, Scored]:
+        """One judge's judgements on each held-out split."""
         prepared, evaluator, scored = self.prepared, self.problem.evaluator, {}
         labelled, subject = prepared.labels.labelled, prepared.subject
         choices = candidate.prompt(prepared.untuned_judge.prompt).choices
@@ -258,7 +274,7 @@ class ActiveRun:
         return scored
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, Any]) -> Judge:
-        """A candidate as a judge with the run's plan, and where it comes from."""
+        """The candidate as a judge with the run's sampling plan and this provenance."""
         untuned = self.prepared.untuned_judge
         return replace(
             untuned,
@@ -274,7 +290,10 @@ class ActiveRun:
 def _progress(
     prepared: PreparedRun, models: RunModels, stderr: TextIO | None
 ) -> Iterator[Callable[[bool], object]]:
-    """Show the line for all of a run; yields what counts a judgement, and whether it failed."""
+    """Show the progress line of a run.
+
+    Yields a function to call after each judgement, with True if the judgement failed.
+    """
     if stderr is None:
         yield lambda failed: None
         return
@@ -283,15 +302,15 @@ def _progress(
         progress.name = models.purpose or progress.name
         progress.n_done = models.budget.calls
 
-    planned, budget = plan_budget(prepared).planned.calls, models.budget
-    line = Progress(SEARCH, planned, stderr, unit="calls", budget=budget, refresh=refresh)
+    expected, budget = plan_budget(prepared).expected.calls, models.budget
+    line = Progress(SEARCH, expected, stderr, unit="calls", budget=budget, refresh=refresh)
     with line as progress:
         yield lambda failed: progress.step(failed=failed)
-        progress.total = budget.calls  # what was planned beyond it was not needed
+        progress.total = budget.calls  # the plan may have expected more calls
 
 
 def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Probes:
-    """The probes of the judge that ships, on test; empty, with the reason, where there are none."""
+    """Probe the judge that ships on test; if it cannot be probed, the result has the reason."""
     settings, client = run.prepared.settings, run.models.judge
     if not is_embedded(client.model.endpoint) and not settings.probes:
         return Probes(reason="they cost calls to a paid model; --probes asks for them")
@@ -303,14 +322,14 @@ def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Prob
         with client.account.spending_on(PROBES):
             return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
     except (ModelError, BudgetSpentError) as error:
-        # They add to a report; what is known without them is worth keeping.
-        return Probes(reason=f"they could not be run to their end: {error}")
+        # Probes only add to the report, so their failure does not end the run.
+        return Probes(reason=f"the probes could not be completed: {error}")
 
 
 def summarize(
     run: ActiveRun, result: SearchResult, measured: ScoredSplits, seconds: float
 ) -> TuningResult:
-    """What the run ends with; `measured` is empty where nothing was held out."""
+    """The result of the run; `measured` is empty if nothing was held out."""
     prepared, models = run.prepared, run.models
     settings, labels = prepared.settings, prepared.labels
     judge, proposer = models.judge.account, models.proposer.account
@@ -357,7 +376,7 @@ def summarize(
         spending=spending_summary(judge, proposer),
         seconds=round(seconds, 1),
         last_round=result.last_round,
-        max_cost=run.budget.at_most if is_paid else None,
+        max_cost=run.budget.limit_in_dollars if is_paid else None,
         cost_per_1000_rows=cost_per_1000_rows if is_paid else None,
         request_changes=list(dict.fromkeys(changes)) or None,
         answers=answers,
@@ -367,7 +386,10 @@ def summarize(
 def _split_result(
     measured: ScoredSplits, split: str, shipped: JudgeName, objective: Objective
 ) -> SplitResult:
-    """Both judges on a split; on test, with people and scales for the judge that ships."""
+    """The figures of both judges on a split.
+
+    On test, the card of the judge that ships also has annotators' figures and scales.
+    """
     on_test, untuned, tuned = (
         measured[shipped]["test"],
         measured["seed"][split],
@@ -382,7 +404,7 @@ def _split_result(
         cards[shipped] = replace(cards[shipped], scales=scales, people=people)
     human, documents, balanced_gain = untuned.human, untuned.documents, None
     if objective == "balanced":
-        # Each judge's verdicts are by its own threshold.
+        # Each judge's verdicts are at its own threshold.
         balanced_gain = balanced_contrast(tuned.passes, untuned.passes, human, documents)
     gain = contrast_judges(
         tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
@@ -392,8 +414,11 @@ def _split_result(
     )
 
 
-def _tested(scored: Scored) -> dict[str, Any]:
-    """Of two values, the judge's verdicts on test beside people's: how `score` knows its errors."""
+def _test_errors(scored: Scored) -> dict[str, Any]:
+    """The judge's errors on test, for the frozen judge's provenance; {} for ratings.
+
+    From them, the command `score` corrects the rate of passes.
+    """
     if not scored.is_binary:
         return {}
     return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
@@ -402,12 +427,14 @@ def _tested(scored: Scored) -> dict[str, Any]:
 def _freeze(
     run: ActiveRun, result: SearchResult, measured: ScoredSplits, outcome: TuningResult
 ) -> TuningResult:
-    """Write the judge that ships, and the tuned one that does not; the result names its file.
+    """Save the judge that ships, and also the tuned judge if it does not ship.
 
-    `tuned_on` is what teaches and chooses, rows and documents: others like them flatter the judge.
+    The provenance has digests of the rows and documents that the judge was tuned on (`tuned_on`),
+    so that `verify` recognises them: they would flatter the judge. Returns the result, with the
+    name of the file of a tuned judge that does not ship.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
-    shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    copied = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     summary = outcome.to_json()
     provenance = {
         "data": {
@@ -425,32 +452,32 @@ def _freeze(
         "level": run.prepared.level,
         "versions": versions(),
         "started": run_folder.started_at(run.folder),
-        **{name: summary[name] for name in shown},
+        **{name: summary[name] for name in copied},
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
     tuned = {"answers": summary["answers"]} if "answers" in summary else {}
-    extra: dict[JudgeName, dict[str, Any]] = {
-        "seed": _tested(measured["seed"]["test"]),
-        "tuned": tuned | _tested(measured["tuned"]["test"]),
+    own_provenance: dict[JudgeName, dict[str, Any]] = {
+        "seed": _test_errors(measured["seed"]["test"]),
+        "tuned": tuned | _test_errors(measured["tuned"]["test"]),
     }
     shipped = result.judges[result.shipped]
-    judge = run.frozen(shipped, provenance | extra[result.shipped])
+    judge = run.frozen(shipped, provenance | own_provenance[result.shipped])
     judge.save(run.folder / run_folder.JUDGE, overwrite=True)
     (run.folder / run_folder.TUNED).unlink(missing_ok=True)
     if result.tuned.id == shipped.id:
         return outcome
-    del provenance["shipped"]  # "seed" would say that it learned from no labels
+    del provenance["shipped"]  # "seed" would mean that this judge learned from no labels
     provenance["why"] = f"tuned, but not shipped: {result.decision.reason}"
-    judge = run.frozen(result.tuned, provenance | extra["tuned"])
+    judge = run.frozen(result.tuned, provenance | own_provenance["tuned"])
     judge.save(run.folder / run_folder.TUNED, overwrite=True)
     return replace(outcome, tuned_file=run_folder.TUNED)
 
 
 def versions() -> dict[str, str]:
-    """Python's version and those of the packages that figures depend on, where installed."""
+    """The versions of Python and of the installed packages on which figures depend, by name."""
     installed = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in VERSIONED_PACKAGES:
         with suppress(PackageNotFoundError):
             installed[name] = version(name)
     return installed

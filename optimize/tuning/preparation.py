@@ -1,4 +1,4 @@
-"""Prepare a run: read its labels, split them, and check all that needs no model."""
+"""Prepare a run without a model: read its labels, split them, and check the settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from optimize.search.evaluator import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
-# With fewer systems, the rho of their means says too little of a prompt to search by it.
+# With fewer systems, system-level rho says too little about a prompt for a search to maximise it.
 FEWEST_SYSTEMS = 20
 
 
@@ -39,10 +39,10 @@ class Labels:
 
     Attributes:
         labelled: The labels as they were read.
-        everything: All of them, on the run's subject.
-        train: One half of what teaches; the search on it is tested on dev.
-        dev: The other half; the search on it is tested on train.
-        measured: The held-out parts by name, which are looked at once.
+        everything: All labels on the run's subject, as items.
+        train: One half of the labels to learn from; what is found on it is tested on dev.
+        dev: The other half; what is found on it is tested on train.
+        measured: The held-out splits by name, on which both judges are measured once.
         split: The content of splits.json.
     """
 
@@ -61,7 +61,16 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A run that has passed every check that needs no model."""
+    """A run that has passed every check that needs no model.
+
+    Attributes:
+        settings: The settings of the run.
+        subject: The dimension or comparison that is judged.
+        labels: The labels and their split.
+        level: The level of rho.
+        untuned_judge: The judge before tuning.
+        objective: What the judge is tuned for.
+    """
 
     settings: Settings
     subject: Subject
@@ -72,14 +81,19 @@ class PreparedRun:
 
     @property
     def goal(self) -> Goal:
-        """What the search maximises."""
+        """What the search maximises: balanced accuracy, or rho at this level."""
         return "balanced" if self.objective == "balanced" else self.level
 
 
-def at_goal(
+def prepare_judge(
     settings: Settings, labels: Labels, untuned_judge: Judge, *, is_choice: bool
 ) -> PreparedRun:
-    """A run of this judge, at the level and objective of the settings, else of the labels."""
+    """Prepare a run for this judge, and choose the level and the objective.
+
+    "auto" in the settings takes the level and the objective that fit the labels. `is_choice` says
+    that the judge chooses between two outputs or two labels. Raises SettingsError or LabelError if
+    the settings do not fit the labels.
+    """
     check_level(settings.level, labels.everything, pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     subject = untuned_judge.subject
@@ -98,69 +112,76 @@ def prepare(
 ) -> PreparedRun:
     """Read the subject and the labels, split them, and make the untuned judge.
 
-    `subject` is what is judged, where no setting names it, and `rows` are labels in memory.
+    Args:
+        settings: The settings of the run.
+        subject: The dimension or comparison; by default, the one that the settings name.
+        rows: Labels in memory; by default, the labels are read from `settings.data`.
+
+    Raises:
+        SettingsError: The settings contradict each other or the labels.
+        LabelError: The labels cannot be read, or there is nothing to learn from them.
     """
     source: Any = settings.data if rows is None else rows
-    how: dict[str, Any] = {"values": settings.values, "annotations": settings.annotations}
-    made, notes = None, tuple[str, ...]()
+    options: dict[str, Any] = {"values": settings.values, "annotations": settings.annotations}
+    new_subject, notes = None, tuple[str, ...]()
     if subject is None and find_subject(settings.subject) is None:
-        made = subject_of(
+        new_subject = subject_of(
             settings.subject,
             source,
             pairwise=settings.pairwise is not None,
             scale=settings.scale,
             map=settings.map,
-            **how,
+            **options,
         )
-    if made:
-        (subject, source), how = made, {}
-        notes = (_note_of(subject, settings.subject),)
+    if new_subject:
+        (subject, source), options = new_subject, {}
+        notes = (_note_on(subject, settings.subject),)
     else:
-        how["mapping"] = settings.map
+        options["mapping"] = settings.map
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
-    labelled = load_labels(source, subject.name, subject, scale=settings.scale, **how)
+    labelled = load_labels(source, subject.name, subject, scale=settings.scale, **options)
     labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
-    if is_decision(settings.lm):  # which writes no text
+    if is_decision(settings.lm):  # a decision model writes no text
         reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    prepared = at_goal(settings, labels, untuned, is_choice=isinstance(subject, Comparison))
+    prepared = prepare_judge(settings, labels, untuned, is_choice=isinstance(subject, Comparison))
     if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
         raise SettingsError(
-            f"--level system: a judge is tuned to the order of {FEWEST_SYSTEMS} systems or more, "
-            f"and {len(labels.train.systems)} teach here; leave --level out"
+            f"--level system needs {FEWEST_SYSTEMS} systems or more to learn from, and there are "
+            f"{len(labels.train.systems)}; leave --level out"
         )
-    # A judge that could not be asked, or saved at the end, is refused before anything is paid for.
+    # Fail before anything is paid for if the judge could not ask its questions or be saved.
     Judge.of(subject, questions=subject.questions)
     origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
     replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return prepared
 
 
-def _note_of(subject: Subject, spec: str) -> str:
-    """A note on the subject that was made from the labels' columns."""
-    reads = f"it reads {' and '.join(subject.texts)}, and answers "
+def _note_on(subject: Subject, argument: str) -> str:
+    """A note on a subject that was made from the labels' columns and the flag's argument."""
+    description = f"it reads {' and '.join(subject.texts)}, and answers "
     if isinstance(subject, Comparison):
-        reads += "which is better"
+        description += "which is better"
     else:
         rating = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
-        reads += " or ".join(subject.words or ()) or rating
-    if "=" in spec:
-        return f"{subject.name} is judged by your definition; {reads}"
+        description += " or ".join(subject.words or ()) or rating
+    if "=" in argument:
+        return f"{subject.name} is judged by your definition; {description}"
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
-        f"{reads}. One line of yours is worth about as much as tuning: "
+        f"{description}. A definition of one line helps about as much as tuning: "
         f"--dimension '{subject.name}=...'"
     )
 
 
 def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
-    """Split labels by document, and by system where there are enough systems.
+    """Split labels by document, and also by system if there are enough systems.
 
-    Raises LabelError if all labels that teach are the same.
+    Raises LabelError if all labels to learn from are equal.
     """
-    # Any, since mypy solves split's type variable for one kind of labels at a time.
+    # Typed as Any, because mypy cannot solve split's type variable for a union of label types.
     any_labelled: Any = labelled
     splits = split(any_labelled, seed=seed)
     everything, train, dev = (
@@ -187,11 +208,11 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
         },
     )
     if np.ptp(labels.learned.human) == 0:
-        where = " in train and dev" if np.ptp(everything.human) else ""
+        splits_text = " in train and dev" if np.ptp(everything.human) else ""
         rating, words = labels.learned.human[0], words_of(labelled, subject.name)
         label = words[int(rating < 1)] if words else f"{rating:g}"
         raise LabelError(
-            f"{labelled.name}: every label on {subject.name}{where} is {label}: "
+            f"{labelled.name}: every label on {subject.name}{splits_text} is {label}: "
             "there is nothing to learn"
         )
     return labels
@@ -200,12 +221,16 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
 def choose_objective(
     setting: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
 ) -> Objective:
-    """Balanced accuracy for labels of 0 and 1 at dataset level, else rho; SettingsError."""
+    """The objective of a run.
+
+    "auto" takes balanced accuracy for labels and a scale of 0 and 1 at dataset level, else
+    Spearman's rho. Raises SettingsError if the setting asks for balanced accuracy elsewhere.
+    """
     is_binary = subject.scale == (0, 1) and is_two_valued(items.human)
     fits = is_binary and level in ("auto", "dataset")
     if setting == "balanced" and not fits:
         raise SettingsError(
-            "--objective balanced: people's labels and the judge's scale are 0 and 1 (say --scale "
-            "0-1), and the level is dataset"
+            "--objective balanced needs labels of 0 and 1, a judge with this scale (--scale 0-1), "
+            "and the dataset level"
         )
     return ("balanced" if fits else "spearman") if setting == "auto" else setting

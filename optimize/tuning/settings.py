@@ -1,4 +1,4 @@
-"""A run's settings, checked; what is judged, and on which scale."""
+"""The settings of a run: how they are read from flags or keywords, and checked."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,20 +9,20 @@ import msgspec
 from msgspec import Meta
 
 from judges.cli.flags import mapping, read_number
-from judges.client import KEY_FOR_NAME, Price, Redactor, find_price, price_of, read_price
+from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.readers import read_labels
 from judges.prompt import Reasoning
-from judges.protocol import EMBEDDED, OPENAI, is_decision, is_embedded
+from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
 from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
 from optimize.statistics.correlations import Level
 
 Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
-# Past any number of calls or dollars.
+# Upper bound on every number in the settings; no run has so many calls or dollars.
 MAX_NUMBER = 1e15
-# For the proposer's address: its provider's own.
+# The value of `proposer_api_base` for the default address of the proposer's provider.
 DEFAULT = "default"
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -32,7 +32,7 @@ Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class RunModel(NamedTuple):
-    """A model of a run: its endpoint, the variable that holds its key, and its price if known."""
+    """A model of a run: its name, address, key variable, price (None if unknown) and limits."""
 
     lm: str
     api_base: str | None
@@ -43,11 +43,12 @@ class RunModel(NamedTuple):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, as `read_settings` makes and checks it.
+    """The settings of one run, as `read_settings` makes and checks them.
 
-    `scale` is LOW-HIGH, for people and judge, or "any": the judge keeps its own. The proposer is
-    asked where the judge is, unless `proposer_api_base` names an address, or "default": its
-    provider's own. `data` None is the starter set, or labels that are in memory.
+    `scale` is LOW-HIGH, the scale of both people and the judge, or "any": people's labels then only
+    count by their order, and the judge keeps its own scale. The proposer has the judge's address
+    unless `proposer_api_base` is another address, or "default" for that of the proposer's provider.
+    If `data` is None, the labels are the starter set or are in memory.
     """
 
     dimension: Text | None = None
@@ -93,12 +94,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
-        """What else the search may have the judge write; nothing where a form is named."""
+        """The other forms of reasoning that the search tries; () if the user chose a form."""
         writes_no_text = is_embedded(self.lm) or is_decision(self.lm)
         if self.reasoning != "auto" or self.optimizer != "rank" or writes_no_text:
             return ()
-        own = "brief" if self.pairwise else "none"
-        return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != own)
+        default = "brief" if self.pairwise else "none"
+        return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != default)
 
     @property
     def judge(self) -> RunModel:
@@ -114,10 +115,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proposer(self) -> RunModel:
-        """The model that writes instructions; the embedded one, which writes none, if none does.
+        """The model that writes instructions; the embedded model if there is none.
 
-        A decision model writes no instructions either. The judge's key goes nowhere that the judge
-        is not asked.
+        By default it is the judge's model, unless that is a decision model, which cannot write. The
+        judge's key is used only for the provider and address of the judge.
         """
         lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
         base = self._proposer_base(lm)
@@ -132,20 +133,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _proposer_base(self, lm: str) -> str | None:
-        """The endpoint that was given for the proposer, else the one for the whole run."""
+        """The address given for the proposer, else the address for the whole run."""
         if is_decision(self.lm):
             return self.proposer_api_base
         if self.proposer_api_base == DEFAULT:
-            return OPENAI if lm.startswith("openai/") else None
+            return OPENAI_ADDRESS if lm.startswith("openai/") else None
         base = self.proposer_api_base or self.api_base
         if base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
-            # Named for the judge, and so for the run.
+            # The variable is set for the judge, and so it holds for the whole run.
             base = os.environ.get("OPENAI_BASE_URL") or None
         return base
 
 
 _TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
-# Settings that may change between the starts of a run: limits, prices, addresses, and what ships.
+# The settings that may change when an unfinished run is started again.
 CHANGEABLE = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
     | {"api_base", "proposer_api_base", "api_key_env", "proposer_api_key_env"}
@@ -153,53 +154,56 @@ CHANGEABLE = frozenset(
 
 
 def flag_of(name: str) -> str:
-    """The setting as the command line has it."""
-    own = name.removeprefix("proposer_")
-    if own == name or own == "lm":
+    """The flag of a setting on the command line; "--price proposer=" for `proposer_price`."""
+    base_name = name.removeprefix("proposer_")
+    if base_name in (name, "lm"):
         return "--" + name.replace("_", "-")
-    return f"--{own.replace('_', '-')} proposer="
+    return f"--{base_name.replace('_', '-')} proposer="
 
 
 def read_settings(values: Mapping[str, Any]) -> Settings:
-    """The settings of flags, which are words, or of keywords; raises SettingsError."""
+    """Read and check the settings of a run, from the text of flags or from keyword arguments.
+
+    Raises SettingsError if a setting is unknown, or its value is wrong or contradicts another.
+    """
     plain = {name: value for name, value in values.items() if value is not None}
     if unknown := sorted(plain.keys() - _TYPES.keys()):
         raise SettingsError(f"there is no setting {unknown[0]!r}")
     _read_columns(plain)
     if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
-        from optimize.inputs.labelled import only_dimension  # which a help text does without
+        from optimize.inputs.labelled import only_dimension  # --help does not need it
 
-        how: Any = {name: plain.get(name) for name in ("map", "values", "annotations")}
-        plain["dimension"] = only_dimension(read_labels(plain["data"], texts=(), **how))
+        options: Any = {name: plain.get(name) for name in ("map", "values", "annotations")}
+        plain["dimension"] = only_dimension(read_labels(plain["data"], texts=(), **options))
     plain = {name: _plain_value(name, value) for name, value in plain.items()}
     try:
         settings = msgspec.convert(plain, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise _wrong_value(error, {**plain, **values}) from None
-    _check(settings)
+    _check_settings(settings)
     return settings
 
 
 def _read_columns(plain: dict[str, Any]) -> None:
-    """Set the columns, values and scale that `map` gives: pairs, a mapping, or a mapping file."""
+    """Set `map`, `values` and `scale` from `map`, which is pairs, a mapping or a mapping file."""
     columns = plain.get("map")
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
     if isinstance(columns, list):
         columns = mapping([str(word) for word in columns])
-    # A mapping file has words, too.
+    # A mapping file may have values as well.
     plain["map"], plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
-    # A scale as `check` leaves it in a mapping file; one beside it goes before.
+    # The command `check` writes a scale into mapping files; the setting `scale` overrides it.
     if scale := plain["map"].pop("scale", None):
         plain.setdefault("scale", scale)
 
 
 def _plain_value(name: str, value: object) -> object:
-    """A setting's value as its type has it: paths and pairs of numbers as text, numbers read."""
+    """Convert a setting's value for its type: paths and pairs to text, numerals to numbers."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, tuple | list) and len(value) == 2:
-        # A scale or a price in numbers.
+        # A scale or a price that was given as a pair of numbers.
         return (":" if name == "scale" else ",").join(map(str, value))
     if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[name])}:
         with suppress(ValueError):
@@ -208,7 +212,7 @@ def _plain_value(name: str, value: object) -> object:
 
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
-    """What is wrong with a value, by its flag."""
+    """The error for a setting with a wrong value; the message begins with the setting's flag."""
     reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
     name = path.partition("[")[0]
     words = [word for word in _leaves(_TYPES[name]) if isinstance(word, str)]
@@ -218,21 +222,21 @@ def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -
 
 
 def _leaves(kind: object) -> list[object]:
-    """The types and words that a setting may be."""
+    """All types and words in a type such as `Literal["one", "mean"] | int | None`."""
     return [leaf for part in get_args(kind) for leaf in _leaves(part)] or [kind]
 
 
-def _check(settings: Settings) -> None:
-    """Raise SettingsError for what a setting's type does not say."""
-    from optimize.search.optimizer import find_optimizer  # which a help text does without
+def _check_settings(settings: Settings) -> None:
+    """Raise SettingsError for errors that the types of the settings cannot find."""
+    from optimize.search.optimizer import find_optimizer  # --help does not need it
 
     if (settings.dimension is None) == (settings.pairwise is None):
-        raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
+        raise SettingsError("give either --dimension NAME or --pairwise NAME")
     bounds_of(settings.scale)
     for prefix in ("", "proposer_"):
         _check_model(prefix, settings)
     if (settings.plan == "mean") != (settings.samples is not None):
-        raise SettingsError("--plan mean and --samples N are given together")
+        raise SettingsError("--plan mean and --samples N go together: give both or neither")
     find_optimizer(settings.optimizer)
     if is_decision(settings.lm):
         _check_decisions(settings)
@@ -244,26 +248,27 @@ def _check(settings: Settings) -> None:
     }
     if flag := next((name for name, is_given in flags.items() if is_given), None):
         raise SettingsError(
-            f"{flag}: the embedded model follows no proposed instruction; name a language model by "
-            f"--lm, or leave {flag} out"
+            f"{flag}: the embedded model cannot follow a proposed instruction; name a language "
+            f"model with --lm, or leave {flag} out"
         )
 
 
 def _check_model(prefix: str, settings: Settings) -> None:
-    """Raise SettingsError for a key in the place of a name, or for a malformed price."""
+    """Raise SettingsError if a name is an API key, or if the price is malformed.
+
+    `prefix` is "" for the judge's settings and "proposer_" for the proposer's.
+    """
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
-    secret = Redactor()
-    if lm and secret.holds(lm):
-        raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_FOR_NAME}")
+    redactor = Redactor()
+    if lm and redactor.holds(lm):
+        raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
     if prefix and lm and is_decision(lm):
         raise SettingsError(
-            f"--proposer-lm {lm}: a decision model writes no instruction; name a chat model"
+            f"--proposer-lm {lm}: a decision model cannot write instructions; name a chat model"
         )
-    if variable is not None and (not variable.isidentifier() or secret.holds(variable)):
-        raise SettingsError(
-            "--api-key-env names an environment variable, and is never a key itself"
-        )
+    if variable is not None and (not variable.isidentifier() or redactor.holds(variable)):
+        raise SettingsError("--api-key-env takes the name of an environment variable, not a key")
     try:
         read_price(price or "0,0")
     except ValueError:
@@ -272,26 +277,31 @@ def _check_model(prefix: str, settings: Settings) -> None:
 
 
 def _check_decisions(settings: Settings) -> None:
-    """Raise SettingsError for settings of a decision model that only chat models have."""
+    """Raise SettingsError if a decision model has settings that only chat models have."""
     names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
     flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
     if settings.reasoning not in ("auto", "none"):
         flags.append("--reasoning")
     if flags:
         raise SettingsError(
-            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities, and "
-            "writes no text"
+            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and does "
+            "not write text"
         )
     if settings.optimizer == "gepa" and not settings.proposer_lm:
-        raise SettingsError("--optimizer gepa: name the chat model that writes by --proposer-lm")
+        raise SettingsError(
+            "--optimizer gepa: name a chat model that writes instructions with --proposer-lm"
+        )
 
 
 def on_scale(subject: Subject, settings: Settings) -> Subject:
-    """The subject on the scale of the settings; raises SettingsError where a flag is not for it."""
+    """The subject on the scale of the settings.
+
+    Raises SettingsError if a flag is not for this kind of subject.
+    """
     pairwise = isinstance(subject, Comparison)
     if pairwise != (settings.pairwise is not None):
-        right = "--pairwise" if pairwise else "--dimension"
-        raise SettingsError(f"{subject.name}: say {right} {settings.subject}")
+        right_flag = "--pairwise" if pairwise else "--dimension"
+        raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject}")
     if settings.scale is not None and pairwise:
-        raise SettingsError("--scale: pairs have votes, and no scale")
+        raise SettingsError("--scale: pairs have votes, not ratings on a scale")
     return rescale(subject, settings.scale)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 
@@ -104,7 +104,6 @@ def test_every_format_gives_the_same_outputs(name: str, tmp_path: Path) -> None:
     assert len(labelled.sha256) == 64
 
 
-@settings(max_examples=30, deadline=None)
 @given(rows=rows_of_texts)
 @pytest.mark.parametrize("name", FORMATS)
 def test_any_text_survives_every_format(name: str, rows: Rows) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import data
@@ -153,7 +153,6 @@ def error_of(read: Callable[[Path], object], path: Path) -> data.LabelError | No
     return None
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     rows=st.lists(
         st.dictionaries(st.sampled_from(KNOWN) | st.text(max_size=60), cells, max_size=9),
@@ -168,7 +167,6 @@ def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows: list[dict[str,
     assert all(error is None or str(error).isprintable() for error in errors)
 
 
-@settings(max_examples=100, deadline=None)
 @given(raw=st.binary(max_size=80), ending=st.sampled_from(["jsonl", "json", "csv", "parquet"]))
 def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw: bytes, ending: str) -> None:
     with TemporaryDirectory() as folder:

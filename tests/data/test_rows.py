@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
 
@@ -66,7 +66,6 @@ def test_rows_come_back_as_written(form: str, tmp_path: Path) -> None:
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(lambda t: t.strip())
 
 
-@settings(max_examples=40, deadline=None)
 @given(rows=st.lists(st.fixed_dictionaries({"a": TEXT, "b": TEXT}), min_size=1, max_size=5))
 @pytest.mark.parametrize("form", FORMATS)
 def test_any_text_comes_back(

@@ -79,7 +79,7 @@ def test_a_scale_that_is_none_is_refused(
 
 def test_pairs_take_no_scale(capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(["--pairwise", "tldr_concise", "--scale", "0-1"]) == 2
-    assert "pairs have votes, and no scale" in capsys.readouterr().err
+    assert "pairs have votes, not ratings on a scale" in capsys.readouterr().err
 
 
 def test_anchors_move_with_their_places_and_fall_out_between_two() -> None:

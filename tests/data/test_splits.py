@@ -56,7 +56,6 @@ def test_by_document_is_complete_and_no_document_is_in_two_parts(
     assert all(len(one) >= 2 for one in held)
 
 
-@settings(deadline=None, max_examples=40)
 @given(documents=st.integers(6, 60), systems=st.integers(8, 20), seed=seeds)
 def test_by_both_new_systems_meet_only_test_documents_and_nothing_is_unaccounted_for(
     documents: int, systems: int, seed: int

@@ -18,7 +18,7 @@ from judges.catalog import RELEVANCE
 from judges.dimension import RESERVED, Dimension, DimensionError
 from judges.judge import Judge
 from judges.modules import RatingJudge, prompt_of, signature_of
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise, restated
+from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise, restate_format
 from judges.scoring import SamplingPlan
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
@@ -115,7 +115,7 @@ def test_prose_code_and_markup_that_is_no_token_stay_as_they_are() -> None:
 
 def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks() -> None:
     judge = Judge.of(RELEVANCE)
-    again = restated(judge.prompt, judge.messages(TEXTS))[-1]["content"]
+    again = restate_format(judge.prompt, judge.messages(TEXTS))[-1]["content"]
     engine = Engine(lambda last: "4" if last == again else "between 3 and 4")
     with dspy.context(lm=lm_of(engine)):
         assert judge.program()(**TEXTS).rating == 4
@@ -143,7 +143,7 @@ def test_prose_in_one_reply_of_ten_ends_no_optimizer() -> None:
 
 
 def test_a_text_not_given_is_an_error_and_not_the_word_none(always_four: Engine) -> None:
-    with pytest.raises(ValueError, match="reads summary"):
+    with pytest.raises(ValueError, match="reads: summary"):
         Judge.of(RELEVANCE).program()(document="x", summary=None)
     assert not always_four.requests
 

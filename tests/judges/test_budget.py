@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from answers import answered
 from behaving_model import Model, asks, echo
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
@@ -76,7 +76,6 @@ outcomes = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(limit=st.integers(0, 2000), ends=st.lists(outcomes, max_size=30))
 def test_no_order_of_outcomes_and_kills_passes_a_limit(
     limit: int, ends: list[tuple[str, int, int, int]], tmp_path_factory: pytest.TempPathFactory

@@ -117,7 +117,7 @@ def test_the_lm_in_use_decides_in_which_form_a_program_asks() -> None:
     assert ask(program, deciding).rating == 2
     assert program(**TEXTS, lm=deciding).score == 4.0
     assert (len(chat.requests), len(deciding.asked)) == (3, 2)
-    with pytest.raises(ValueError, match="the judge reads summary, which is missing"):
+    with pytest.raises(ValueError, match="missing texts that the judge reads: summary"):
         program(document="A text.", lm=deciding)
 
 

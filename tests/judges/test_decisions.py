@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from decision_server import SPOILS, TEXTS, DecisionServer, Opinion, questions_of, state_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 from openai_replies import error
@@ -121,7 +121,6 @@ def test_questions_are_asked_in_one_request_and_weighed(
     assert list(questions_of(seen.body)) == ["deadline", "tone", "rating"]
 
 
-@settings(max_examples=30)
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0.96, 1.04))
 def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts: list[float], total: float) -> None:
     p = [part / sum(parts) * total for part in parts]
@@ -380,7 +379,7 @@ def test_a_scale_of_more_than_ten_ratings_is_refused_before_anything_is_sent(
     for more in (["--dry-run"], ["--out", "out.jsonl"]):
         assert main([*flags, *more]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
-        assert "a scale of 11 ratings" in said
+        assert "its scale has 11 ratings" in said
         assert "define the judge with fewer ratings (`scale: [1, 5]`" in said
     assert decision_server.log == []
 

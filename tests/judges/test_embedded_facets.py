@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.embedded.facets import FACET_OF, INDEX, NAMES, SHARES, emphases, measure
-from judges.embedded.model import read_task
+from judges.embedded.facets import FACET_INDEX, FACET_OF, NAMES, PART_SHARES, facet_weights, measure
+from judges.embedded.model import read_prompt
 
 SOURCE = (
     "The town of Marl will close its swimming pool in May. The council said that repairs would cost"
@@ -69,18 +69,18 @@ TURNS = {
 
 def facets(text: str, *sources: str) -> np.ndarray:
     parts = measure(text, *sources)
-    return np.bincount(FACET_OF, weights=parts * SHARES)
+    return np.bincount(FACET_OF, weights=parts * PART_SHARES)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_facet_of_summaries_prefers_the_better_of_two(name):
-    better, worse = (facets(text, SOURCE, "", "")[INDEX[name]] for text in SUMMARIES[name])
+    better, worse = (facets(text, SOURCE, "", "")[FACET_INDEX[name]] for text in SUMMARIES[name])
     assert better > worse
 
 
 @pytest.mark.parametrize("name", TURNS)
 def test_a_facet_of_talk_prefers_the_better_of_two(name):
-    better, worse = (facets(text, "", TALK, FACT)[INDEX[name]] for text in TURNS[name])
+    better, worse = (facets(text, "", TALK, FACT)[FACET_INDEX[name]] for text in TURNS[name])
     assert better > worse
 
 
@@ -91,7 +91,7 @@ def test_parts_are_finite_and_bounded_whatever_the_source(document):
 
 
 def weigh(instruction: str) -> np.ndarray:
-    return emphases([(instruction, 1.0)], is_talk=False)
+    return facet_weights([(instruction, 1.0)], is_talk=False)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,6 @@ def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, face
 def test_a_rendered_prompt_reads_back_whole():
     for name in ("coherence", "fluency", "tldr_concise", "dialogue_helpful"):
         prompt = find(name).prompt()
-        read = read_task(prompt.template()[0]["content"])
+        read = read_prompt(prompt.template()[0]["content"])
         assert (read.inputs, read.outputs) == (prompt.inputs, prompt.outputs)
         assert read.instruction == prompt.instruction

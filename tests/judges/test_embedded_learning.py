@@ -11,11 +11,11 @@ from scipy.stats import spearmanr
 import data
 from judges.catalog import find
 from judges.embedded.facets import Vector
-from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_task
+from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_prompt
 from judges.labels.types import LabelledOutput
 
 UNTUNED = find("relevance").prompt()
-TASK = read_task(UNTUNED.template()[0]["content"])
+TASK = read_prompt(UNTUNED.template()[0]["content"])
 OUTPUTS = data.starter().outputs
 DOCUMENTS = sorted({one.document_id for one in OUTPUTS})
 TAUGHT = set(DOCUMENTS[::2])
@@ -100,7 +100,7 @@ def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
 
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     untuned = find("tldr_concise").prompt()
-    task, rng = read_task(untuned.template()[0]["content"]), random.Random(0)
+    task, rng = read_prompt(untuned.template()[0]["content"]), random.Random(0)
     demos = []
     for document in DOCUMENTS[::2]:
         one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)

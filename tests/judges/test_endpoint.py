@@ -129,7 +129,7 @@ def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
         ("azure/m", {}, "no address is given; set AZURE_OPENAI_ENDPOINT"),
         ("openai/m", {"api_key_env": "UNSET_KEY"}, "UNSET_KEY, which should hold the key"),
         ("openai/m", {"api_key_env": KEY}, "names an environment variable"),
-        ("gpt-4o", {}, "no model 'gpt-4o': say embedded or PROVIDER/NAME"),
+        ("gpt-4o", {}, "no model 'gpt-4o': write embedded or PROVIDER/NAME"),
     ],
 )
 def test_a_wrong_set_up_is_said_before_any_request(

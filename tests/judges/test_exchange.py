@@ -144,7 +144,7 @@ def test_the_order_of_a_pair_is_the_callers_and_of_one_output_there_is_one() -> 
     texts = [PAIRED.request(PAIR, order)["messages"][-1]["content"] for order in ("ab", "ba")]
     assert texts[0].index("Good morning") < texts[0].index("\nFriday.")
     assert texts[1].index("\nFriday.") < texts[1].index("Good morning")
-    with pytest.raises(OptionError, match="helpful: the order 'ba' of its texts; it is 'ab'"):
+    with pytest.raises(OptionError, match="helpful: no order 'ba' of its texts; use 'ab'"):
         WEIGHED.request(ROW, "ba")
     one_order = Judge.of(KINDER).with_plan(ONE).read(PAIR, ["[[ ## preferred ## ]]\nA"])
     assert one_order["failure"] == "shown as ba: no reply"
@@ -156,7 +156,7 @@ def test_a_reply_may_be_a_text_a_dict_or_an_object() -> None:
     for outputs in (FULL, *([each] for each in choices)):
         assert WEIGHED.read(ROW, outputs)["score"] == 4.0
     assert WEIGHED.with_plan(MEAN).read(ROW, choices)["distribution"] == {"4": 1.0}
-    assert "is no reply" in WEIGHED.read(ROW, [None])["failure"]
+    assert "cannot be read" in WEIGHED.read(ROW, [None])["failure"]
     assert "needs log-probabilities" in WEIGHED.with_plan(WEIGHTED).read(ROW, [FULL])["failure"]
 
 

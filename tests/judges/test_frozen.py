@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from frozen_cases import KINDS, MEAN, SAVED, TEXTS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from processes import run_python
 from prompts import prompted
@@ -42,7 +42,6 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) 
     assert again.dumps() == path.read_text(encoding="utf-8")
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     instruction=st.text(min_size=1, max_size=200).filter(lambda text: text.strip()),
     document=st.text(max_size=100),

@@ -77,9 +77,9 @@ FORGED = {
     "a version as truth": (put("version", value=True), r"at `\$.version`"),
     "both anchors and a candidate": (
         put("subject", "candidate", value="summary"),
-        "has either anchors or a candidate",
+        "needs anchors or a candidate, and not both",
     ),
-    "neither": (lambda document: document["subject"].pop("anchors"), "has either"),
+    "neither": (lambda document: document["subject"].pop("anchors"), "needs anchors or"),
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
     "a demonstration whose reply is missing": (
         put("messages", 0, value={"role": "assistant", "content": "5"}),

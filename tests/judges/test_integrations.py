@@ -109,7 +109,7 @@ def test_of_chat_requests_and_responses_the_last_content_is_read() -> None:
     reply = {"choices": [{"message": {"role": "assistant", "content": ROW["out"]}}]}
     assert asking(JUDGE)({"in": {"messages": turns}, "out": reply}) == expected
     called = {"choices": [{"message": {"role": "assistant", "content": None}}]}
-    assert "no text" in str(asking(JUDGE)({**ROW, "out": called}).failure)
+    assert "not a text" in str(asking(JUDGE)({**ROW, "out": called}).failure)
     # Other values have these names, too.
     for out in ({"messages": ROW["out"]}, {"choices": ["x"], "summary": ROW["out"]}):
         assert asking(JUDGE)({**ROW, "out": out}) == expected

@@ -158,7 +158,7 @@ def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.Data
     whole = judge(summary="One fine day.\n\nIt rained.")
     assert isinstance(whole, Judgement)
     cells = pd.Series([texts, np.array(texts, dtype=object), [1, "x"]])
-    with pytest.warns(FailedJudgementWarning, match="summary is list, no text"):
+    with pytest.warns(FailedJudgementWarning, match="summary is list, not a text"):
         scores = judge.score(pd.DataFrame({"summary": cells}))
     assert scores.tolist()[:2] == [whole.score] * 2
     assert math.isnan(scores[2])

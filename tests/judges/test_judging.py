@@ -134,7 +134,7 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
         ("long one", " \n", None),
         ("", "", "summary_a is empty"),
         (None, "short", "no summary_a"),
-        (True, "short", "summary_a is bool, no text"),
+        (True, "short", "summary_a is bool, not a text"),
         ("\u200b", "\ufeff", "summary_a is empty"),
     ],
 )

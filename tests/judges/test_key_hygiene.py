@@ -166,11 +166,12 @@ def completion(reply: Reply) -> Completion:
 def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it() -> None:
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
     reply = Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY)
-    cleaned = Redactor([KEY]).clean(completion(reply))
+    cleaned = Redactor([KEY]).redact_completion(completion(reply))
     assert cleaned.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
     assert cleaned.model == "m [key]"
     offered = (Token("4", {"4": -0.1, KEY: -3.0}),)
-    assert not Redactor([KEY]).clean(completion(Reply(text="4", tokens=offered))).replies[0].tokens
+    cleaned = Redactor([KEY]).redact_completion(completion(Reply(text="4", tokens=offered)))
+    assert not cleaned.replies[0].tokens
 
 
 @pytest.mark.parametrize("value", ["relevance", "not-needed", "EMPTY", "1"])

@@ -21,7 +21,7 @@ def test_each_kind_costs_what_the_table_says() -> None:
     dollars = anthropic.cost_of(Usage(1_000_000, 0, cache_reads=600_000, cache_writes=300_000))
     assert dollars == pytest.approx(0.30 + 0.18 + 1.125)
     # Nothing costs more than what is reserved for it.
-    assert anthropic.worst(1000, 10) >= anthropic.cost_of(Usage(1000, 10, cache_writes=1000))
+    assert anthropic.worst_cost(1000, 10) >= anthropic.cost_of(Usage(1000, 10, cache_writes=1000))
 
 
 def test_prices_are_found_under_either_name_and_never_made_up() -> None:
@@ -47,8 +47,8 @@ def test_a_long_prompt_has_the_price_of_long_prompts() -> None:
     assert pro is not None
     assert pro.cost_of(Usage(200_000, 100)) == pytest.approx(200_000 * 1.25e-6 + 100 * 10e-6)
     assert pro.cost_of(Usage(200_001, 100)) == pytest.approx(200_001 * 2.5e-6 + 100 * 20e-6)
-    assert pro.worst(200_001, 100) == pro.cost_of(Usage(200_001, 100))
-    assert pro.worst(100, 100) == pytest.approx(100 * 1.25e-6 + 100 * 10e-6)
+    assert pro.worst_cost(200_001, 100) == pro.cost_of(Usage(200_001, 100))
+    assert pro.worst_cost(100, 100) == pytest.approx(100 * 1.25e-6 + 100 * 10e-6)
     # A total of many requests says nothing of their lengths.
     assert pro.cost(10**6, 0) == pytest.approx(1.25)
 

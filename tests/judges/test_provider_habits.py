@@ -193,7 +193,7 @@ ERRORS = [
         "no key",
         fail(401, "Incorrect API key provided"),
         error=FatalModelError,
-        said="judge-1 wants a key, and OPENAI_API_KEY is not set",
+        said="judge-1 needs a key, and OPENAI_API_KEY is not set",
     ),
     Habit(
         "no such model, in vLLM's words",
@@ -220,7 +220,7 @@ ERRORS = [
             f"a spent budget of LiteLLM's proxy as {status}",
             fail(status, "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"),
             error=FatalModelError,
-            said="Max budget: 1.0; the same command goes on once the account has more",
+            said="Max budget: 1.0; the same command goes on when the account has more credit",
         )
         for status in (400, 422, 429)
     ),
@@ -321,7 +321,7 @@ def test_what_was_learned_is_kept_and_known_to_requests_that_were_under_way(
 @pytest.mark.parametrize("name", ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"])
 def test_openais_reasoning_models_are_known_by_name(name: str) -> None:
     model = endpoint("http://127.0.0.1:9/v1", name)
-    body = model.spelling.body(ASKED, Sampling())
+    body = model.request_format.body(ASKED, Sampling())
     assert body["max_completion_tokens"] == 512
     assert body.keys().isdisjoint({"temperature", "max_tokens"})
     assert model.changes == [f"no temperature {WITHOUT}"]
@@ -329,5 +329,5 @@ def test_openais_reasoning_models_are_known_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"])
 def test_other_models_are_not_taken_for_reasoning_ones(name: str) -> None:
-    body = endpoint("http://127.0.0.1:9/v1", name).spelling.body(ASKED, Sampling())
+    body = endpoint("http://127.0.0.1:9/v1", name).request_format.body(ASKED, Sampling())
     assert (body["max_tokens"], body["temperature"]) == (512, 0.0)

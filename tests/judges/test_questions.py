@@ -71,13 +71,13 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_of_every_field() -> No
 @pytest.mark.parametrize(
     ("question", "why"),
     [
-        ({"name": "Two words"}, "has no name of lower-case letters"),
+        ({"name": "Two words"}, "needs a name of lower-case letters"),
         ({"text": " "}, "has a text of 1 characters"),
         ({"text": "x" * 501}, "has a text of 501 characters, not 1 to 500"),
-        ({"answers": ("yes", "Yes")}, "they are two words, the good one first"),
+        ({"answers": ("yes", "Yes")}, "use two words, the good one first"),
         ({"answers": (1, 10)}, "ascending ratings from 0 to 9"),
         ({"answers": (3, 1)}, "ascending ratings from 0 to 9"),
-        ({"answers": (1, 2), "anchors": {3: "best"}}, r"anchors \[3\], which it has no answers"),
+        ({"answers": (1, 2), "anchors": {3: "best"}}, r"anchors \[3\], which are not among"),
     ],
 )
 def test_a_question_that_cannot_be_read_cannot_be_made(question: Any, why: str) -> None:
@@ -93,8 +93,8 @@ def test_a_question_that_cannot_be_read_cannot_be_made(question: Any, why: str) 
         (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
         (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
         (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
-        (HELPFUL, [BRIEFER], "A or B answers for a comparison, and only there"),
-        (KINDER, [DEADLINE], "A or B answers for a comparison, and only there"),
+        (HELPFUL, [BRIEFER], "the answers A and B are for comparisons alone"),
+        (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
     ],
 )
 def test_questions_that_clash_with_the_judge_are_refused(
@@ -130,13 +130,13 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (headed(deadline="yes", rating=4), "no tone of its own"),
-        (headed(deadline="yes", tone=2), "no rating of its own"),
+        (headed(deadline="yes", rating=4), "no answer for tone"),
+        (headed(deadline="yes", tone=2), "no answer for rating"),
         (headed(deadline="yes", tone=7, rating=4), "not one clear answer in .7"),
         (headed(deadline="perhaps", tone=2, rating=4), "no deadline yes or no"),
-        ("deadline: yes\ntone: 2\ntone: 3\nrating: 4", "an answer is given twice"),
-        ("yes\n2\n4", "no deadline of its own"),
-        ("Rating: 4", "no deadline of its own"),
+        ("deadline: yes\ntone: 2\ntone: 3\nrating: 4", "a question is answered twice"),
+        ("yes\n2\n4", "no answer for deadline"),
+        ("Rating: 4", "no answer for deadline"),
     ],
 )
 def test_a_reply_without_one_clear_answer_to_every_question_is_refused(
@@ -265,15 +265,15 @@ def test_a_score_never_leaves_the_scale(parts: list[float], numbers: tuple[float
 
 def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side() -> None:
     # From the middles .5, 2 and 3: 1 * .5, 0.5 * 1 * -1 and 0.5 * 2 sum to 1, the upper side.
-    assert WEIGHTS.decisive({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
+    assert WEIGHTS.decisive_answer({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
     answers = {"deadline": 0, "tone": 1.5, "rating": 3}
-    assert WEIGHTS.decisive(answers, CHOICES) == "deadline = no"
+    assert WEIGHTS.decisive_answer(answers, CHOICES) == "deadline = no"
 
 
 BAD_WEIGHTS: list[tuple[dict[str, float], float, str]] = [
-    ({"rating": -1.0}, 6.0, "a weight that is negative, too large or no number"),
-    ({"rating": math.nan}, 0.0, "a weight that is negative, too large or no number"),
-    ({"rating": 1e308, "tone": 1e308}, 0.0, "a weight that is negative, too large or no number"),
+    ({"rating": -1.0}, 6.0, "a weight that is negative, too large or not a number"),
+    ({"rating": math.nan}, 0.0, "a weight that is negative, too large or not a number"),
+    ({"rating": 1e308, "tone": 1e308}, 0.0, "a weight that is negative, too large or not a number"),
     ({"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not answer"),
     ({"rating": 1.0, "tone": 0.5}, 0.0, "weights whose scores go from 1.5 to 6.5, not 1 to 5"),
     ({}, 3.0, "weights whose scores go from 3 to 3, not 1 to 5"),
@@ -317,12 +317,16 @@ FORGED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
     "a reserved name": ([field("config")], {}, "may not be called 'config'"),
     "the answer's name": ([field("rating")], {}, "may not be called 'rating'"),
     "a name twice": ([field("tone")], {}, "two fields of its prompt have one name"),
-    "a long name": ([field("a" * 99_999)], {}, "has no name of lower-case letters"),
-    "a line break in a name": ([field("a\nb")], {}, "has no name of lower-case letters"),
+    "a long name": ([field("a" * 99_999)], {}, "needs a name of lower-case letters"),
+    "a line break in a name": ([field("a\nb")], {}, "needs a name of lower-case letters"),
     "many answers": ([field(choices=range(9_999))], {}, "has the answers"),
     "a huge answer": ([field(choices=(1, 10**30))], {}, "has the answers"),
     "a truth value": ([field(choices=(True, False))], {}, "Expected `int | str`, got `bool`"),
-    "a negative weight": ([], {"rating": -1}, "a weight that is negative, too large or no number"),
+    "a negative weight": (
+        [],
+        {"rating": -1},
+        "a weight that is negative, too large or not a number",
+    ),
     "huge weights": ([], {"rating": 1e308, "tone": 1e308}, "a weight that is negative, too large"),
     "a weight out of range": ([], {"rating": 10**400}, "Number out of range"),
     "NaN": ([], {"rating": math.nan}, "JSON is malformed"),

@@ -227,7 +227,7 @@ def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content:
     ],
 )  # fmt: skip
 def test_a_thought_without_its_end_holds_no_rating(reply: str) -> None:
-    with pytest.raises(NoScoreError, match="a thought without its end"):
+    with pytest.raises(NoScoreError, match="a thought that does not end"):
         read(reply, BOTH)
 
 

@@ -88,7 +88,7 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
             gain(0.1, None, None),
             "20 documents are too few for an interval, so this may be luck.",
         ),
-        (gain(NAN, None, None), "not known: there is no gain on test"),
+        (gain(NAN, None, None), "not known whether tuning helped"),
     ],
 )
 def test_each_gain_gets_its_own_sentence(test: IntervalEstimate, says: str) -> None:
@@ -121,7 +121,7 @@ def test_agreement_is_held_against_a_coin() -> None:
 def test_failures_of_either_judge_are_counted() -> None:
     failed = card(rho(n_outputs=90, n_failed=10))
     other = run_result(test=on_split(untuned=failed))
-    assert said(other)["No score"].endswith("gave none for 10 outputs.")
+    assert said(other)["No score"].endswith("failed on 10 outputs.")
     assert "No score" not in said(run_result())
     own = run_answer(run_result(test=on_split(tuned=failed))).measured
     assert own.endswith("10 outputs got no score.")
@@ -130,7 +130,7 @@ def test_failures_of_either_judge_are_counted() -> None:
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ((-0.2, -0.1), ", not as well as one annotator."),
+        ((-0.2, -0.1), " worse than one annotator."),
         ((-0.2, 0.1), ", perhaps as well as one annotator."),
         ((0.1, 0.2), ", better than one annotator."),
         ((None, None), "than a coin."),
@@ -167,7 +167,7 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
 def test_a_run_without_a_test_says_so() -> None:
     lines = run_lines(run_result(test=None))
     assert lines[1].startswith("Do not use it yet: no labels were held out")
-    assert "Next: Measure it on labels that it has not met: dspy-judges verify." in lines
+    assert "Next: Measure it on labels that it has not seen: dspy-judges verify." in lines
 
 
 def test_where_the_untuned_judge_ships_the_gain_is_the_tuned_ones_and_perfect_is_enough() -> None:
@@ -198,11 +198,11 @@ def verdicts(right: int, n: int = 80, n_fails: int = 20) -> Scorecard:
         # The first 76 are right: all 20 fails and 56 of 60 passes, 95 % beside 75 %.
         (
             verdicts(76),
-            "Use it: it agrees with people on 95%, and always saying pass would on 75%.",
+            "Use it: it agrees with people on 95%; always saying pass would agree on 75%.",
         ),
         (verdicts(62), "Do not use its verdicts yet: it agrees with people on 78%"),
-        (card(None, order(0.54, 0.06)), "Do not use it yet: it may agree with people no more than"),
-        (card(None, order(0.7, None)), "Do not use it yet: these labels are too few"),
+        (card(None, order(0.54, 0.06)), "Do not use it yet: it may be no better than a coin"),
+        (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
         (card(None, order(0.7, 0.1)), "Use it: it orders outputs as people do, clearly more often"),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
     ],
@@ -231,9 +231,9 @@ def test_where_test_and_gate_disagree_the_gain_says_which_decides() -> None:
 
 def test_screen_and_page_tell_the_same_figures_and_the_confidence_once() -> None:
     caught, alarms, agreed = tiles_of(verdicts(76))
-    assert (caught.number, caught.beside) == ("100%", "it misses 0 of 20 fails")
-    assert (alarms.number, alarms.beside) == ("7%", "it fails 4 of 60 passes")
-    assert agreed.beside.startswith("always pass: 75%; kappa")
+    assert (caught.number, caught.note) == ("100%", "it misses 0 of 20 fails")
+    assert (alarms.number, alarms.note) == ("7%", "it fails 4 of 60 passes")
+    assert agreed.note.startswith("always pass: 75%; kappa")
     answer, lines = run_answer(run_result()), run_lines(run_result())
     assert [tile.number for tile in answer.tiles] == ["64%", "0.400"]
     assert answer.measured.startswith("Measured on 60 outputs of 20 documents that tuning did not")
@@ -249,10 +249,10 @@ def tuned(own: Scorecard) -> SplitResult:
     ("changes", "says"),
     [
         ({"test": tuned(card(rho(NAN, None, n_outputs=0, n_failed=9)))}, "failures: none"),
-        ({"test": tuned(card(rho(n_failed=9)))}, "Mend the failures: 9 outputs"),
+        ({"test": tuned(card(rho(n_failed=9)))}, "Fix the failures: 9 outputs"),
         ({"test": tuned(card(None, order(0.5)))}, "Label more documents"),
         ({"test": tuned(card(None, order(0.7, None)))}, "too few for an interval"),
-        ({"test": tuned(card(None, order(0.7, 0.15)))}, "is that uncertain"),
+        ({"test": tuned(card(None, order(0.7, 0.15)))}, "the interval is that wide"),
         ({"test": on_split(gain(0.1, -0.1, 0.3))}, "test alone does not confirm the gain"),
         ({"shipped": "seed"}, "Label more documents and tune again"),
         (
@@ -317,7 +317,9 @@ def comparison(value: float, error: float, standing: Standing) -> JudgeCompariso
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
     near, unclear = comparison(0.45, 0.06, "as good"), comparison(0.328, 0.08, "unclear")
     assert comparison_step(near) == "Use cheap: as good as the best, and it costs $0.1000."
-    assert ("As good", "within one standard error of it: cheap.") in comparison_answer(near).facts
+    assert ("As good", "within one standard error of the best judge: cheap.") in comparison_answer(
+        near
+    ).facts
     assert comparison_step(unclear).startswith("Use dear for now; more labels would tell")
     assert ("Not known", "whether it is better than cheap.") in comparison_answer(unclear).facts
     assert comparison_step(comparison(0.2, 0.05, "worse")) == "Use dear."
@@ -325,7 +327,7 @@ def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
 
 def test_a_clear_best_is_said_to_be_one() -> None:
     clear = comparison(0.2, 0.05, "worse")
-    assert dict(comparison_answer(clear).facts)["Sure"].startswith("Yes")
+    assert dict(comparison_answer(clear).facts)["Clear"].startswith("The best judge")
     lines = comparison_lines(clear, 3, "runs/c")
     assert max(map(len, lines)) <= 80
     assert "cheap  0.200 [0.000, 0.400]  -0.300 [-0.500, -0.100]  $0.1000" in lines

@@ -59,10 +59,10 @@ def test_a_judge_that_follows_length_more_than_people_do_is_said_to(
     assert length["judge"] == 1
     assert abs(length["people"]) < 0.2
     assert length["low"] < 1 - length["people"] < length["high"]
-    assert f"{FOLLOWS}+1.000, theirs {length['people']:+.3f}." in text
+    assert f"{FOLLOWS}+1.000 against {length['people']:+.3f}." in text
     shorter, text = verified(tmp_path, capsys, -LONGER, quality)
     assert shorter["length"]["judge"] == -1
-    assert f"{FOLLOWS}-1.000, " in text
+    assert f"{FOLLOWS}-1.000 against " in text
 
 
 def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 
@@ -43,7 +43,6 @@ DOCUMENTS = st.lists(
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
 @given(DOCUMENTS)
-@settings(max_examples=60, deadline=None)
 def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(
     level: Level, documents: list[list[float]]
 ) -> None:
@@ -58,7 +57,6 @@ def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3), min_size=1))
-@settings(max_examples=60, deadline=None)
 def test_rates_lack_labels_exactly_where_they_have_no_interval(
     documents: list[list[float]],
 ) -> None:

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from jsonl import read_jsonl
 from processes import run_python
 
 import judges
@@ -19,9 +22,11 @@ from judges.embedded.model import EmbeddedModel
 from judges.labels import tool_exports
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
 from judges.testing import LabelExportContract, ModelContract
+from optimize import tune
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
-from optimize.search.optimizer import find_optimizer, optimizer_name
+from optimize.search.evaluator import SearchBudgetSpentError, SearchProblem
+from optimize.search.optimizer import Exploration, find_optimizer, optimizer_name
 from optimize.statistics.correlations import COEFFICIENTS, summary_level
 from optimize.testing import CoefficientContract, OptimizerContract, ToolContract
 
@@ -65,6 +70,24 @@ def test_an_optimizer_of_the_users_tunes_from_the_command_line(
     assert command([*flags, "--optimizer", "hill:hill_climb"]) == 0
     judge = judges.load(tmp_path / "run")
     assert judge.provenance["optimizer"] == "hill:hill_climb"
+
+
+def spend_all(problem: SearchProblem) -> Exploration:
+    """Change the instruction until the budget ends."""
+    candidate = problem.untuned
+    with suppress(SearchBudgetSpentError):
+        while True:
+            problem.evaluator.scores(candidate, problem.train)
+            candidate = replace(candidate, instruction=f"{candidate.instruction} Be kind.")
+    return Exploration(finalists=[candidate], candidate_ids=[candidate.id])
+
+
+def test_an_optimizer_that_spends_all_leaves_the_test_of_its_finalists_paid(tmp_path: Path) -> None:
+    tune("relevance", optimizer=spend_all, out=tmp_path / "run", max_calls=1000)
+    trials = read_jsonl(tmp_path / "run" / "trials.jsonl")
+    tested = [trial["n_documents"] for trial in trials if trial["stage"] == "dev"]
+    assert len(tested) == 2
+    assert min(tested) > 0
 
 
 @pytest.mark.parametrize("name", ["hill_climb", "nowhere:explore", "optimize.items:nothing"])

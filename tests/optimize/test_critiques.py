@@ -40,7 +40,7 @@ def commented(items: Items, *ratings: float) -> Items:
 def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: str) -> None:
     train, dev = commented(world(16)), commented(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
-    settings: Any = {"by": watch, "calls": 4000, "options": SearchOptions(seed=1)}
+    settings: Any = {"by": watch, "calls": 1500, "options": SearchOptions(seed=1)}
     search(train, dev, optimizer=optimizer, proposer=model, **settings)
     halves = [{item.id for item in half.items} for half in (train, dev)]
     asked = [set(re.findall(r"CRITIQUE-(\w+)", prompt)) for prompt in model.seen]
@@ -101,7 +101,7 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
     simulated: Any, tmp_path: Path
 ) -> None:
     job = simulated.Job(
-        world="reasoning helps", seed=2, optimizer="rank", dollars=3.0, two_values=True
+        world="reasoning helps", seed=2, optimizer="rank", dollars=2.0, two_values=True
     )
     labels, dimension = job.simulated().write(tmp_path)
     rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]

@@ -23,7 +23,7 @@ from judges.loading import load
 from optimize import __main__ as tune
 from optimize import compare, panel
 
-DOCUMENTS, SYSTEMS, CONCURRENCY = 24, 5, 8
+DOCUMENTS, SYSTEMS, CONCURRENCY = 16, 5, 8
 LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"
 # What differs between a run that was killed and one that was not: its bill and its time.
 OF_THE_RUN = {
@@ -244,17 +244,17 @@ def test_another_run_and_one_that_has_ended_are_left_as_they_are(
         assert len(server.log) == n_sent
         return capsys.readouterr().err.splitlines()[-1].partition(": ")[2]
 
-    assert refused() == "run holds a run that has ended: name another --out"
+    assert refused() == "run holds a finished run: name another --out"
     Path("run/report.html").unlink()
     way_out = "name another --out, or delete the folder"
     assert refused("--seed", "3") == (
-        f"run holds an unfinished run of other settings (--seed was 0 and is 3): {way_out}"
+        f"run holds an unfinished run with other settings (--seed was 0 and is 3): {way_out}"
     )
     rows = Path("labels.jsonl").read_text().splitlines(keepends=True)
     Path("labels.jsonl").write_text("".join([*rows[1:], rows[0]]))
-    assert f"(its labels were others): {way_out}" in refused()
+    assert f"(it had other labels): {way_out}" in refused()
     config = json.loads(Path("run/config.json").read_text())
     Path("run/config.json").write_text(json.dumps(config | {"command": "another"}))
-    assert f"(it was begun by another): {way_out}" in refused()
+    assert f"(it was started by another): {way_out}" in refused()
     Path("run/config.json").write_text('{"command": "optimize.tune", "settings": 3}')
     assert "run" in refused()

@@ -39,9 +39,8 @@ def outputs(rng: np.random.Generator, documents: int, systems: int = 8) -> Rows:
     return a, b, rated(0.2 * rng.normal(size=quality.size)), document
 
 
-@pytest.mark.parametrize("documents", [18, 40])
 @pytest.mark.parametrize("level", ["dataset", "summary"])
-def test_95_percent_intervals_cover_95_percent_of_simulations(level: Level, documents: int) -> None:
+def test_95_percent_intervals_cover_95_percent_of_simulations(level: Level) -> None:
     # Of 250 simulations at 95 % the hits have a standard deviation of 1.4 points; the claim is
     # 93-97 % and benchmarks/coverage.py checks it over 1,000. Two deviations are added here.
     rng, hits = np.random.default_rng(7), np.zeros(2)
@@ -49,7 +48,7 @@ def test_95_percent_intervals_cover_95_percent_of_simulations(level: Level, docu
     truth = rho(level, a, human, document)
     gap = contrast_judges(a, b, human, document, level=level).value
     for _ in range(250):
-        a, b, human, document = outputs(rng, documents)
+        a, b, human, document = outputs(rng, 18)
         alone = correlation(level, a, human, document).interval
         difference = contrast_judges(a, b, human, document, level=level).interval
         assert alone is not None

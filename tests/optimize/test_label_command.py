@@ -287,7 +287,7 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> No
         (("outputs.jsonl", "--dimension", "x", "--out", "x.csv"), 2, "ends with .jsonl"),
         (("outputs.jsonl", "--dimension", "x", "--out", "outputs.jsonl"), 2, "holds the outputs"),
         (("outputs.jsonl", "--dimension", "x", "--out", "no/x.jsonl"), 2, "no folder no"),
-        (("outputs.jsonl", "--dimension", "x", "--out", "pairs.jsonl"), 1, "is no label of this"),
+        (("outputs.jsonl", "--dimension", "x", "--out", "pairs.jsonl"), 1, "is not a label from"),
         (("outputs.jsonl", "--dimension", "x", "--map", "x"), 2, "NAME=COLUMN"),
         (("outputs.jsonl", "--dimension", "x", "--judge", "relevance"), 2, "rating judge"),
         (("outputs.jsonl", "--dimension", "x", "--judge", "none"), 2, "no judge"),

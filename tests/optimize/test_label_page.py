@@ -129,7 +129,7 @@ def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
 ) -> None:
     path, pages = outputs(tmp_path, 5, 2), {name: browser.page() for name in ("Anna", "Ben")}
     saved: list[tuple[str, str, int]] = []
-    for stop in (4, 7, 10):
+    for stop in (5, 10):
         with serve(path) as (address, running):
             for page_name, page in pages.items():
                 # People copy an address without its last slash, too.

@@ -54,7 +54,7 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
         error(400, refusal, "invalid_request_error") if "seed" in body else None
     )
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--proposer-lm", PROPOSER]
-    flags += ["--max-calls", "3000", "--out", "run", "--price", "1,10"]
+    flags += ["--max-calls", "2800", "--out", "run", "--price", "1,10"]
     flags += [*OF_THE_JUDGE, *OF_THE_PROPOSER]
     assert command(flags) == 0
     for model, limit, effort, name in (
@@ -122,6 +122,8 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])
 def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name: str) -> None:
-    with pytest.raises(SettingsError, match="--api-key-env names an environment variable") as error:
+    with pytest.raises(
+        SettingsError, match="--api-key-env takes the name of an environment variable"
+    ) as error:
         settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)

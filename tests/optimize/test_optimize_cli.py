@@ -87,8 +87,8 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         ([*OWN, "--out", "own.yaml"], 1, "own.yaml: File exists"),
         ([*OWN, "--out", "/proc/none/run"], 1, "/proc/none: No such file"),
         ([*OWN, "--max-calls", "3"], 2, "--max-calls 3"),
-        ([*OWN, "--optimizer", "gepa"], 2, "--optimizer gepa: the embedded model follows no"),
-        ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model follows no"),
+        ([*OWN, "--optimizer", "gepa"], 2, "--optimizer gepa: the embedded model cannot follow"),
+        ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model cannot follow"),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(
@@ -140,9 +140,9 @@ def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_f
         ({"level": "word"}, "--level 'word': choose from summary, dataset, system, auto"),
         ({"scale": "7"}, "--scale 7: expected LOW-HIGH"),
         ({"colour": "red"}, "there is no setting 'colour'"),
-        ({"plan": "mean"}, "--plan mean and --samples N are given together"),
-        ({"samples": 3}, "--plan mean and --samples N are given together"),
-        ({"plan": "one", "samples": 3}, "--plan mean and --samples N are given together"),
+        ({"plan": "mean"}, "--plan mean and --samples N go together"),
+        ({"samples": 3}, "--plan mean and --samples N go together"),
+        ({"plan": "one", "samples": 3}, "--plan mean and --samples N go together"),
         ({"plan": "best"}, "--plan 'best': choose from one, mean, weighted"),
         *(({"risk": risk}, "--risk") for risk in (0, -0.1, 0.51, True, "much")),
     ],

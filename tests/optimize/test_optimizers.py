@@ -194,12 +194,12 @@ def test_a_wrong_key_of_the_proposer_ends_the_run(name: str) -> None:
 
 
 def test_labels_that_say_nothing_seldom_ship_a_tuned_judge() -> None:
-    # At a risk of 10 %, five or more of 12 have a chance of .4 %.
+    # At a risk of 10 %, four or more of 8 have a chance of .5 %.
     shipped = 0
-    for seed in range(12):
+    for seed in range(8):
         train = shuffled(world(10, 6, seed=seed), seed)
         dev = shuffled(world(10, 6, first=100, seed=seed), seed)
         options = SearchOptions(seed=seed, rounds=2)
         found = search(train, dev, proposer=Model(write_instruction), options=options)
         shipped += found.result.decision.ship
-    assert shipped <= 4
+    assert shipped <= 3

@@ -124,9 +124,7 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     assert verify.command(["runs/panel-001", "--data", "test.jsonl", "--json"]) == 0
     verified = json.loads(capsys.readouterr().out)["correlations"][0]
     assert verified["value"] == pytest.approx(result["test"]["panel"]["value"])
-    assert "holds a run that has ended" in refused(
-        capsys, *flags, "--out", "runs/panel-001", code=1
-    )
+    assert "holds a finished run" in refused(capsys, *flags, "--out", "runs/panel-001", code=1)
 
 
 def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(

@@ -57,15 +57,15 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     assert "false pass d0o6: An" in text
     assert "false alarm d29o5: Answer 5 to 29. So." in text
     step = text[text.index("Next:") :]
-    assert step.startswith("Next: --report FILE.html shows all. In CI --min-tpr 0.")
-    assert step.endswith(" (an equal judge passes 9 of 10 times).")
+    assert step.startswith("Next: --report FILE.html shows all errors. For CI: --min-tpr 0.")
+    assert step.endswith(" (an equally good judge passes 9 of 10 times).")
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 80
     assert "rho" not in "\n".join(lines)
     assert command([*files(tmp_path), "--all"]) == 0
     out = capsys.readouterr().out
     # Twenty documents of nine outputs do not tell how much alike these are.
-    assert "Too few labels for a floor: --against in CI" in " ".join(out.split())
+    assert "Too few labels for a floor: use --against in CI" in " ".join(out.split())
     assert "dataset-level rho" in out
 
 
@@ -144,7 +144,7 @@ def test_a_gate_that_holds_says_by_how_much_and_what_is_next(
     assert re.search(held, " ".join(lines))
     text = page.read_text(encoding="utf-8")
     assert text.index("It holds its floors.") < text.index("holds: rho")
-    assert "Next:</b> The same command holds it in CI." in text
+    assert "Next:</b> The same command checks it in CI." in text
 
 
 def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
@@ -155,7 +155,7 @@ def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
     arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "kind"]
     arguments += ["--data", write_jsonl(tmp_path / "l.jsonl", rows)]
     assert command(arguments) == 0
-    assert "may be the wrong way round: --values yes=0,no=1 turns" in capsys.readouterr().out
+    assert "may be the wrong way round: --values yes=0,no=1 swaps" in capsys.readouterr().out
     turned = verified(capsys, *arguments, "--values", "yes=0,no=1")
     assert turned["kappa"]["value"] == pytest.approx(0.8)
 

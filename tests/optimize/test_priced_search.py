@@ -29,9 +29,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import simulated
 
     @lru_cache
-    def run(dollars: float, seed: int = 3, **settings: Any) -> Run:
+    def run(dollars: float, **settings: Any) -> Run:
         folder = tmp_path_factory.mktemp("paid")
-        job = simulated.Job(world="reasoning helps", seed=seed, optimizer="rank", dollars=dollars)
+        job = simulated.Job(world="reasoning helps", seed=3, optimizer="rank", dollars=dollars)
         world = job.simulated()
         labels, dimension = world.write(folder)
         server = simulated.SimulatedServer(world)
@@ -55,12 +55,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def test_a_larger_limit_finds_the_form_that_helps(runs: Any) -> None:
-    """By chance one of two may not."""
-    found = []
-    for seed in (2, 3):
-        ranked = [t for t in runs(LIMITS[1], seed).trials if t["stage"] == "dev"]
-        found.append(max(ranked, key=lambda trial: trial["value"])["reasoning"])
-    assert {*found} & {"steps", "questions"}
+    ranked = [trial for trial in runs(LIMITS[1]).trials if trial["stage"] == "dev"]
+    best = max(ranked, key=lambda trial: trial["value"])
+    assert best["reasoning"] in ("steps", "questions")
 
 
 def test_no_form_is_sought_where_one_is_named(runs: Any) -> None:

@@ -153,4 +153,4 @@ def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on() -> None:
         world(12), world(12, first=100), proposer=model, account=account, options=options
     )
     assert found.result.decision.limit_reached
-    assert "The limit paid for no proposed instruction." in found.result.decision.why
+    assert "The limit was too small for any proposed instruction." in found.result.decision.why

@@ -100,7 +100,7 @@ def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run: opt
 
 def test_screen_and_page_say_what_is_asked_and_what_it_costs(run: optimize.Run) -> None:
     text = " ".join(str(run).split())
-    assert re.search(r"Asks: deadline \(\d+%\), beside its own verdict \(\d+%\)\.", text)
+    assert re.search(r"Asks: deadline \(\d+%\), in addition to its own verdict \(\d+%\)\.", text)
     assert re.search(r"1,000 rows will cost \$[\d.]+, untuned \$[\d.]+ \(", text)
     page = run.report.read_text()
     assert "share of the score" in page

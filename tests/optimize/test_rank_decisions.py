@@ -163,7 +163,7 @@ def test_a_chat_model_proposes_instructions_for_a_decision_model(
     tuned = compile_with(lm, program, ROWS, proposer_lm="openai/judge-1")
     assert tuned.detailed_results.summary["shipped"] == "tuned", str(tuned.detailed_results)
     assert "stated" in tuned.signature.instructions
-    with pytest.raises(judges.JudgesError, match="a decision model writes no instruction"):
+    with pytest.raises(judges.JudgesError, match="a decision model cannot write instructions"):
         compile_with(lm, program, ROWS, proposer_lm=lm)
 
 
@@ -184,7 +184,7 @@ def test_a_chat_model_gives_the_probabilities_in_words(openai_server: OpenAIServ
 
     openai_server.judge = judge
     chat = dspy.LM("openai/judge-1", api_key="sk-local", api_base=openai_server.url)
-    tuned = compile_with(chat, dspy.Predict(Rated), ROWS[:56], output="rating", max_calls=300)
+    tuned = compile_with(chat, dspy.Predict(Rated), ROWS[:56], output="rating", max_calls=280)
     assert tuned.detailed_results.summary["shipped"] == "tuned", str(tuned.detailed_results)
     assert set(tuned.scoring.weights.slopes) == {"clear", "rating"}
 
@@ -211,7 +211,7 @@ def test_decisions_are_ratings_and_choices_by_their_type(kind: Any, expected: An
 @pytest.mark.parametrize("kind", [Score, Choice, Choice[("a", ""), ("b", ""), ("c", "")]])
 def test_decisions_without_an_order_are_refused(kind: Any) -> None:
     signature = dspy.Signature({"text": (str, dspy.InputField()), "x": (kind, dspy.OutputField())})
-    with pytest.raises(ProgramError, match="no rating and no choice"):
+    with pytest.raises(ProgramError, match="neither a rating nor a choice"):
         answer_of("P", signature)
 
 

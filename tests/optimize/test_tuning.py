@@ -108,7 +108,7 @@ def test_a_definition_in_code_is_tuned_with_progress_on_stderr_and_goes_on_and_a
     # As a kill before its end leaves it.
     plain.report.unlink()
     other = replace(PLAIN, instruction="Say how few words there are.")
-    with pytest.raises(optimize.RunFolderError, match="its definition was another"):
+    with pytest.raises(optimize.RunFolderError, match="it had another definition"):
         optimize.tune(other, out=plain.folder, **flags)  # type: ignore[arg-type]
     assert optimize.tune(other, **flags).folder != plain.folder  # type: ignore[arg-type]
     again = optimize.tune(PLAIN, **flags)  # type: ignore[arg-type]

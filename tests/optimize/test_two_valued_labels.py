@@ -61,7 +61,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
     assert "label has no definition" in said
     assert "it reads input and output" in said
-    assert "One line of yours is worth about as much as tuning: --dimension 'label=...'" in said
+    assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in said
     judge = run.judge
     assert isinstance(judge.subject, Dimension)
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))

@@ -3,7 +3,7 @@ const form = $("filter"), words = $("words"), picks = [...form.querySelectorAll(
 const groups = [...document.querySelectorAll(".misses:has(article)")].map(group => ({
   none: group.querySelector(".none"), more: group.querySelector("button"), isWhole: false,
   all: [...group.querySelectorAll("article")].map(article => ({ article })) }));
-// What is searched is read once, in an idle moment or when it is first needed.
+// The searchable text is read only once: in an idle moment, or when it is first needed.
 const textOf = one => one.text ??= one.article.textContent.toLowerCase();
 const namesOf = (one, kind) => (one[kind] ??=
   [...one.article.querySelectorAll(`.${kind}`)].map(each => each.textContent));
