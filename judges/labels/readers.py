@@ -174,7 +174,7 @@ def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> L
 def _read_outputs(
     columns: Columns, problems: Problems, options: ReadOptions, long: TableRatings | None
 ) -> LabelledSet:
-    """Read the outputs; UnreadableError if the file holds pairs, unless a long file rates them."""
+    """Read the outputs; UnreadableError if the file holds pairs and no long file rates outputs."""
     sides = None if long and long.by_item else find_sides(columns)
     names_ratings = (
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings

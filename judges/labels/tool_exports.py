@@ -217,7 +217,7 @@ class _ExportReader:
         )
 
     def _by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
-        """The outputs by id, and the observations inside a Langfuse trace by theirs."""
+        """The outputs, and the observations inside Langfuse traces, by id."""
         rows = self._table.rows
         parts = ((row, part) for row in rows for part in objects_in(row.cells.get("observations")))
         observations = [self._output(row._replace(cells=part)) for row, part in parts]
