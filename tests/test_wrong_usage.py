@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "an empty address": (
         [*SCORE, "--lm", "openai/own", "--api-base", ""],
         2,
-        "--api-base: is empty: give http://HOST:PORT/v1, or leave it out",
+        "--api-base: is empty: give http://HOST:PORT/v1, or leave out the flag",
     ),
     "a key in an address": (
         [*SCORE, "--lm", "openai/own", "--api-base", "http://me:word@host/v1"],
@@ -123,7 +123,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         tune,
         ["--dimension", "relevance", "--data", "in.csv", "--map", "relevance=relevanse"],
         1,
-        "name yours with --map relevance=COLUMN",
+        "name your column with --map relevance=COLUMN",
     ),
     "a name that is nearly a column's, beside a column called label": (
         tune,

@@ -1,1 +1,1 @@
-"""The commands of `dspy-judges`."""
+"""The commands of `dspy-judges` that use a judge: list, show, score, winrate and export."""

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and the judge, the plan and the options that they name."""
+"""Flags that several commands share, and functions that apply them to a judge."""
 
 import argparse
 import re
@@ -24,27 +24,28 @@ Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
 T = TypeVar("T", int, float)
 
 MEAN_TEMPERATURE = 1.0
-# The model that a judge without a model of its own is exported for.
+# The model for which `export` writes a judge that has no model of its own.
 DEFAULT_LM = "openai/gpt-4.1-mini"
-API_KEY_ENV = "the variable that holds the key (the provider's own)"
-PRICE = "US dollars for a million tokens read and written"
-MAX_TOKENS = "of a reply (512; more after reasoning)"
+# Help texts that several commands share.
+API_KEY_ENV = "environment variable with the key (the provider's own)"
+PRICE = "US dollars per million input and output tokens"
+MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
 REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
 JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that ends with code 2 and one line for wrong usage.
+    """An argument parser that exits with code 2 and a message of one line for wrong usage.
 
-    Flags have no short forms, and `-1:1` is read as a value of --scale. It prints no keys and no
-    control characters.
+    Flags cannot be abbreviated. A word such as `-1:1` is a value and not a flag. Messages have API
+    keys redacted and control characters escaped.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
-        # A word that begins like a number is no flag.
+        # A word that begins like a negative number is not a flag.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(  # type: ignore[override]
@@ -52,15 +53,15 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         words = sys.argv[1:] if args is None else list(args)
         if not self._subparsers:
-            # Before argparse reports a missing flag, since the mistyped one may be it.
+            # Before argparse reports a missing flag: the mistyped one may be the missing one.
             for word in takewhile("--".__ne__, words):
                 self._refuse_unknown(word)
         return super().parse_known_args(words, namespace)
 
     def _refuse_unknown(self, word: str) -> None:
-        flag, known = word.partition("=")[0], self._option_string_actions
-        if flag.startswith("--") and " " not in word and flag not in known:
-            close = get_close_matches(flag, list(known), n=1)
+        flag, known_flags = word.partition("=")[0], self._option_string_actions
+        if flag.startswith("--") and " " not in word and flag not in known_flags:
+            close = get_close_matches(flag, list(known_flags), n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             self.error(f"unrecognized arguments: {flag}{hint}")
 
@@ -68,12 +69,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
 
     def one_line(self, message: str) -> str:
-        """Return the message as it is printed."""
+        """Return the message on one line, with API keys redacted and control characters escaped."""
         return visible(Redactor().redact(" ".join(message.split())))
 
 
 def read_number(text: str) -> float:
-    """A number as people write it (.3, +3, 1e-1), an int where it is whole; raises ValueError."""
+    """Read a number such as .3, +3 or 1e-1; an int if it is whole. Raises ValueError."""
     with suppress(ValueError):
         return int(text)
     number = float(text)
@@ -81,7 +82,10 @@ def read_number(text: str) -> float:
 
 
 def _within(kind: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
-    """A `type` for argparse: numbers within bounds, described as `expected`."""
+    """Return a `type` for argparse that accepts numbers from `low` to `high`.
+
+    `expected` describes them in error messages.
+    """
 
     def read(text: str) -> T:
         with suppress(ValueError):
@@ -93,22 +97,26 @@ def _within(kind: type[T], low: T, high: float, expected: str) -> Callable[[str]
     return read
 
 
+# Types for `add_argument`.
 count = _within(int, 1, 1e15, "a whole number, 1 or more")
 seed = _within(int, 0, 1e15, "a whole number, 0 or more")
 dollars = _within(float, 0.0, 1e12, "a number, 0 or more")
-temperature = _within(float, 0.0, 10.0, "a number within 0 and 10")
+temperature = _within(float, 0.0, 10.0, "a number from 0 to 10")
 
 
 def address(text: str) -> str:
+    """Check the address of a model's server; a `type` for argparse."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("is empty: give http://HOST:PORT/v1, or leave it out")
+        raise argparse.ArgumentTypeError(
+            "is empty: give http://HOST:PORT/v1, or leave out the flag"
+        )
     if holds_secret(text):
         raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
     return text
 
 
 def price(text: str) -> tuple[float, float]:
-    """Dollars for a million tokens read and written."""
+    """Read IN,OUT: US dollars per million input tokens and per million output tokens."""
     try:
         return read_price(text)
     except ValueError:
@@ -120,35 +128,54 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
         "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
     )
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
-    about = "the file to write; what was cut short goes on with the same command"
-    files.add_argument("--out", type=Path, metavar="FILE", help=about)
+    help_text = "the file to write; the same command resumes an interrupted run"
+    files.add_argument("--out", type=Path, metavar="FILE", help=help_text)
     add_map = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
-    about = "read a text from this column, or FILE.yaml; repeatable"
-    files.add_argument("--map", help=about, **add_map)  # type: ignore[arg-type]
+    help_text = "a text's column, or FILE.yaml with several; repeatable"
+    files.add_argument("--map", help=help_text, **add_map)  # type: ignore[arg-type]
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags of model and budget; `limits` says what the limits are for, unless the run."""
+    """Add the flags of the model and the budget.
+
+    `limits` is added to the help of --max-calls and --max-cost, such as " for each start".
+    """
     add = parser.add_argument_group("model and budget").add_argument
-    about = (
+    help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any of DSPy's (the "
         "judge's own)"
     )
-    add("--lm", metavar="MODEL", help=about)
-    about = "its server (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
-    add("--api-base", type=address, metavar="URL", help=about)
+    add("--lm", metavar="MODEL", help=help_text)
+    help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
+    add("--api-base", type=address, metavar="URL", help=help_text)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
     add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
-    add("--max-calls", type=count, metavar="N", help=f"most requests{limits} (no limit)")
-    add("--max-cost", type=dollars, metavar="USD", help=f"most US dollars{limits} (no limit)")
-    add("--concurrency", type=count, default=64, metavar="N", help="requests at once (64)")
-    add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
+    add(
+        "--max-calls",
+        type=count,
+        metavar="N",
+        help=f"maximum requests{limits} (no limit)",
+    )
+    add(
+        "--max-cost",
+        type=dollars,
+        metavar="USD",
+        help=f"maximum cost in US dollars{limits} (no limit)",
+    )
+    add(
+        "--concurrency",
+        type=count,
+        default=64,
+        metavar="N",
+        help="maximum requests at the same time (64)",
+    )
+    add("--seed", type=seed, default=0, metavar="N", help="the random seed (0)")
 
 
 def request_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The options of a session from the flags of `add_model_flags`."""
+    """Return the options of a `Session` that the flags of `add_model_flags` set."""
     names = ("api_key_env", "price", "max_tokens", "reasoning_effort", "concurrency")
     return {name: getattr(args, name) for name in names}
 
@@ -159,18 +186,18 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         "--plan",
         choices=("one", "mean", "weighted"),
         metavar="PLAN",
-        help="one: a reply; mean: of --samples replies; weighted: ratings by their probability "
-        "(one; on the embedded model weighted)",
+        help="one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
+        "probability (one; weighted for the embedded model)",
     )
-    add("--samples", type=count, metavar="N", help="replies of --plan mean")
-    about = "of the replies (0; of a mean 1)"
-    add("--temperature", type=temperature, metavar="T", help=about)
+    add("--samples", type=count, metavar="N", help="number of replies for --plan mean")
+    help_text = "temperature of the replies (0; for --plan mean 1)"
+    add("--temperature", type=temperature, metavar="T", help=help_text)
 
 
 def read_plan(
     kind: "PlanKind | None", samples: int | None, temperature: float | None
 ) -> "SamplingPlan | None":
-    """The plan that flags name; None if they name none. Raises UsageError."""
+    """Return the sampling plan of the flags, or None without such flags; raises UsageError."""
     from judges.scoring import SamplingPlan
 
     if (kind == "mean") != (samples is not None):
@@ -190,20 +217,20 @@ def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
         "--reasoning",
         choices=("none", "brief", "steps", "questions"),
         metavar="FORM",
-        help="what an untuned judge writes before its answer: none, brief, steps or questions (a "
-        "rating: none; a choice: brief)",
+        help="the reasoning that an untuned judge writes before its answer: none, brief, steps or "
+        "questions (none for a rating, brief for a pair)",
     )
 
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
-    about = "estimate requests and price, then stop"
-    run.add_argument("--dry-run", action="store_true", help=about)
+    help_text = "print an estimate of requests and cost, and ask no model"
+    run.add_argument("--dry-run", action="store_true", help=help_text)
     run.add_argument(
         "--batch-api",
         choices=("submit", "collect"),
         metavar="STEP",
-        help="batch files at half price: submit, and within a day collect",
+        help="use batch files at half price: submit, and collect within a day",
     )
     add_reporting_flags(run)
     run.add_argument("--quiet", action="store_true", help=QUIET)
@@ -211,12 +238,12 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 def add_reporting_flags(run: Flags) -> None:
     run.add_argument("--json", action="store_true", help="print the result as JSON")
-    about = "print retries, failed requests and tracebacks"
-    run.add_argument("--verbose", action="store_true", help=about)
+    help_text = "print retries, failed requests and tracebacks"
+    run.add_argument("--verbose", action="store_true", help=help_text)
 
 
 def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
-    """The untuned judge with the reasoning that --reasoning names; UsageError if it is frozen."""
+    """Return an untuned judge with the reasoning of --reasoning; UsageError if it is frozen."""
     if args.reasoning is None:
         return judge
     if judge.is_frozen:
@@ -229,7 +256,7 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) 
 
 
 def constructed_note(judge: "AnyJudge") -> str | None:
-    """The warning that a judge was tuned on constructed labels; None for any other judge."""
+    """Return a warning if a judge was tuned on constructed labels, else None."""
     if not judge.constructed:
         return None
     return (
@@ -239,11 +266,15 @@ def constructed_note(judge: "AnyJudge") -> str | None:
 
 
 def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
-    """The judge with the model, the endpoint and the plan that the flags name; UsageError."""
+    """Return the judge with the model, server and plan of the flags; raises UsageError.
+
+    Prints a note if the judge was tuned on constructed labels, or if its frozen figures do not hold
+    for this model or plan.
+    """
     from judges.judge import Judge
 
     if args.lm:
-        check_name(args.lm)  # also for a dry run, which opens no model
+        check_name(args.lm)  # checked here for a dry run, too, which does not open the model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
@@ -264,23 +295,27 @@ def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
     if frozen_plan is not None and result != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
-            "model or plan its measured correlations do not hold"
+            "model or plan its measured figures do not hold"
         )
     return result
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """The parts of NAME=REST; without a name, "" and the text. Raises UsageError."""
+    """Split NAME=REST into its two parts; without a name, return "" and the text.
+
+    A text that is the path of a file, or has a "/" before "=", has no name. Raises UsageError if
+    one part is empty.
+    """
     name, equals, rest = text.partition("=")
     if not equals or Path(text).exists() or "/" in name:
         return "", text
     if not (name and rest):
-        raise UsageError(f"{text}: expected NAME=... with both sides")
+        raise UsageError(f"{text}: expected NAME=VALUE, with both parts")
     return name, rest
 
 
 def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
-    """The columns that --map names by NAME=COLUMN or FILE.yaml; raises UsageError."""
+    """Read the arguments of --map, NAME=COLUMN or FILE.yaml; raises UsageError."""
     try:
         return read_mapping(arguments)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The commands list, show, score, winrate and export, and their flags."""
+"""Parses the flags of list, show, score, winrate and export, and runs these commands."""
 
 import argparse
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ List the judges that come with this package: the texts each reads, its scale,
 and the paper that it follows."""
 
 ABOUT_SHOW = """\
-Print what a judge is, where it comes from, and the very messages that a model
-gets; {{name}} is where a row's text goes. Nothing is asked."""
+Print a judge's definition and origin, and the exact messages that it sends to a
+model, with {{name}} in the place of each text. No model is asked."""
 
 ABOUT_SCORE = """\
 Judge every row of a table with one or more rating judges.
@@ -48,25 +48,28 @@ examples:
 ABOUT_WINRATE = """\
 Compare the two outputs of every pair, and print how often A wins.
 
-Each pair is asked in both orders; a choice that follows the position is a
-tie. The pair's texts are columns named as the judge names them (show NAME), or
-response_a, response_b and one of prompt, document, post, query.
+Each pair is judged in both orders. If the two choices differ, it is a tie.
+The pair's texts are in columns with the judge's names (see show NAME), or in
+response_a, response_b and one of prompt, document, post and query.
 
 example:
   dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv"""
 
 ABOUT_EXPORT = """\
 Print a judge for use elsewhere: a chat-completions request with {{slots}} for
-the texts. A frozen judge has its own model and plan, any other one reply.
-What the request does not hold is named on stderr."""
+the texts. A frozen judge keeps its model and plan; any other judge is exported
+with one reply. A warning on stderr says what the request cannot express."""
 
 
 def command(argv: Sequence[str]) -> int:
-    """Run one command; returns 0 done, 1 failed, 2 wrong usage or 130 interrupted."""
+    """Run one command and return its exit code.
+
+    The code is 0 for done, 1 for failed, 2 for wrong usage and 130 for interrupted.
+    """
     name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
     args = parser().parse_args(argv)
     with exit_on_ctrl_c():
-        # Help texts and wrong flags do not need it.
+        # Imported only now, since help texts and errors about flags do not need it.
         module, _, function = args.run.partition(":")
         run = getattr(import_module(module), function)
 
@@ -75,18 +78,22 @@ def command(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their flags."""
-    whole: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
-    commands = whole.add_subparsers(metavar="COMMAND", required=True)
+    """Return the parser for all commands and their flags."""
+    main_parser: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
+    commands = main_parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def add_command(name: str, run: str, about: str, **options: Any) -> argparse.ArgumentParser:
-        """Add a command that MODULE:FUNCTION runs."""
-        flags: argparse.ArgumentParser = commands.add_parser(name, description=about, **options)
-        flags.set_defaults(run=run)
-        return flags
+    def add_command(
+        name: str, run: str, description: str, **options: Any
+    ) -> argparse.ArgumentParser:
+        """Add a command; `run` is the MODULE:FUNCTION that runs it."""
+        command_parser: argparse.ArgumentParser = commands.add_parser(
+            name, description=description, **options
+        )
+        command_parser.set_defaults(run=run)
+        return command_parser
 
-    listing = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
-    listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
+    list_parser = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
+    list_parser.add_argument("--json", action="store_true", help="print as JSON, with definitions")
 
     show = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
     show.add_argument("judge", metavar="JUDGE", help=JUDGE)
@@ -111,8 +118,10 @@ def parser() -> argparse.ArgumentParser:
     winrate.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(winrate, data_help="the pairs to judge")
     for table in (score, winrate):
-        about = "a column for the answer to each question of a judge (.jsonl rows have them)"
-        table.add_argument("--answers", action="store_true", help=about)
+        help_text = (
+            "add a column with the answer to each question of a judge (not needed for .jsonl)"
+        )
+        table.add_argument("--answers", action="store_true", help=help_text)
         add_reasoning_flag(table)
         add_model_flags(table)
         add_plan_flags(table)
@@ -120,6 +129,6 @@ def parser() -> argparse.ArgumentParser:
 
     export = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
     export.add_argument("judge", metavar="JUDGE", help=JUDGE)
-    about = f"the model to write it for (the frozen judge's own, else {DEFAULT_LM})"
-    export.add_argument("--lm", metavar="NAME", help=about)
-    return whole
+    help_text = f"the model that the request is for (the frozen judge's own, else {DEFAULT_LM})"
+    export.add_argument("--lm", metavar="NAME", help=help_text)
+    return main_parser

@@ -1,4 +1,4 @@
-"""dspy-judges list, show and export: print judges and their prompts."""
+"""The commands list, show and export, which print judges and their prompts."""
 
 import argparse
 import json
@@ -23,17 +23,17 @@ from judges.terminal import print_error, print_output
 
 
 def show_list(args: argparse.Namespace) -> int:
-    """Print the catalogue: a line a judge, or all of it as JSON."""
+    """Print the catalogue: one line per judge, or all of it as JSON."""
     subjects = [catalog.find(name) for name in catalog.names()]
     if args.json:
-        print(json.dumps([_entry(subject) for subject in subjects], indent=1))
+        print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
         return 0
     width = shutil.get_terminal_size((80, 24)).columns
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
         sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
         texts = ", ".join([*subject.inputs, *sides])
-        rows.append((subject.name, texts, _range(_scale(subject)), subject.source))
+        rows.append((subject.name, texts, _range_text(_scale(subject)), subject.source))
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
         line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=False))
@@ -42,19 +42,19 @@ def show_list(args: argparse.Namespace) -> int:
 
 
 def show_judge(args: argparse.Namespace) -> int:
-    """Print a judge and the messages that it sends; of a panel, those of each member."""
+    """Print a judge and the messages that it sends; for a panel, those of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
     prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
     answers = _answers(judge)
     if args.json:
-        record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
+        record = {**_json_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         if answers:
             record["questions"] = [*map(_answer_entry, answers[:-1])]
         print(json.dumps(record, indent=1))
         return 0
-    lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
+    lines = [line for text in _description_lines(judge) for line in textwrap.wrap(text, 79)]
     lines += _answer_lines(answers)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
@@ -69,7 +69,7 @@ def _answer_entry(answer: AnswerShare) -> dict[str, object]:
 
 
 def _content(message: Message) -> str:
-    """A message's text; what a decision model gets from the system is JSON, which is indented."""
+    """A message's text; the JSON in a decision model's system message is indented."""
     content = message["content"]
     if message["role"] == "system" and content.startswith("{"):
         return json.dumps(json.loads(content), indent=1, ensure_ascii=False)
@@ -77,26 +77,26 @@ def _content(message: Message) -> str:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Lines on each answer: its share of the score, and what it is worth where that is known."""
+    """Lines on each answer: its share of the score, and the gain from it if that is known."""
     if not answers:
         return []
-    about = "answers, with the share of each in the score"
-    if any(each.loss for each in answers):
-        about += ", and by how much the judge's figure would change without it"
-    lines = textwrap.wrap(f"{about}:", 79)
-    for each in answers:
-        loss = f" ({-each.loss:+.3f})" if each.loss else ""
-        text = f"  {each.share:4.0%}  {each.name} ({_range(each.answers)}){loss}: {each.text}"
-        lines += textwrap.wrap(text, 79, subsequent_indent=" " * 8)
+    heading = "answers, with the share of each in the score"
+    if any(answer.loss for answer in answers):
+        heading += ", and by how much the judge's figure would change without it"
+    lines = textwrap.wrap(f"{heading}:", 79)
+    for answer in answers:
+        loss = f" ({-answer.loss:+.3f})" if answer.loss else ""
+        line = f"  {answer.share:4.0%}  {answer.name} ({_range_text(answer.answers)}){loss}: "
+        lines += textwrap.wrap(line + answer.text, 79, subsequent_indent=" " * 8)
     return lines
 
 
-def _about(judge: AnyJudge) -> list[str]:
+def _description_lines(judge: AnyJudge) -> list[str]:
     """Lines on a judge: name, definition, texts, scale and origin."""
     subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
-        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range(_scale(subject))}",
+        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(_scale(subject))}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
@@ -116,17 +116,17 @@ def _about(judge: AnyJudge) -> list[str]:
 
 
 def _answers(judge: AnyJudge) -> list[AnswerShare]:
-    """The questions of a judge, and then its own answer; empty for a judge that asks none."""
+    """The answers to a judge's questions, and then its own; [] for a judge without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
-    own = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
+    rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
     tuned: Any = (judge.provenance or {}).get("answers", ())
-    losses = {each["name"]: each["loss"] for each in tuned if each.get("loss")}
-    return (judge.weights or own).describe(judge.prompt.choices, losses)
+    losses = {answer["name"]: answer["loss"] for answer in tuned if answer.get("loss")}
+    return (judge.weights or rating_only).describe(judge.prompt.choices, losses)
 
 
-def _entry(subject: Subject) -> dict[str, object]:
-    """The entry of a judge in --json."""
+def _json_entry(subject: Subject) -> dict[str, object]:
+    """The entry for a judge in the output of --json."""
     return {
         "name": subject.name,
         "kind": kind_of(subject),
@@ -141,13 +141,13 @@ def _scale(subject: Subject) -> tuple[str, ...] | tuple[int, ...]:
     return LETTERS if isinstance(subject, Comparison) else subject.words or subject.scale
 
 
-def _range(answers: Sequence[Value]) -> str:
+def _range_text(answers: Sequence[Value]) -> str:
     first, *_, last = answers
     return f"{first}-{last}" if isinstance(first, int) else f"{first}/{last}"
 
 
 def export(args: argparse.Namespace) -> int:
-    """Print a judge as a chat request with {{slots}} for the texts."""
+    """Print a judge as a chat-completions request with {{slots}} for the texts."""
     from judges.client.openai import RequestFormat
 
     judge = load(args.judge)
@@ -157,20 +157,20 @@ def export(args: argparse.Namespace) -> int:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
     if is_decision(judge.lm):
-        raise UsageError(f"{judge.lm} reads no chat request: name a chat model by --lm")
+        raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.resolved_plan()
-    *others, last = (message["content"] for message in messages)
-    if any("{{" in text for text in (*others, SLOT.sub("", last))):
+    *earlier, last = (message["content"] for message in messages)
+    if any("{{" in text for text in (*earlier, SLOT.sub("", last))):
         raise UsageError(
-            f"{judge.name}: its prompt has double braces, which a template takes for slots"
+            f"{judge.name}: its prompt has double braces, which would be taken for slots"
         )
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.body(messages, sampling_of(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
-    warning = f"texts are put in as they are, and the plan {plan.kind} is yours to apply"
+    warning = f"texts are inserted unchanged, and you have to apply the plan {plan.kind} yourself"
     if judge.kind == "pairwise":
-        warning += "; the judge asks in both orders, and counts a choice that flips as a tie"
+        warning += "; the judge asks in both orders, and counts choices that differ as a tie"
     if judge.weights:
-        warning += "; the answers of its questions are joined by weights, which are in its file"
+        warning += "; the score weighs the answers to its questions by the weights in its file"
     print_error(f"warning: {warning}")
     return 0

@@ -1,8 +1,8 @@
-"""dspy-judges score and winrate: judge the rows of a table, write each one, and sum up.
+"""The commands score and winrate: judge the rows of a table, write each row, and print a summary.
 
-An unfinished run leaves OUT.partial and, where it asked a model elsewhere, a store of replies, from
-which the same command goes on. With --batch-api the replies come through a provider's batch files,
-at half price and within a day.
+A run that is cut short leaves OUT.partial. If it asked a model outside of this process, it also
+leaves a store of replies, and the same command resumes from it. With --batch-api, the replies come
+through a provider's batch files, at half price and within a day.
 """
 
 import argparse
@@ -36,14 +36,14 @@ from judges.client import (
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
-from judges.labels.columns import MOST_FIRST, Columns
+from judges.labels.columns import N_FIRST_ROWS, Columns
 from judges.labels.conversations import as_texts
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.scoring import reply_tokens
 from judges.tables.atomic_write import in_use
-from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
+from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, writable_format
 from judges.tables.problems import RowsError
 from judges.tables.text import Row
 from judges.tables.xlsx import split_sheet
@@ -58,7 +58,10 @@ DIGITS = 3
 
 
 class CostEstimate(NamedTuple):
-    """What judging a table takes of one model, at four characters a token; no cost if unpriced."""
+    """The estimated requests, tokens and cost of judging a table with one model.
+
+    A token is counted as four characters. The cost is None if the model's price is unknown.
+    """
 
     lm: str
     requests: int
@@ -87,30 +90,32 @@ class CostEstimate(NamedTuple):
 def estimate_runs(
     judge: AnyJudge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
 ) -> list[CostEstimate]:
-    """The estimate for each model of a judge; `characters` are those of all rows' texts together.
+    """Return the estimate for each model that a judge asks.
 
-    `price` is the user's; for a panel it is the price of the models that no table knows.
+    `characters` is the length of all texts in all rows, and `orders` is 2 if each pair is judged in
+    both orders, else 1. `price` is the price that the user gives. For a panel it applies only to
+    models whose price is unknown.
     """
     estimates = []
     for part in judge.parts:
         samples, prompts = part.plan.samples if part.plan else 1, n_rows * orders
-        # Samples that are drawn in a request each pay for the prompt each time.
+        # If each sample needs a request of its own, the prompt is paid for each time.
         n_requests = 1 if gives_n_replies(part.lm) else samples
         texts = characters * orders // CHARACTERS_PER_TOKEN
         tokens_in = (estimate_tokens(part.template()) * prompts + texts) * n_requests
         tokens_out = reply_tokens(part.prompt, part.lm) * prompts * samples
         prices = [price, find_price(part.lm)]
         if part is not judge or is_embedded(part.lm):
-            # The user's price is of the model that is asked; the embedded model is free.
+            # The known price comes first: a panel's models differ, and the embedded one is free.
             prices.reverse()
-        known = prices[0] or prices[1]
-        cost = known.cost(tokens_in, tokens_out) if known else None
+        price_used = prices[0] or prices[1]
+        cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         estimates.append(CostEstimate(part.lm, prompts * n_requests, tokens_in, tokens_out, cost))
     return estimates
 
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
-    """The sum of several estimates."""
+    """Return the sum of several estimates; its cost is None if any cost is."""
     costs = [estimate.cost_usd for estimate in estimates if estimate.cost_usd is not None]
     return CostEstimate(
         ", ".join(sorted({estimate.lm for estimate in estimates})),
@@ -123,10 +128,11 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
-    """Judges and the table that they read.
+    """The judges of a run, and the table that they judge.
 
-    `columns` are those to write, and `texts` names each judge's column for each text. `id_column`
-    holds the ids, as readers of labels find it; without one the rows' numbers are their ids.
+    `columns` are the columns to write. `texts` maps each judge's name to a mapping from its texts
+    to columns. `id_column` is the column of ids, found as in label files. If it is None, the rows'
+    numbers are their ids.
     """
 
     judges: tuple[AnyJudge, ...]
@@ -139,16 +145,16 @@ class TableRun:
 
     @property
     def paid_models(self) -> list[str]:
-        """The models that do not run in this process."""
+        """The models that do not run in this process, sorted."""
         return sorted({e.lm for e in self.estimates if not is_embedded(e.lm)})
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the table, each with its id."""
+        """Yield the rows of the table, each with its id."""
         for _, cells, number in read_table_rows(self.args.data):
             yield {**cells, ID: cells.get(self.id_column) if self.id_column else number}
 
     def digest(self) -> str:
-        """The digest of all that determines the output, apart from replies."""
+        """Return a hash of all that determines the output, except the replies."""
         path, sheet = split_sheet(self.args.data)
         with path.open("rb") as file:
             data = file_digest(file, "sha256").hexdigest()
@@ -157,20 +163,24 @@ class TableRun:
         return sha256(json.dumps([data, sheet, judges, settings]).encode()).hexdigest()
 
 
-def _run(kind: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
-    """Estimate, take a step of a batch, or judge and report; returns the exit code."""
+def _run(results_type: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
+    """Run a command and return the exit code.
+
+    It prints an estimate (--dry-run), takes a step of a batch (--batch-api), or judges all rows and
+    prints the summary.
+    """
     if not args.dry_run:
         if args.out is None:
             raise UsageError("--out FILE is needed, or --dry-run")
         if not args.out.parent.is_dir():
             raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
-        # After a kill between the last row and the end of the store, both files are there.
+        # A run that was killed after its last row leaves both the output and the store.
         if args.out.exists() and not _store_path(args.out).exists():
             raise RowsError(
                 f"{args.out} exists already, and does not say which judge and settings made it: "
                 "delete it, or name another --out"
             )
-    results = kind(args)
+    results = results_type(args)
     run = _prepare(results, args)
     if args.dry_run:
         expected = total_estimate(run.estimates)
@@ -178,21 +188,24 @@ def _run(kind: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
         return 0
     if args.batch_api and not _step_of_batch(run):
         return 1 if args.batch_api == "collect" else 0
-    results.report(run, _write(run, results))
+    results.report(run, _judge_table(run, results))
     return 0
 
 
 def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> TableRun:
-    """Read the whole table once; raises RowsError, MissingColumnError and UsageError."""
+    """Read the whole table once, to check and count it; returns the run.
+
+    Raises RowsError, MissingColumnError and UsageError.
+    """
     judges = results.judges
     map_flags = _read_map_flags(args.map, judges)
-    form = None if args.out is None else written_format(args.out)
+    table_format = None if args.out is None else writable_format(args.out)
     n_rows = 0
     columns: dict[str, None] = {}
     characters = Counter[str]()
     notes: list[str] = []
     rows = read_table_rows(args.data, notes)
-    first = [*islice(rows, MOST_FIRST)]
+    first = [*islice(rows, N_FIRST_ROWS)]
     names = {name for row in first for name in as_texts(row.cells)}
     texts = {judge.name: judge.find_columns(names, map_flags) for judge in judges}
     for row in chain(first, rows):
@@ -213,7 +226,7 @@ def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> Table
             orders=2 if judge.kind == "pairwise" else 1,
             price=price_of(args.price),
         )
-    new_columns = results.new_columns(columns) if form and form.flat else []
+    new_columns = results.new_columns(columns) if table_format and table_format.flat else []
     return TableRun(
         judges=tuple(judges),
         args=args,
@@ -226,7 +239,11 @@ def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> Table
 
 
 def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
-    """The columns of the judges' texts by --map, whose files may name columns of labels, too."""
+    """Return the columns that --map gives the judges' texts and the id.
+
+    Other names in a mapping file are ignored, since they may be columns of labels. Another name in
+    NAME=COLUMN is a UsageError.
+    """
     columns = mapping(arguments)
     texts = {name for judge in judges for name in judge.texts} | {ID}
     named = {argument.partition("=")[0] for argument in arguments if "=" in argument}
@@ -234,26 +251,26 @@ def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dic
     for name in sorted(named | (texts & columns.keys())):
         column = columns[name]
         if name not in texts or not isinstance(column, str):
-            raise UsageError(f"--map {name}: give one column to one of {', '.join(sorted(texts))}")
+            raise UsageError(
+                f"--map {name}: expected one column for one of {', '.join(sorted(texts))}"
+            )
         flags[name] = column
     return flags
 
 
 def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
-    """The texts of a row by the names that a judge has for them."""
+    """Return the texts of a row by the judge's names for them."""
     texts = as_texts(row)
     return {name: texts.get(column) for name, column in columns.items()}
 
 
 def _new_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
-    """Names of new columns: NAME_SUFFIX, or NAME_judge_SUFFIX where a label column has the name."""
+    """Return names for new columns: NAME + suffix, or NAME_judge + suffix if one is taken."""
     for stem in (name, f"{name}_judge"):
         names = [f"{stem}{suffix}" for suffix in suffixes]
         if not set(names) & set(columns):
             return names
-    raise RowsError(
-        f"columns {name!r} and {name}_judge are there already; write .jsonl, or rename one"
-    )
+    raise RowsError(f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename one")
 
 
 def _store_path(out: Path) -> Path:
@@ -262,9 +279,10 @@ def _store_path(out: Path) -> Path:
 
 @contextmanager
 def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
-    """A session on the run's store, which is beside the output if a model elsewhere is asked.
+    """Open a session on the run's store of replies, and lock the output file.
 
-    The store is removed if it has no answer, and at the end of the session that `is_last`.
+    There is a store, next to the output, if a model outside of this process is asked. It is removed
+    if it has no reply, and if the session `is_last` and ends without an error.
     """
     args = run.args
     path = _store_path(args.out) if run.paid_models else None
@@ -294,9 +312,9 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 
 
 class RunCost(NamedTuple):
-    """What a run took over all of its starts, as --json has it.
+    """The calls, tokens, cost and time of a run over all of its starts, with the keys of --json.
 
-    `cost_unconfirmed_usd` is the part for requests whose answer never came, at worst.
+    `cost_unconfirmed_usd` is the maximum cost of requests whose answer never came.
     """
 
     lm: list[str]
@@ -323,13 +341,15 @@ class RunCost(NamedTuple):
 
     def __str__(self) -> str:
         text = f"cost: ${self.cost_usd:,.4f} for {self.lm_calls:,} calls"
-        unconfirmed = f", ${self.cost_unconfirmed_usd:,.4f} of it at most, where no answer came"
+        unconfirmed = (
+            f", ${self.cost_unconfirmed_usd:,.4f} of it at most for requests without an answer"
+        )
         return text + unconfirmed if self.cost_unconfirmed_usd else text
 
 
-def _write(run: TableRun, results: "Scores | Preferences") -> RunCost:
-    """Judge all rows and write them with their judgements; returns what that took."""
-    began = time.monotonic()
+def _judge_table(run: TableRun, results: "Scores | Preferences") -> RunCost:
+    """Judge all rows and write them with their judgements; returns the cost."""
+    start_time = time.monotonic()
     expected, limit = total_estimate(run.estimates), run.args.max_cost
     print_note(str(expected))
     if limit is not None and (expected.cost_usd or 0.0) > limit:
@@ -341,39 +361,41 @@ def _write(run: TableRun, results: "Scores | Preferences") -> RunCost:
             with (
                 RowWriter(out, columns=run.columns) as writer,
                 progress,
-                closing(_judge_rows(run, session)) as results_by_row,
+                closing(_judge_rows(run, session)) as judged_rows,
             ):
-                for row, judgements in results_by_row:
+                for row, judgements in judged_rows:
                     writer.write({**row, **results.new_cells(run, row, judgements)})
-                    progress.step(failed=any(each.failure for each in judgements.values()))
+                    progress.step(
+                        failed=any(judgement.failure for judgement in judgements.values())
+                    )
         except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
             can_go_on = session.store is not None and session.store.can_go_on
             if isinstance(error, FatalModelError) and not can_go_on:
-                raise  # nothing is kept, as with a wrong key or name
-            rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
-            raise _unfinished(error, rows, can_go_on=can_go_on) from error
+                raise  # no reply is kept, for instance after a wrong key or model name
+            progress_text = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
+            raise _unfinished(error, progress_text, can_go_on=can_go_on) from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-        cost = RunCost.of(session, time.monotonic() - began)
+        cost = RunCost.of(session, time.monotonic() - start_time)
     if cost.cost_usd:
         print_note(str(cost))
     return cost
 
 
-def _unfinished(error: BaseException, rows: str, *, can_go_on: bool) -> BaseException:
-    """The error of a run that was cut short, with the rows that are kept and how to go on."""
+def _unfinished(error: BaseException, progress: str, *, can_go_on: bool) -> BaseException:
+    """Return the error for a run that was cut short; it says what is kept and how to go on."""
     reason = getattr(error, "strerror", None) or str(error) or "interrupted"
-    # A spent budget, and some other errors, say by themselves how to go on.
+    # The messages of a spent budget and of some other errors already say how to go on.
     says_how = isinstance(error, BudgetSpentError) or "same command" in reason
-    how = "" if says_how or not can_go_on else "; the same command goes on"
+    advice = "" if says_how or not can_go_on else "; the same command goes on"
     kind = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
-    return kind(f"{reason}: {rows}{how}")
+    return kind(f"{reason}: {progress}{advice}")
 
 
 def _judge_rows(
     run: TableRun, session: Session
 ) -> Generator[tuple[Row, dict[str, AnyJudgement]], None, None]:
-    """Every row with its id, and its judgements by judge; all judges' requests run together."""
+    """Yield every row with its id, and its judgements by judge; all judges run concurrently."""
     rows, *copies = tee(run.rows(), len(run.judges) + 1)
     with ExitStack() as open_streams:
         streams = {}
@@ -387,7 +409,7 @@ def _judge_rows(
 
 
 def _step_of_batch(run: TableRun) -> bool:
-    """Take a step of --batch-api; returns whether the store then has an answer to every request."""
+    """Take a step of --batch-api; returns whether the store then has an answer to each request."""
     from judges.batch import Batch
 
     args, models = run.args, run.paid_models
@@ -407,8 +429,8 @@ def _step_of_batch(run: TableRun) -> bool:
                     "kept. The same command without --batch-api asks these now"
                 )
             return not failures
-        if batch.state.batch_id is None:  # the file of requests may be a stranger's
-            # Write the requests down.
+        if batch.state.batch_id is None:  # a file of requests that exists may not be ours
+            # Judge all rows only to record the requests.
             recording = Session(models={models[0]: batch}, **request_options(args))
             with recording, closing(_judge_rows(run, recording)) as rows:
                 for _ in rows:
@@ -422,19 +444,23 @@ def _step_of_batch(run: TableRun) -> bool:
 
 
 def score(args: argparse.Namespace) -> int:
-    """Judge every row by rating judges, and print each judge's mean."""
+    """Judge every row with rating judges, and print each judge's mean score."""
     return _run(Scores, args)
 
 
 def _with_flags(judge: AnyJudge, source: str, args: argparse.Namespace) -> AnyJudge:
-    """The judge with what the flags change; raises FatalModelError for a file's own choices."""
+    """Return the judge, changed by the flags.
+
+    Raises FatalModelError if the judge's file chooses a model or server that only the user may
+    choose.
+    """
     judge = with_model_flags(with_reasoning_flag(judge, source, args), args)
     judge.check_origins()
     return judge
 
 
 def _questions_of(judge: AnyJudge, args: argparse.Namespace) -> list[str]:
-    """The names of a judge's questions whose answers are to have columns."""
+    """The names of a judge's questions, for the columns of --answers; [] without this flag."""
     questions = judge.prompt.questions if args.answers and isinstance(judge, Judge) else ()
     return [field.name for field in questions]
 
@@ -445,17 +471,21 @@ def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[
 
 
 class JudgeScores:
-    """The scores of one rating judge, and its failures by their reasons."""
+    """The scores of one rating judge, and its failures, counted by reason.
+
+    `is_as_tested` says that the judge is the one that was tested on labels: the flags changed
+    nothing.
+    """
 
     def __init__(self, judge: AnyJudge, *, is_as_tested: bool, args: argparse.Namespace) -> None:
         self.judge, self.is_as_tested = judge, is_as_tested
         self.questions = _questions_of(judge, args)
-        # Its columns for score, failure, answers and, if it gives one, rationale.
+        # The columns of score, failure, answers and rationale; [] for JSON Lines.
         self.columns: list[str] = []
         self.scores = array("d")
         self.failures = Counter[str]()
         self.n_unparsable = 0
-        # Of a judge of two values, a key of the document (all texts but the last) of each score.
+        # For a pass/fail judge, each score's document: a hash of all its texts but the last.
         self.is_verdict = judge.subject.scale == (0, 1)
         self.documents: list[int] = []
 
@@ -468,9 +498,9 @@ class JudgeScores:
         return self.columns
 
     def add(self, judgement: AnyJudgement, texts: Row) -> tuple[Row, Row]:
-        """Count a judgement; returns its cells of flat rows and its entry of JSON rows.
+        """Add a judgement; returns its cells for CSV rows and its entry for JSON rows.
 
-        `texts` are those that a judge of two values read.
+        `texts` are the texts that a pass/fail judge read; other judges need none.
         """
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
@@ -480,25 +510,25 @@ class JudgeScores:
         else:
             self.scores.append(judgement.score)
             if self.is_verdict:
-                words = [*map(str, texts.values())]
-                self.documents.append(hash(tuple(words[:-1] or words)))
+                strings = [*map(str, texts.values())]
+                self.documents.append(hash(tuple(strings[:-1] or strings)))
         if self.is_verdict and judgement.score < 0.5 == score:
-            score = judgement.score  # rounding would make it a pass
+            score = judgement.score  # rounding would turn this fail into a pass
         answers = _rounded_answers(judgement, self.questions)
         values = (score, judgement.failure, *answers, judgement.rationale)
-        # A judge without rationales has one column fewer, and JSON Lines have none.
+        # A judge without rationales has one column less, and JSON Lines have no columns.
         cells: Row = dict(zip(self.columns, values, strict=False))
         return cells, {**judgement.as_json(), "score": score}
 
     def pass_rate(self) -> "TrueRate":
-        """The pass rate, corrected by the judge's errors on test labels."""
-        from judges.true_rate import corrected_rate  # which loads NumPy
+        """Return the pass rate, corrected for the errors that the judge made on its test labels."""
+        from judges.true_rate import corrected_rate  # here, since it imports NumPy
 
         tested: Any = (self.judge.provenance or {}).get("tested", []) if self.is_as_tested else []
         return corrected_rate([score >= 0.5 for score in self.scores], self.documents, tested)
 
     def average(self) -> dict[str, object]:
-        """The mean, SD and counts of the scores."""
+        """Return the mean, standard deviation and counts of the scores."""
         return {
             "mean": fmean(self.scores) if self.scores else None,
             "sd": pstdev(self.scores) if self.scores else None,
@@ -510,7 +540,7 @@ class JudgeScores:
 
 
 class Scores:
-    """The scores of rating judges, and the mean of each judge."""
+    """The results of `score`: each judge's scores, and their mean."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.by_judge: dict[str, JudgeScores] = {}
@@ -537,8 +567,8 @@ class Scores:
         for name, judgement in judgements.items():
             scores = self.by_judge[name]
             texts = _texts_of(row, run.texts[name]) if scores.is_verdict else {}
-            own, entries[name] = scores.add(judgement, texts)
-            cells |= own
+            judge_cells, entries[name] = scores.add(judgement, texts)
+            cells |= judge_cells
         earlier = row.get("judgements")
         return cells or {
             "judgements": {**(earlier if isinstance(earlier, dict) else {}), **entries}
@@ -546,8 +576,7 @@ class Scores:
 
     def report(self, run: TableRun, cost: RunCost) -> None:
         averages = {name: scores.average() for name, scores in self.by_judge.items()}
-        verdicts = {name: each for name, each in self.by_judge.items() if each.is_verdict}
-        rates = {name: scores.pass_rate() for name, scores in verdicts.items()}
+        rates = {n: scores.pass_rate() for n, scores in self.by_judge.items() if scores.is_verdict}
         if run.args.json:
             for name, rate in rates.items():
                 averages[name]["pass_rate"] = rate.as_json()
@@ -561,18 +590,20 @@ class Scores:
                 print_output(f"{name:<{width}}  {line}")
             for name, rate in rates.items():
                 print_output(f"{name:<{width}}  {rate}")
-        first, *_ = self.by_judge.values()
+        first_judge, *_ = self.by_judge.values()
         if not any(average["n"] for average in averages.values()):
-            raise RowsError(f"no row got a score; the first reason: {next(iter(first.failures))}")
+            raise RowsError(
+                f"no row got a score; the first reason: {next(iter(first_judge.failures))}"
+            )
 
 
 def winrate(args: argparse.Namespace) -> int:
-    """Compare the two outputs of every pair, and print how often A wins."""
+    """Compare the two outputs of every pair, and print how often output A is preferred."""
     return _run(Preferences, args)
 
 
 class Preferences:
-    """The preferences of a pairwise judge, and the win rate."""
+    """The results of `winrate`: the preferences of a pairwise judge, and the win rate."""
 
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
@@ -594,7 +625,7 @@ class Preferences:
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, AnyJudgement]) -> Row:
-        from judges.winrate import text_length  # which loads NumPy
+        from judges.winrate import text_length  # here, since it imports NumPy
 
         preference = judgements[self.subject.name]
         assert isinstance(preference, Preference)

@@ -1,4 +1,4 @@
-"""Human labels: types, readers, splits and the starter set."""
+"""Human labels: their types, their readers, their splits and the starter set."""
 
 from typing import TYPE_CHECKING
 

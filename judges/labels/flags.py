@@ -1,4 +1,4 @@
-"""Reads the flags on how to read a file: --map NAME=COLUMN, --values WORD=NUMBER, --scale 1-5."""
+"""Reads flags that say how to read a file: --map NAME=COLUMN, --values WORD=NUMBER, --scale 1-5."""
 
 import math
 import re
@@ -13,45 +13,47 @@ from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
 Entry = TypeVar("Entry")
-# Keys of a mapping file beside our names: what words count, and the scale.
+# Further keys of a mapping file: the numbers that words stand for, and the scale.
 VALUES, SCALE = "values", "scale"
-# An entry of a mapping: columns (those of a data frame may be numbers), or what words count.
+# An entry of a mapping: columns (a data frame may call one by a number), or the numbers of words.
 MapEntry = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
-def read_mapping(words: Iterable[str]) -> dict[str, MapEntry]:
-    """Return the columns by our names, from NAME=COLUMN words and mapping files.
+def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
+    """Read the arguments of --map, each NAME=COLUMN or a mapping file, into one mapping.
 
-    A name may have several columns, and NAME=COLUMN replaces the file's. A file's values are under
-    `values`. Raises ValueError for other words.
+    A name may have several columns. NAME=COLUMN replaces the columns that a file gives the name. A
+    file's values are under the key `values`. Raises LabelError, a ValueError, for other arguments.
     """
-    of_files: dict[str, MapEntry] = {}
+    from_files: dict[str, MapEntry] = {}
     columns: dict[str, list[str]] = {}
-    for word in words:
-        name, equals, column = word.partition("=")
-        if not equals and word.endswith((".yaml", ".yml")):
-            of_files |= read_map_file(word)
+    for argument in arguments:
+        name, equals, column = argument.partition("=")
+        if not equals and argument.endswith((".yaml", ".yml")):
+            from_files |= read_map_file(argument)
         elif not (name and column):
-            raise LabelError(f"{word!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml")
+            raise LabelError(
+                f"{argument!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml"
+            )
         elif column not in columns.setdefault(name, []):
             columns[name].append(column)
-    return of_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
+    return from_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
 
 
 def read_map_file(path: str | Path) -> dict[str, MapEntry]:
-    """Return a mapping file's columns, `values` and `scale`; raises ValueError."""
+    """Return the content of a mapping file: columns, `values` and `scale`; raises LabelError."""
     try:
-        # As written, since no, 1 and null may be labels.
+        # Scalars are read as strings, since `no`, `1` and `null` may be labels.
         content = read_yaml_file(Path(path), as_written=True)
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:
-        raise LabelError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
+        raise LabelError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise LabelError(f"{path}: write one `name: column` a line, as in document: article")
+        raise LabelError(f"{path}: write one `name: column` per line, as in document: article")
     for name, entry in content.items():
         if not _is_entry(name, entry):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")
@@ -68,7 +70,10 @@ def _is_entry(name: str, entry: object) -> bool:
 def split_mapping(
     mapping: Mapping[str, MapEntry] | str | Path | None, values: Mapping[str, object] | None
 ) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
-    """Return columns and words of a mapping or its file, with `values` first; raises ValueError."""
+    """Split a mapping, or a mapping file, into its columns and the numbers that words stand for.
+
+    `values` are further words; they replace those of the mapping. Raises LabelError.
+    """
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
     columns: dict[str, ColumnNames] = {}
@@ -82,10 +87,10 @@ def split_mapping(
 
 
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
-    """Return what words count, from a mapping or `WORD=NUMBER,...`; raises ValueError.
+    """Return the number or vote that each word stands for, from a mapping or `WORD=NUMBER,...`.
 
-    A, B and tie are votes, and an empty number is no rating. A word with a comma is quoted as in
-    CSV.
+    The votes are A, B and tie. With nothing after the `=`, the word stands for a missing rating. A
+    word that contains a comma is quoted as in CSV. Raises LabelError.
     """
     values: dict[str, float | Vote | None] = {}
     for word, meaning in _meanings(source):
@@ -114,12 +119,12 @@ def _value_of(meaning: object, word: str) -> float | Vote | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise LabelError(f"{word!r} counts {meaning!r}, which is no number, nor A, B or tie")
+        raise LabelError(f"{word!r} counts {meaning!r}, which is not a number, A, B or tie")
     return number
 
 
 def pop_scale(columns: dict[str, Entry]) -> Scale | None:
-    """Remove the scale from a mapping file's columns and return it; None if there is none."""
+    """Remove the scale from the entries of a mapping and return it; None if there is none."""
     scale = read_bounds(str(columns.get(SCALE)))
     if scale is not None:
         del columns[SCALE]
@@ -127,7 +132,7 @@ def pop_scale(columns: dict[str, Entry]) -> Scale | None:
 
 
 def read_bounds(text: str) -> Scale | None:
-    """Read `LOW-HIGH` or `LOW:HIGH`, as in 1-5, 0:1 or -1:1; None for any other text."""
+    """Read `LOW-HIGH` or `LOW:HIGH`, such as 1-5, 0:1 or -1:1; None for any other text."""
     match = _BOUNDS.fullmatch(text.strip())
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""What the name of a column says: a source, an output, a reference answer, or its words."""
+"""Tells from a column's name whether it holds a source text, an output or a reference answer."""
 
 import csv
 import re
@@ -8,7 +8,8 @@ from functools import cache
 
 from dspy_judges.column_names import name_key
 
-# Usual names of what systems were given, the most specific first, and of what they wrote.
+# Usual names of source texts (what systems were given), the most specific first, and of outputs
+# (what systems wrote).
 SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
@@ -20,14 +21,14 @@ OUTPUTS = (
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
-# Words that may stand beside either, as in `model_answer` or `User Input`.
-_BESIDE = {
+# Words that people add to these names, as in `model_answer` or `User Input`.
+_QUALIFIERS = {
     *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
     *("system", "candidate", "final", "generated", "retrieved", "original", "text"),
 }
-# Names of reference answers, and words for them before an output's name.
+# Names of reference answers, and words that make one of an output's name, as in `gold answer`.
 _REFERENCES = frozenset({"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"})
-_SHOULD_BE = {
+_REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
 }
@@ -35,62 +36,68 @@ _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
 def tokens(name: str) -> tuple[str, ...]:
-    """The words and numbers of a column's name, in small letters."""
+    """Split a column's name into its words and numbers, in lower case."""
     return tuple(token.casefold() for token in _TOKEN.findall(name))
 
 
 @cache
 def known_word(column: str) -> str:
-    """The name of SOURCES or OUTPUTS that a column goes by, alone or as its own; else nothing."""
-    words = [word for word in tokens(column) if word not in _BESIDE]
+    """Return the name in SOURCES or OUTPUTS that a column's name is or contains, or "".
+
+    A name contains a usual name if its other words are all in `_QUALIFIERS`.
+    """
+    words = [word for word in tokens(column) if word not in _QUALIFIERS]
     keys = [name_key(column), *(words if len(words) == 1 else ())]
     return next(filter((*SOURCES, *OUTPUTS).__contains__, keys), "")
 
 
 def is_known_text(column: str) -> bool:
-    """Whether a column goes by a name that people use for what systems get or write."""
+    """Whether a column has a usual name of a source text or an output."""
     return bool(known_word(column))
 
 
 def is_output(column: str) -> bool:
-    """Whether a column goes by a name of what systems write."""
+    """Whether a column has a usual name of an output."""
     return known_word(column) in OUTPUTS
 
 
 def is_usual_text(column: str) -> bool:
-    """Whether a column goes by a name of what systems get, write, or should have written."""
+    """Whether a column has a usual name of a source text, an output or a reference answer."""
     return is_known_text(column) or is_reference(column)
 
 
 def is_reference(column: str) -> bool:
-    """Whether a column goes by a name of what the answer should have been."""
+    """Whether a column has a usual name of a reference answer, the output that is expected."""
     words = {*tokens(column)}
-    others = words - _SHOULD_BE
-    should_be = len(others) == 1 and others < words and others <= {*OUTPUTS}
-    return name_key(column) in _REFERENCES or should_be
+    other_words = words - _REFERENCE_WORDS
+    # For instance `gold answer`: a word for references, and the name of an output.
+    is_qualified = len(other_words) == 1 and other_words < words and other_words <= {*OUTPUTS}
+    return name_key(column) in _REFERENCES or is_qualified
 
 
 def source_name(texts: Iterable[str]) -> str | None:
-    """Return the first of the texts' names that tells what systems were given."""
-    by_key = {known_word(name): name for name in reversed([*texts])}
-    return next((by_key[name] for name in SOURCES if name in by_key), None)
+    """Return the name of the source text: the text whose usual name comes first in SOURCES."""
+    by_usual_name = {known_word(name): name for name in reversed([*texts])}
+    return next((by_usual_name[name] for name in SOURCES if name in by_usual_name), None)
 
 
 def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
-    """The file's only text for a judge that reads one text, whatever the two are called.
+    """Return the file's text for a judge that reads one text, if the file has only one text.
 
-    Texts with usual names come before others. None where there are several, or where one is a
-    source by its name and the other an output.
+    The names in the file and in the judge (`required`) may differ. If any text of the file has a
+    usual name, texts with other names do not count. Returns None if the file has several texts, the
+    judge reads several, or one name is that of a source text and the other that of an output.
     """
     names = [*([*filter(is_known_text, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
         return None
-    source_or_output = [(known_word(n) in SOURCES) - (known_word(n) in OUTPUTS) for n in names]
-    return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
+    # 1 for the name of a source text, -1 for that of an output, 0 for any other name.
+    signs = [(known_word(n) in SOURCES) - (known_word(n) in OUTPUTS) for n in names]
+    return names[0] if signs[0] * signs[1] >= 0 else None
 
 
 def split_quoted(text: str) -> list[str]:
-    """The parts between commas; a part that contains a comma stands in double quotes."""
+    """Split a text at its commas, as CSV does: double quotes enclose a part that has a comma."""
     if '"' not in text and "," not in text:
         return [text]
     try:
@@ -101,7 +108,7 @@ def split_quoted(text: str) -> list[str]:
 
 
 def map_flag(name: str, columns: Sequence[str]) -> str:
-    """The flag that maps a name to these columns, as a shell takes it."""
-    words = [f'"{column}"' if "," in column else column for column in columns]
-    pair = f"{name}={','.join(words)}"
-    return f"--map {shlex.quote(pair if pair.isprintable() else 'NAME=COLUMN')}"
+    """Return the flag `--map NAME=COLUMN,...` for a name and its columns, quoted for a shell."""
+    quoted = [f'"{column}"' if "," in column else column for column in columns]
+    entry = f"{name}={','.join(quoted)}"
+    return f"--map {shlex.quote(entry if entry.isprintable() else 'NAME=COLUMN')}"

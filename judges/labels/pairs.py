@@ -1,4 +1,4 @@
-"""Reads labelled pairs and people's votes from a table."""
+"""Reads labelled pairs, with people's votes, from a table."""
 
 import re
 from collections import defaultdict
@@ -17,59 +17,67 @@ from judges.labels.votes import VoteCells
 from judges.tables.problems import Problems, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
-_CHOICES = (*VOTES, "gewinner", "gagnant", "ganador")
-_SIDE = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
+_VOTE_NAMES = (*VOTES, "gewinner", "gagnant", "ganador")
+_FIRST_SIDE = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
 _RESPONSES = ("response_a", "response_b")
-_OTHER = {"a": "b", "A": "B", "1": "2"}
-_SYSTEMS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
+_OTHER_END = {"a": "b", "A": "B", "1": "2"}
+_SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 
 class Sides(NamedTuple):
-    """The file's word for a candidate, and the two columns of candidates."""
+    """The two columns of candidates, and the word that their names have in common."""
 
     word: str
     columns: tuple[str, str]
 
 
 def find_sides(columns: Columns) -> Sides | None:
-    """Return the two columns of candidates, those with a text's name first; None without."""
+    """Return the two columns of candidates, such as `answer_a` and `answer_b`, or None.
+
+    Of several such columns, those with a usual name of a text are preferred.
+    """
     first, second = columns.mapping.get("response_a"), columns.mapping.get("response_b")
     if first is not None and second is not None:
         return Sides("response", (first[0], second[0]))
     sides = []
-    for match in filter(None, map(_SIDE.fullmatch, columns.table.columns)):
-        both = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
-        are_texts = columns.is_judged(name_key(match[1])) or not columns.of_kind(both, "rating")
-        is_free = columns.has(both[1]) and both[0] not in columns.comments
-        if is_free and are_texts and _SYSTEMS.isdisjoint(tokens(match[1])):
+    for match in filter(None, map(_FIRST_SIDE.fullmatch, columns.table.columns)):
+        both = match[0], f"{match[1]}{match[2]}{_OTHER_END[match[3]]}"
+        are_texts = columns.is_certain_text(name_key(match[1])) or not columns.of_kind(
+            both, "rating"
+        )
+        are_free = columns.has(both[1]) and both[0] not in columns.comments
+        if are_free and are_texts and _SYSTEM_WORDS.isdisjoint(tokens(match[1])):
             sides.append(Sides(name_key(match[1]), both))
-    return min(sides, key=lambda side: not columns.is_judged(side.word), default=None)
+    return min(sides, key=lambda side: not columns.is_certain_text(side.word), default=None)
 
 
-def _find_choices(columns: Columns) -> tuple[str, ...]:
-    """The columns of votes: by the mapping, else the first with a usual name."""
-    named = next((columns.mapping[name] for name in VOTES if name in columns.mapping), ())
-    return tuple(filter(columns.has, named)) if named else columns.find_all(_CHOICES)[:1]
+def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
+    """The columns of votes: the mapped ones, else the first with a usual name."""
+    mapped = next((columns.mapping[name] for name in VOTES if name in columns.mapping), ())
+    return tuple(filter(columns.has, mapped)) if mapped else columns.find_all(_VOTE_NAMES)[:1]
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether a table has two candidates, no ratings, and votes (or at least no numbers)."""
-    if find_sides(columns) is None or columns.holds_ratings:
+    """Whether a table has two columns of candidates, and votes or at least no columns of ratings.
+
+    A table with nested or long ratings never holds pairs.
+    """
+    if find_sides(columns) is None or columns.has_nested_or_long_ratings:
         return False
-    return _find_choices(columns) != () or not find_ratings(columns, None).flat
+    return _find_vote_columns(columns) != () or not find_ratings(columns, None).flat
 
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """Read every pair with a vote; of unlabelled files every pair."""
+    """Read the pairs that have a vote, or, from a file without labels, all pairs."""
     check_mapping(columns, problems)
-    sides, voted_in = find_sides(columns), _find_choices(columns)
-    choices = voted_in if options.labelled else ()
-    _refuse_missing(columns, problems, sides, options)
+    sides, all_vote_columns = find_sides(columns), _find_vote_columns(columns)
+    vote_columns = all_vote_columns if options.labelled else ()
+    _check_columns(columns, problems, sides, options)
     reader = RowReader(
         columns,
         problems,
         roles=_ROLES,
-        rated={*voted_in, *columns.find_all(VOTES)},
+        rated={*all_vote_columns, *columns.find_all(VOTES)},
         judged=options.texts,
         candidates=dict(zip(_RESPONSES, sides.columns, strict=True)) if sides else {},
     )
@@ -77,17 +85,17 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     if sides is not None:
         cells = {
             column: VoteCells(columns.values(column), options.values, sides.columns)
-            for column in choices
+            for column in vote_columns
         }
         votes = _read_votes(columns, cells, problems)
         comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
         for fields in reader.items():
-            said = comments.get(fields.id, {}).get("votes", ())
-            pairs.append(_pair(fields, votes[fields.id], said))
-        notes += dict.fromkeys(note for of_column in cells.values() for note in of_column.notes())
+            remarks = comments.get(fields.id, {}).get("votes", ())
+            pairs.append(_pair(fields, votes[fields.id], remarks))
+        notes += dict.fromkeys(note for reader in cells.values() for note in reader.notes())
     voted = [pair for pair in pairs if pair.votes or not options.labelled]
-    if n_without := len(pairs) - len(voted):
-        notes.insert(0, f"{count(n_without, 'pair')} left out for want of a vote")
+    if n_unvoted := len(pairs) - len(voted):
+        notes.insert(0, f"left out for lack of a vote: {count(n_unvoted, 'pair')}")
     if options.labelled and not voted and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
     return LabelledPairs(
@@ -97,20 +105,21 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         candidate=sides.word if sides else "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
-        reading=reader.reading({"votes": choices}),
+        reading=reader.reading({"votes": vote_columns}),
     )
 
 
-def _refuse_missing(
+def _check_columns(
     columns: Columns, problems: Problems, sides: Sides | None, options: ReadOptions
 ) -> None:
+    """Add a problem if the columns of candidates or of votes are missing."""
     names = joined_names(columns.table.columns)
     if sides is None:
-        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {names}", advice)
-    if options.labelled and not _find_choices(columns):
-        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {names}", advice)
+        advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
+        problems.add("no-column", f"there are no two columns of candidates among {names}", advice)
+    if options.labelled and not _find_vote_columns(columns):
+        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
+        problems.add("no-column", f"there is no column of votes among {names}", advice)
 
 
 def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
@@ -131,15 +140,15 @@ def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> L
 
 
 def _read_votes(
-    columns: Columns, choices: Mapping[str, VoteCells], problems: Problems
+    columns: Columns, readers: Mapping[str, VoteCells], problems: Problems
 ) -> dict[str, list[Vote]]:
-    """The votes on every pair, by its id, from all of its rows; adds a problem for bad cells."""
+    """Return the votes by the pair's id, from all of its rows; adds a problem for each bad cell."""
     votes: dict[str, list[Vote]] = defaultdict(list)
     for row in columns.table.rows:
-        of_pair = votes[columns.item_key(row)]
+        pair_votes = votes[columns.item_key(row)]
         names = (columns.cell(row, role) for role in ("system_a", "system_b"))
         name_a, name_b = (None if is_blank(name) else str(name) for name in names)
-        for column, cells in choices.items():
+        for column, cells in readers.items():
             with problems.collect(line=row.line, field=column):
-                of_pair += cells.read(value_in(row, column), (name_a, name_b))
+                pair_votes += cells.read(value_in(row, column), (name_a, name_b))
     return votes

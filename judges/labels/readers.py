@@ -1,4 +1,4 @@
-"""Read a file of human labels, whole, or refuse it with every problem it has."""
+"""Reads a file of human labels, or raises an error that lists all of its problems."""
 
 import hashlib
 import shlex
@@ -15,7 +15,7 @@ from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
 from judges.labels.rating_columns import find_ratings
-from judges.labels.ratings import ReadOptions, ReadRatings, read_ratings
+from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -25,33 +25,42 @@ from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, name_of
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
-# The file's columns by our names, with `values` and a `scale`; or a mapping file with these.
-Mapped = Mapping[str, MapEntry] | str | Path
-AnySource = str | Path | Rows
-Held = Literal["outputs", "pairs", ""]
-Reading = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
+# Our names with the file's columns, `values` and a `scale`; or the path of such a mapping file.
+ColumnMapping = Mapping[str, MapEntry] | str | Path
+Source = str | Path | Rows
+ItemKind = Literal["outputs", "pairs", ""]
+LabelsAndProblems = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def read_labels(
-    path: AnySource,
+    path: Source,
     *,
-    map: Mapped | None = None,
+    map: ColumnMapping | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
     texts: Sequence[str] | None = None,
     annotations: str | Path | None = None,
     values: Values | None = None,
 ) -> LabelledSet:
-    """Read labelled outputs; LabelError has all `problems`.
+    """Read labelled outputs from a file or from rows in memory.
 
-    `path` is JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`), Parquet, `hf:owner/name` (or
-    `hf:owner/name:split`), or rows in memory: a DataFrame, a Dataset, a list of dicts. `map` gives
-    our names the file's columns, or is a mapping file; `a.b` reaches into a nested column, a list
-    of columns has one annotator in each. `dimensions` are read and no other. `scales` gives (low,
-    high) by dimension, "*" for all others. `texts` must stand in every row; by default, every text
-    of a usual name must. `annotations` is a long file (id, dimension, annotator, rating) whose
-    ratings replace the first file's. `values` are words and what they count (`{"good": 3, "n/a":
-    None}`).
+    Args:
+        path: A JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`) or Parquet file; a data set
+            `hf:owner/name` or `hf:owner/name:split`; or rows in memory: a pandas DataFrame, a
+            Hugging Face Dataset or a list of dicts.
+        map: Maps names such as `document` to the file's columns, or is the path of a mapping file.
+            A column `a.b` is the key `b` of the objects in the column `a`. A dimension may have a
+            list of columns, with one annotator each.
+        dimensions: The dimensions to read; all of them by default.
+        scales: Maps dimensions to their scales (low, high); the key "*" is for all others.
+        texts: Names of texts that must be in every row; by default, those with usual names.
+        annotations: A second file with the columns id, dimension, annotator and rating. Its ratings
+            replace the first file's.
+        values: Maps words to the numbers that they stand for, such as `{"good": 3, "n/a": None}`;
+            None is a missing rating.
+
+    Raises:
+        LabelError: If the file has problems; `problems` holds all of them.
     """
     options = replace(
         _read_options(map, values, scales),
@@ -65,18 +74,28 @@ def read_labels(
 
 
 def read_pairs(
-    path: AnySource,
+    path: Source,
     *,
-    map: Mapped | None = None,
+    map: ColumnMapping | None = None,
     texts: Sequence[str] | None = None,
     values: Values | None = None,
 ) -> LabelledPairs:
-    """Read labelled pairs from any of the formats of `read_labels`; LabelError has all `problems`.
+    """Read labelled pairs from a file or from rows in memory.
 
-    The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
-    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, 1, 2 or 1.5, or
-    other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
-    annotators, are joined. Pairs without a vote are left out and noted.
+    The two outputs of a pair are in `response_a` and `response_b`, or in columns of another name
+    with the ends `_a` and `_b`, or `_1` and `_2`. People's votes are in `votes` (a list),
+    `preferred` or `preference`. A vote is A, B, tie, 1, 2 or 1.5 (a tie). Votes in several columns,
+    or in several annotators' rows, are joined. Pairs without a vote are left out, and a note counts
+    them.
+
+    Args:
+        path: A file or rows in memory, as for `read_labels`.
+        map: Maps names such as `prompt` to the file's columns, or is the path of a mapping file.
+        texts: Names of texts that must be in every row; by default, those with usual names.
+        values: Maps further words to votes, such as `{"left": "A"}`.
+
+    Raises:
+        LabelError: If the file has problems; `problems` holds all of them.
     """
     labelled = _read(path, replace(_read_options(map, values), texts=texts), holds="pairs")
     assert isinstance(labelled, LabelledPairs)
@@ -84,28 +103,33 @@ def read_pairs(
 
 
 def read_items(
-    path: AnySource, *, map: Mapped | None = None, pairwise: bool = False
+    path: Source, *, map: ColumnMapping | None = None, pairwise: bool = False
 ) -> LabelledSet | LabelledPairs:
-    """Read outputs, or pairs, for somebody who is to label them; LabelError has all `problems`.
+    """Read outputs, or pairs if `pairwise`, that people have yet to label.
 
-    Files and names are those of `read_labels`. No label is needed; those of the file are passed
-    over, and neither they nor comments nor what may tell of them are among the texts.
+    `path` and `map` are those of `read_labels`. The file needs no labels. If it has any, they are
+    not read. Columns of labels, of comments and of reference answers are not among the texts, since
+    people could tell the label from them. Raises LabelError with all `problems`.
     """
     options = replace(_read_options(map, None), labelled=False)
     return _read(path, options, holds="pairs" if pairwise else "outputs")
 
 
 def _read_options(
-    map: Mapped | None, values: Values | None, scales: Mapping[str, Scale] | None = None
+    map: ColumnMapping | None, values: Values | None, scales: Mapping[str, Scale] | None = None
 ) -> ReadOptions:
     columns, words = split_mapping(map, values)
     scale = pop_scale(columns)
-    of_file = {} if scale is None else {"*": scale}
-    return ReadOptions(map=columns, values=words, scales=scales or of_file)
+    file_scales = {} if scale is None else {"*": scale}
+    return ReadOptions(map=columns, values=words, scales=scales or file_scales)
 
 
-def _read(path: AnySource, options: ReadOptions, *, holds: Held) -> LabelledSet | LabelledPairs:
-    """The labels; LabelError names the first problem, how many follow, and what lists them."""
+def _read(path: Source, options: ReadOptions, *, holds: ItemKind) -> LabelledSet | LabelledPairs:
+    """Return the labels in a file.
+
+    Raises LabelError, which describes the first problem, counts the others, and names the command
+    that lists them.
+    """
     labelled, problems = check_file(path, options, holds=holds)
     if labelled is not None and not problems:
         return labelled
@@ -114,11 +138,11 @@ def _read(path: AnySource, options: ReadOptions, *, holds: Held) -> LabelledSet 
     raise LabelError(f"{problems[0]}{more}", problems)
 
 
-def check_file(path: AnySource, options: ReadOptions, *, holds: Held = "") -> Reading:
-    """Return what could be read of a file, and all its problems.
+def check_file(path: Source, options: ReadOptions, *, holds: ItemKind = "") -> LabelsAndProblems:
+    """Return the labels that could be read from a file (None if none could), and all its problems.
 
-    `holds` is "outputs" or "pairs"; if empty, the file decides, unless dimensions or annotations
-    say that it holds outputs.
+    `holds` says whether the file holds outputs or pairs. If it is "", the file holds outputs if
+    `options` have dimensions or annotations; else its columns decide.
     """
     problems, long_problems = Problems(name_of(path)), Problems(str(options.annotations))
     table = read_table(SHIPPED_NAMES.get(problems.file, path), problems)
@@ -127,10 +151,10 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: Held = "") -> Re
     if table is not None:
         if problems.file in SHIPPED_NAMES:
             table = replace(table, name=problems.file)
-        named = holds or ("outputs" if options.dimensions or options.annotations else "")
+        kind = holds or ("outputs" if options.dimensions or options.annotations else "")
         with problems.collect():
             columns = _columns_of(as_plain_table(table, options), options)
-            if named == "pairs" or (not named and holds_pairs(columns)):
+            if kind == "pairs" or (not kind and holds_pairs(columns)):
                 labelled = _read_pairs(columns, problems, options)
             else:
                 labelled = _read_outputs(columns, problems, options, long)
@@ -140,21 +164,23 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: Held = "") -> Re
 
 
 def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """The pairs; UnreadableError where labels of outputs show that the file holds none."""
-    if options.labelled and find_sides(columns) is None and columns.holds_ratings:
+    """Read the pairs; UnreadableError if the file has rated outputs and no pairs."""
+    if options.labelled and find_sides(columns) is None and columns.has_nested_or_long_ratings:
         advice = "read it with read_labels, or tune on it with --dimension"
         raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
     return read_pair_rows(columns, problems, options)
 
 
 def _read_outputs(
-    columns: Columns, problems: Problems, options: ReadOptions, long: ReadRatings | None
+    columns: Columns, problems: Problems, options: ReadOptions, long: TableRatings | None
 ) -> LabelledSet:
-    """The outputs; UnreadableError where the file holds pairs, unless a long file rates outputs."""
+    """Read the outputs; UnreadableError if the file holds pairs and no long file rates outputs."""
     sides = None if long and long.by_item else find_sides(columns)
-    has_names = options.dimensions is not None or columns.mapping or columns.holds_ratings
-    if sides is not None and not (has_names and not holds_pairs(columns)):
-        advice = "label takes pairs by --pairwise NAME, plan takes none"
+    names_ratings = (
+        options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
+    )
+    if sides is not None and not (names_ratings and not holds_pairs(columns)):
+        advice = "give pairs to label with --pairwise NAME; plan does not read pairs"
         if options.labelled:
             advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or "
             advice += "name a column of ratings with --dimension COLUMN"
@@ -165,42 +191,45 @@ def _read_outputs(
 
 
 def _with_long_file(
-    labelled: LabelledSet, long: ReadRatings, options: ReadOptions, problems: Problems
+    labelled: LabelledSet, long: TableRatings, options: ReadOptions, problems: Problems
 ) -> LabelledSet:
-    """The outputs with the weights, scales and notes of the long file that rates them."""
+    """Add the weights, scales and notes of the long file to the outputs that it rates."""
     labelled = weigh(labelled, long.columns, problems)
     notes = [f"{options.annotations}: {note}" for note in problems.notes]
-    both = f"{labelled.sha256}{long.columns.table.sha256}"
+    both_hashes = f"{labelled.sha256}{long.columns.table.sha256}"
     return replace(
         labelled,
         notes=(*labelled.notes, *notes),
-        sha256=hashlib.sha256(both.encode()).hexdigest(),
+        sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
         scales=stated_scales(long.columns),
     )
 
 
 def _columns_of(table: Table, options: ReadOptions) -> Columns:
-    """The table's columns: conversations as texts, without footers, with each latest label."""
+    """Return the columns of a table that is ready to be read.
+
+    Footers are removed, conversations are texts, and only each annotator's latest label is kept.
+    """
     words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
-    mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
+    mapping = {name: column for name, column in options.map.items() if (name, column) not in JUDGED}
     whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
     table = with_texts(without_footers(table), mapping, whole=whole)
     return latest_labels(Columns(table, mapping, options.texts or (), words, options.labelled))
 
 
-def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | None:
-    """A long file's ratings; None where there is no such file."""
+def _read_long_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
+    """Return the ratings in the file `options.annotations`; None if there is none to read."""
     path = options.annotations
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        columns = latest_labels(Columns(as_plain_table(table, options, is_beside=True)))
+        columns = latest_labels(Columns(as_plain_table(table, options, has_outputs=False)))
         if columns.find("id") is None:
             advice = (
                 "give a file with the columns id and label, or id, dimension, annotator, rating"
             )
             raise UnreadableError("no-column", "has no column of ids", advice)
-        _check_once(columns, problems)
+        _check_rated_once(columns, problems)
         layout = find_ratings(columns, options.dimensions)
         ratings = read_ratings(columns, layout, options, problems)
         problems.notes = [*columns.table.notes, *ratings.notes]
@@ -208,13 +237,13 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
     return None
 
 
-def _check_once(columns: Columns, problems: Problems) -> None:
-    """Add a problem for a second row of an output, unless each row is one annotator's."""
+def _check_rated_once(columns: Columns, problems: Problems) -> None:
+    """Add a problem for each output that has a second row, unless each row is by one annotator."""
     keys = set[str]()
-    for row in () if columns.is_by_annotator else columns.table.rows:
+    for row in () if columns.has_row_per_annotator else columns.table.rows:
         key = columns.item_key(row)
         if key in keys:
-            advice = "keep one of the two, or name who gave each in a column annotator"
+            advice = "keep one of the two, or say who gave each in a column annotator"
             problems.add("twice", "is rated twice", advice, line=row.line, field="id", value=key)
         keys.add(key)
 
@@ -230,16 +259,16 @@ SHIPPED_NAMES = {
 
 @cache
 def is_constructed(sha256: str) -> bool:
-    """Whether a file has the bytes of the starter set, whatever it is called."""
+    """Whether a file's hash is that of a starter file, whatever the file is called."""
     files = (SHIPPED_NAMES["starter"], SHIPPED_NAMES["starter_pairs"])
     return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 
 
 def starter() -> LabelledSet:
-    """Return the starter outputs, whose ratings are constructed, not given by people."""
+    """Return the outputs of the starter set. Their ratings are constructed, not given by people."""
     return read_labels("starter")
 
 
 def starter_pairs() -> LabelledPairs:
-    """Return the starter pairs, whose votes are constructed, not given by people."""
+    """Return the pairs of the starter set. Their votes are constructed, not given by people."""
     return read_pairs("starter_pairs")

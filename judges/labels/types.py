@@ -1,4 +1,4 @@
-"""Labelled outputs, labelled pairs, and the sets they come in."""
+"""Labelled outputs, labelled pairs, and the sets that hold them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ Vote = Literal["A", "B", "tie"]
 
 
 class LabelError(JudgesError, ValueError):
-    """A label file cannot be used.
+    """Raised if a label file cannot be used.
 
-    The message names the first problem (file, line, field, value, what to do) and how many follow;
-    `problems` holds all of them.
+    The message describes the first problem (file, line, field, value, what to do) and says how many
+    more there are. `problems` holds all of them.
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
@@ -28,15 +28,17 @@ class LabelledOutput:
     """One system's output for one document, with its human ratings.
 
     Attributes:
-        id: unique in its file.
-        document_id: the same for all outputs on one document.
-        system: what produced the output, or None.
-        texts: the texts by name, such as `document` and `summary`.
-        ratings: by dimension, one number per annotator, or their mean alone.
-        annotators: by dimension, who gave the ratings, in the same order; absent for a mean.
-        comments: by dimension, what people wrote about their ratings.
-        weight: what the document counts, 1 on average; for documents drawn with unequal chances.
-        draw: the file's columns on these chances.
+        id: The output's id, unique in its file.
+        document_id: The id of the document, shared by all outputs for this document.
+        system: The name of the system that produced the output, or None.
+        texts: Maps the name of each text, such as `document` or `summary`, to the text.
+        ratings: Maps each dimension to its ratings: one number per annotator, or only their mean.
+        annotators: Maps each dimension to the annotators' names, in the order of the ratings. A
+            dimension is missing here if its rating names no annotator, as a mean does.
+        comments: Maps each dimension to what people wrote about their ratings.
+        weight: The document's weight in means over documents, 1 on average. It differs from 1 if
+            documents were sampled with unequal probabilities.
+        draw: The cells of the file's columns on these probabilities, by column.
 
     Example:
         >>> texts = {"document": "It rained.", "summary": "Rain."}
@@ -58,21 +60,22 @@ class LabelledOutput:
 
     @property
     def row(self) -> dict[str, object]:
-        """The output as a row without labels."""
+        """The output's id, document, system and texts as a row of a table, without labels."""
         names = {"id": self.id, "group": self.document_id, "system": self.system}
         return {name: value for name, value in names.items() if value} | {**self.texts, **self.draw}
 
     def rating(self, dimension: str) -> float:
-        """Return the mean human rating; KeyError if there is none on `dimension`."""
+        """Return the mean human rating on `dimension`; raises KeyError if there is none."""
         ratings = self.ratings[dimension]
         return sum(ratings) / len(ratings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPair:
-    """Two outputs for one prompt, with one vote per annotator (none before it is labelled).
+    """Two outputs for one prompt, with one vote per annotator (no votes if it is not labelled yet).
 
-    `texts` holds what both outputs answer, by name; `comments` what people wrote about their votes.
+    `texts` maps names to the texts that both outputs respond to, such as `prompt`. `comments` holds
+    what people wrote about their votes.
     """
 
     id: str
@@ -87,16 +90,17 @@ class LabelledPair:
 
     @property
     def margin(self) -> float:
-        """(votes for A - votes for B) / votes, from -1 to 1."""
+        """(votes for A - votes for B) / all votes: a number from -1 to 1."""
         return (self.votes.count("A") - self.votes.count("B")) / len(self.votes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """The columns of a file by what was read from them.
+    """Says what was read from which columns of a file.
 
-    `rows` has the columns of ids, documents, systems and annotators, `ratings` those of a pair's
-    votes too; `unread` are the columns that were not read.
+    `rows` maps `id`, `group`, `system` and `annotator` to their columns, `texts` maps each text to
+    its column, and `ratings` maps each dimension, or `votes`, to its columns. `comments` are the
+    columns of comments, and `unread` the columns that were not read.
     """
 
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -111,11 +115,12 @@ Item = LabelledOutput | LabelledPair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Labels:
-    """The fields that sets of outputs and of pairs have in common.
+    """The fields that `LabelledSet` and `LabelledPairs` have in common.
 
-    `sha256` is the hash of the file's bytes (of the rows of a Hugging Face data set; of both files
-    where ratings come from a second one). `grouped_by` says which outputs share a document, and
-    `notes` what readers of the results should know about the file.
+    `sha256` is the hash of the file's bytes. For rows in memory and Hugging Face data sets it is
+    the hash of the rows, and if a second file gives the ratings, it covers both files. `grouped_by`
+    says in words which outputs share a document. `notes` are remarks for people on how the file was
+    read.
     """
 
     name: str
@@ -136,11 +141,11 @@ class _Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet(_Labels):
-    """Labelled outputs: a data set or one of its splits, which share no document.
+    """Labelled outputs: a whole data set, or one of its splits (no two splits share a document).
 
-    `words` has the file's words for 1 (good) and 0 of each dimension with two values, `scales` the
-    (low, high) that the file states by dimension, and `n_tied` counts the outputs that are left out
-    because annotators are split evenly.
+    `words` maps each dimension with two values to the file's words for 1 (good) and for 0.
+    `scales` maps dimensions to the (low, high) that the file states. `n_tied` counts the outputs
+    that were left out because half of the annotators gave 1 and half gave 0.
     """
 
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
@@ -153,7 +158,11 @@ class LabelledSet(_Labels):
         return self.outputs
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """Return an output's mean rating; of two values the more frequent one, 0.5 if tied."""
+        """Return an output's mean rating.
+
+        On a dimension with two values, return the value (0 or 1) that more annotators gave, or 0.5
+        if equally many gave either.
+        """
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
 
@@ -170,7 +179,11 @@ class LabelledSet(_Labels):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPairs(_Labels):
-    """Labelled pairs: a data set or a split; `candidate` is the file's word for either side."""
+    """Labelled pairs: a whole data set, or one of its splits.
+
+    `candidate` is the file's word for the two compared outputs, such as `response` if their columns
+    are `response_a` and `response_b`.
+    """
 
     pairs: tuple[LabelledPair, ...] = field(repr=False)
     candidate: str = "response"
@@ -181,6 +194,6 @@ class LabelledPairs(_Labels):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Return the names of the systems on either side, sorted."""
-        sides = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
-        return tuple(sorted(name for name in sides if name is not None))
+        """Return the names of all systems that produced an output of a pair, sorted."""
+        names = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
+        return tuple(sorted(name for name in names if name is not None))

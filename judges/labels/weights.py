@@ -1,4 +1,4 @@
-"""Weights of labelled documents that were drawn with unequal chances."""
+"""Weights for labelled documents that were sampled with unequal probabilities."""
 
 import math
 from collections.abc import Mapping
@@ -11,32 +11,34 @@ from judges.labels.rows import SAMPLING
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 
-# One over a document's chance, and the number of documents that it was drawn from.
+# 1 / the probability that a document was drawn, and the number of documents it was drawn from.
 Draw = tuple[float, ...]
-# Documents that were drawn with equal chances from all; these came first.
+# The draw of documents that were sampled first, with equal probabilities.
 AT_RANDOM: Draw = (1.0, math.inf)
 
 
 def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
     """Return each labelled document's weight in a mean over all documents, 1 on average.
 
-    Each draw estimates this mean: earlier labels count for themselves, and its own labels stand for
-    all documents that it was drawn from. Draws are averaged by their numbers of labels.
+    Documents with the same number in `Draw` were sampled together, in one round. Each round gives
+    an estimate of the mean: earlier labelled documents count only for themselves, and the round's
+    own documents represent all documents that they were drawn from. The weights average these
+    estimates by each round's number of documents.
     """
-    weights, before = dict.fromkeys(draws, 0.0), list[str]()
+    weights, earlier = dict.fromkeys(draws, 0.0), list[str]()
     for size in sorted({size for _, size in draws.values()}, reverse=True):
-        own = {document: weight for document, (weight, of) in draws.items() if of == size}
-        total, share = sum(own.values()), 1 / (1 + len(before) / size)
-        for document in before:
-            weights[document] += len(own) * (1 - share) / len(before)
-        for document, weight in own.items():
-            weights[document] += len(own) * share * weight / total
-        before += own
+        drawn = {document: weight for document, (weight, n) in draws.items() if n == size}
+        total, share = sum(drawn.values()), 1 / (1 + len(earlier) / size)
+        for document in earlier:
+            weights[document] += len(drawn) * (1 - share) / len(earlier)
+        for document, weight in drawn.items():
+            weights[document] += len(drawn) * share * weight / total
+        earlier += drawn
     return weights
 
 
 def _positive(cell: object) -> float:
-    """A positive number in a cell; NaN for anything else."""
+    """Return the positive number in a cell; NaN for any other cell."""
     with suppress(ValueError):
         number = float(str(cell))
         return number if 0 < number < math.inf else math.nan
@@ -44,10 +46,10 @@ def _positive(cell: object) -> float:
 
 
 def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
-    """Return the set with the weights of a table's sampling columns, or as it is without them."""
+    """Set the weights of outputs from a table's sampling columns; without these nothing changes."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
     draws: dict[str, Draw] = {}
-    advice = f"mend {' and '.join(SAMPLING)}, or take both out: all count alike then"
+    advice = f"correct {' and '.join(SAMPLING)}, or remove both: then all documents count alike"
     for row in columns.table.rows:
         cells = [row.cells.get(name) for name in SAMPLING]
         document = documents.get(columns.item_key(row), "")
@@ -55,7 +57,7 @@ def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labell
             continue
         draw = tuple(map(_positive, cells))
         if any(map(math.isnan, draw)):
-            fault = "are no two numbers above 0"
+            fault = "are not two numbers above 0"
             problems.add("sampling", fault, advice, line=row.line, value=cells)
         elif draws.setdefault(document, draw) != draw:
             fault = f"differ in another row of {excerpt(document)}"

@@ -1,1 +1,1 @@
-"""Read and write tables row by row, in every format."""
+"""Readers and writers of tables, row by row, in every supported format."""

@@ -1,4 +1,4 @@
-"""Write files whole or not at all, and lock them for one run at a time."""
+"""Writes files completely or not at all, and locks them for one run at a time."""
 
 import os
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ from dspy_judges.files import claim_file
 
 
 class InUseError(OSError):
-    """Another run, in this process or another, is using the file."""
+    """Raised if another run, in this process or another one, is using the file."""
 
 
 @contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """Lock a file or folder for this run; InUseError if another run has locked it.
+    """Lock a file or folder for this run; raises InUseError if another run has locked it.
 
-    The lock is a file, `.NAME.lock` beside a file or `.lock` in a folder, and the system releases
-    it when the process dies.
+    The lock is itself a file: `.NAME.lock` next to a file NAME, or `.lock` in a folder. The
+    operating system releases it when the process ends.
     """
     from filelock import FileLock, Timeout  # slow to import, since it loads asyncio
 
@@ -31,13 +31,16 @@ def in_use(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Deleted before its release, so that nobody locks a deleted file.
+        # The file is deleted before the lock is released: no other run can lock a deleted file.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 
 def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a file beside `path`, then rename it; FileExistsError if `path` exists."""
+    """Write a temporary file in the same folder, then rename it to `path`.
+
+    Raises FileExistsError if `path` exists, unless `overwrite`.
+    """
     partial = path.with_name(f".{path.name}.{token_hex(4)}")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already; name another file")
@@ -45,10 +48,10 @@ def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> 
         with partial.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # to the disk itself, not to its cache alone
+            os.fsync(file.fileno())  # to the disk itself, not only to its cache
         partial.replace(path)
     except OSError as error:
-        # The error names the partial file, which the user does not know.
+        # The original error names the temporary file, which the user does not know.
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         partial.unlink(missing_ok=True)

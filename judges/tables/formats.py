@@ -1,4 +1,4 @@
-"""The formats of tables, by the ending of a path: how each is read and written."""
+"""Reads and writes tables in every supported format, which the ending of a path tells."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,22 +12,23 @@ from dspy_judges import bounds
 from dspy_judges.files import claim_file
 from judges.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
 from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
-from judges.tables.problems import Problems, RowsError, UnreadableError, beyond
+from judges.tables.problems import Problems, RowsError, UnreadableError, too_large
 from judges.tables.spreadsheet import csv_rows
 from judges.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
 
-# Prefixes of columns that libraries add.
-_PRIVATE = ("__", "Unnamed: ")
+# Columns with these prefixes were added by a library, such as pandas; they are not read.
+_ADDED_PREFIXES = ("__", "Unnamed: ")
 
 Sink = JsonLinesSink | CsvSink | ParquetSink
 
 
 class Format(NamedTuple):
-    """The endings of a format, the usual one first, and how it is read and written.
+    """A format of tables: its endings, the usual one first, and how it is read and written.
 
-    `open_writer` opens a new file with some columns; None for a format that is only read. In an
-    untyped format (CSV, .xlsx) a string may be a number. A flat format has fixed columns.
+    `open_writer` opens a new file with the given columns; it is None if the format can only be
+    read. If `is_typed` is False (CSV, .xlsx), a string may be a number. A flat format has the same
+    columns in every row.
     """
 
     endings: tuple[str, ...]
@@ -41,20 +42,27 @@ FORMATS = (
     Format((".jsonl", ".ndjson"), json_lines, lambda path, _: JsonLinesSink(path), flat=False),
     Format((".json",), json_rows, flat=False),
     Format((".csv",), csv_rows, CsvSink, is_typed=False),
-    # Spreadsheets' "Unicode text" has tabs.
+    # Spreadsheets save "Unicode text" with tabs, as .txt.
     Format((".tsv", ".tab", ".txt"), csv_rows, is_typed=False),
     Format((".xlsx", ".xlsm"), workbook_rows, is_typed=False),
     Format((".parquet", ".pq"), parquet_rows, ParquetSink),
 )
-READABLE = {ending: form for form in FORMATS for ending in form.endings}
-WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
-# For help texts: the usual endings of files to read.
+READABLE = {ending: table_format for table_format in FORMATS for ending in table_format.endings}
+WRITABLE = {
+    ending: table_format
+    for ending, table_format in READABLE.items()
+    if table_format.open_writer is not None
+}
+# The endings that help texts name.
 READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows and columns of one file, without columns that libraries add."""
+    """The rows and columns of one file, without the columns that libraries add.
+
+    `typed` says that a string in a cell is a string and never a number, as in JSON.
+    """
 
     name: str
     sha256: str
@@ -66,15 +74,15 @@ class Table:
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a file; raises RowsError, also for a file without rows.
+    """Yield the rows of a file; raises RowsError if it cannot be read or has no rows.
 
-    Notes on how the file was read are added to `notes`.
+    Notes on how the file was read are appended to `notes`.
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
     row = None
-    with _added_to(problems):
-        rows = _bounded(_format_of(path, problems).read(path, problems), is_held=False)
+    with _collect_errors(problems):
+        rows = _bounded(_format_of(path, problems).read(path, problems), in_memory=False)
         for number, row in enumerate(rows, start=1):
             yield row._replace(number=number)
     if row is None:
@@ -82,30 +90,33 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 
 
 def read_records(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the place and the cells of each row; an unknown ending is read as JSON Lines."""
+    """Yield the place of each row, such as `FILE, line 3`, and its cells.
+
+    A file with an unknown ending is read as JSON Lines. Raises RowsError.
+    """
     problems = Problems(str(path), strict=True)
-    with _added_to(problems):
+    with _collect_errors(problems):
         rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
-        for row in _bounded(rows, is_held=True):
+        for row in _bounded(rows, in_memory=True):
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
 
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
-    """Read a file or rows in memory; None if they cannot be read, as `problems` then says."""
-    with _added_to(problems):
+    """Read a file or rows in memory; if they cannot be read, add a problem and return None."""
+    with _collect_errors(problems):
         if is_in_memory(path) or str(path).startswith(HUB):
             plain = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
-            # The digest of a file with these rows.
+            # The hash of a JSON Lines file with these rows.
             sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
             name, typed = Path(name_of(path)).name, True
-            rows = _rows_of(starmap(TableRow, enumerate(plain, start=1)))
+            rows = _numbered(starmap(TableRow, enumerate(plain, start=1)))
         else:
             file = Path(str(path))
-            form = _format_of(file, problems)
+            table_format = _format_of(file, problems)
             with split_sheet(file)[0].open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-            name, typed = split_sheet(file)[0].stem, form.is_typed
-            rows = _rows_of(_bounded(form.read(file, problems), is_held=True))
+            name, typed = split_sheet(file)[0].stem, table_format.is_typed
+            rows = _numbered(_bounded(table_format.read(file, problems), in_memory=True))
         if rows:
             return Table(
                 name=name,
@@ -121,38 +132,45 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     return None
 
 
-def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
-    """The rows, numbered, without the columns that libraries add."""
+def _numbered(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
+    """Number the rows, and remove the columns that libraries add."""
     return tuple(
         TableRow(
             row.line,
-            {n: cell for n, cell in row.cells.items() if n.strip() and not n.startswith(_PRIVATE)},
+            {
+                n: cell
+                for n, cell in row.cells.items()
+                if n.strip() and not n.startswith(_ADDED_PREFIXES)
+            },
             number,
         )
         for number, row in enumerate(rows, start=1)
     )
 
 
-def _bounded(rows: Iterable[TableRow], *, is_held: bool) -> Iterator[TableRow]:
-    """The rows; UnreadableError where they are too wide, or too many for a table that is held."""
+def _bounded(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
+    """Yield the rows; raises UnreadableError if they have too many columns.
+
+    If all rows are kept in memory (`in_memory`), their number and size have bounds, too.
+    """
     columns, n_cells, size = set[str](), 0, 0
     for row in rows:
         columns.update(row.cells)
         nested = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
         if max(len(columns), *nested, 0) > bounds.MAX_COLUMNS:
-            raise beyond(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
+            raise too_large(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
         n_cells += len(row.cells)
-        if is_held and n_cells > bounds.MAX_CELLS:
-            raise beyond(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
+        if in_memory and n_cells > bounds.MAX_CELLS:
+            raise too_large(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
         size += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
-        if is_held and size > bounds.MAX_BYTES:
-            raise beyond(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
+        if in_memory and size > bounds.MAX_BYTES:
+            raise too_large(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
         yield row
 
 
 @contextmanager
-def _added_to(problems: Problems) -> Iterator[None]:
-    """Add to `problems` what makes a file unreadable."""
+def _collect_errors(problems: Problems) -> Iterator[None]:
+    """Add the errors that are raised while a file is read to `problems`."""
     try:
         with problems.collect():
             yield
@@ -161,21 +179,21 @@ def _added_to(problems: Problems) -> Iterator[None]:
         problems.add("not-utf8", fault, "save the file as UTF-8")
     except OSError as error:
         fault = f"cannot be read ({error.strerror})"
-        problems.add("unreadable", fault, "check its permission")
+        problems.add("unreadable", fault, "check its permissions")
 
 
 def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:
-    """The format by the name's ending; UnreadableError where it is unknown."""
+    """Return the format by the name's ending; raises UnreadableError for an unknown one."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
     if not file.is_file():
         raise UnreadableError("no-file", "is not a regular file", "give a file")
-    form = READABLE.get(file.suffix.lower(), default)
-    if form is None:
+    table_format = READABLE.get(file.suffix.lower(), default)
+    if table_format is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
         raise UnreadableError("no-format", "has an unknown format", advice)
-    return form
+    return table_format
 
 
 def _add_empty(problems: Problems) -> None:
@@ -183,10 +201,13 @@ def _add_empty(problems: Problems) -> None:
 
 
 class RowWriter:
-    """Writes rows to `PATH.partial`, which is renamed to PATH at the end."""
+    """Writes rows to `PATH.partial`, which is renamed to PATH when all are written.
+
+    After an error the partial file is kept, unless it has no rows.
+    """
 
     def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
-        open_writer = written_format(path).open_writer
+        open_writer = writable_format(path).open_writer
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
         self.n_rows = 0
@@ -204,7 +225,7 @@ class RowWriter:
             self._file.close()
             self.partial_path.replace(self.path)
             return
-        # The first error is raised already; a full disk raises here once more.
+        # The error in the block is being raised. If the disk is full, closing would raise again.
         with suppress(OSError, RowsError):
             self._file.close()
         if self.n_rows == 0:
@@ -215,8 +236,8 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def written_format(path: Path) -> Format:
-    """The format for writing a path, by its ending; RowsError where there is none."""
-    if (form := WRITABLE.get(path.suffix.lower())) is None:
+def writable_format(path: Path) -> Format:
+    """Return the format in which to write a path, by its ending; raises RowsError if unknown."""
+    if (table_format := WRITABLE.get(path.suffix.lower())) is None:
         raise RowsError(f"{path}: files are written as {', '.join(WRITABLE)}; rename it")
-    return form
+    return table_format

@@ -1,4 +1,4 @@
-"""The problems of a file, which are collected so that a check can list all of them."""
+"""The problems of a file. They are collected, so that a check can list all of them."""
 
 import reprlib
 from collections.abc import Iterator, Sequence
@@ -10,18 +10,21 @@ from dspy_judges.errors import JudgesError
 
 
 class RowsError(JudgesError, ValueError):
-    """A table cannot be read or written."""
+    """Raised if a table cannot be read or written."""
 
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
-# Stands for no value, since None may be a value to print.
+# Means that there is no value to print; None may itself be a value.
 NO_VALUE = object()
 
 
 class UnreadableError(JudgesError):
-    """A file or a cell cannot be read; `Problems` adds the file's name."""
+    """Raised if a file or a cell cannot be read; `Problems.collect` turns it into a problem.
+
+    The arguments are those of `Problems.add`, which knows the file.
+    """
 
     def __init__(
         self, kind: str, fault: str, advice: str, value: object = NO_VALUE, line: int | None = None
@@ -31,17 +34,19 @@ class UnreadableError(JudgesError):
         self.value, self.line = value, line
 
 
-def beyond(fault: str, line: int | None = None) -> UnreadableError:
-    """The error for a file beyond one of the bounds (`dspy_judges.bounds`)."""
-    advice = "leave out what no judge reads, or split it"
+def too_large(fault: str, line: int | None = None) -> UnreadableError:
+    """Return the error for a file that exceeds one of the bounds in `dspy_judges.bounds`."""
+    advice = "leave out columns that no judge reads, or split the file"
     return UnreadableError("too-large", fault, advice, line=line)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault of a file: its place, what is wrong, and what to do.
+    """One problem in a file: where it is, what is wrong, and what to do.
 
-    `kind` is a word for all faults of its sort, and `value` is an excerpt that can be printed.
+    `kind` is a short code for problems of this kind, such as "no-id". `fault` says what is wrong
+    and `advice` what to do. `unit` is what `line` counts: lines or rows. `value` is a printable
+    excerpt of the faulty value.
     """
 
     file: str
@@ -64,9 +69,10 @@ class Problem:
 
 
 class Problems(list[Problem]):
-    """The problems of one file, in order; if `strict`, the first one raises RowsError.
+    """The problems of one file, in order; with `strict`, the first one raises RowsError.
 
-    `notes` say how the file was read where that is not obvious; `unit` is the word for its lines.
+    `notes` say how the file was read, if that is not obvious. `unit` is what its line numbers
+    count, "line" or "row". `delimiter` is that of a CSV file.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:
@@ -87,7 +93,10 @@ class Problems(list[Problem]):
         field: str | None = None,
         value: object = NO_VALUE,
     ) -> None:
-        """Append a problem, with an excerpt of `value`."""
+        """Append a problem with an excerpt of `value`.
+
+        Raises RowsError if `strict`, or if there are too many problems.
+        """
         text = None if value is NO_VALUE else excerpt(value)
         problem = Problem(self.file, kind, fault, advice, self.unit, line, field, text)
         self.append(problem)
@@ -98,7 +107,7 @@ class Problems(list[Problem]):
 
     @contextmanager
     def collect(self, *, line: int | None = None, field: str | None = None) -> Iterator[None]:
-        """Add the error that is raised inside: one of the file, or of a cell in line and column."""
+        """Turn an UnreadableError that is raised in the block into a problem, and continue."""
         try:
             yield
         except UnreadableError as error:
@@ -107,17 +116,17 @@ class Problems(list[Problem]):
 
 
 def excerpt(value: object) -> str:
-    """A value for a message: short, on one line, with control characters escaped."""
+    """Return a value for a message: short, on one line, with control characters escaped."""
     text = _REPR.repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def joined_names(names: Sequence[str]) -> str:
-    """Names from a file for a message: the first dozen, short and printable."""
+    """Join names from a file for a message: the first dozen, shortened and printable."""
     short = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]
     return ", ".join([*short, "..."] if len(names) > 12 else short) or "none"
 
 
 def count(number: int, word: str) -> str:
-    """A number with its noun: 1 text, 2 texts, 1,000 texts."""
+    """Return a number with its noun: 1 text, 2 texts, 1,000 texts."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

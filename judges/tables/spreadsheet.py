@@ -1,4 +1,4 @@
-"""Rows under a header from grids of cells, as in CSV files and spreadsheets."""
+"""Finds the header in a CSV file or spreadsheet, and reads the rows below it."""
 
 import csv
 from collections import Counter
@@ -10,9 +10,9 @@ from typing import NamedTuple
 from dspy_judges import bounds
 from judges.tables.encoding import open_text
 from judges.tables.problems import Problems, UnreadableError, count, excerpt
-from judges.tables.text import TableRow, is_blank, without_mark
+from judges.tables.text import TableRow, is_blank, without_apostrophe
 
-# The header is among the first rows.
+# The header is looked for in so many rows, and a CSV file's delimiter in so many lines.
 _HEAD_ROWS = 20
 _SAMPLE_LINES = 200
 _DELIMITERS = (",", ";", "\t", "|")
@@ -20,7 +20,7 @@ _QUOTES = "quote fields that hold separators or line breaks, and double the quot
 
 
 class GridRow(NamedTuple):
-    """A row of cells and its line, from 1."""
+    """A row of cells and its number in the file, from 1."""
 
     line: int
     cells: list[object]
@@ -33,7 +33,8 @@ def n_filled(row: GridRow) -> int:
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
     """Yield the rows below a grid's header, without empty rows.
 
-    Titles above the header are noted. A column that holds something under no name is a problem.
+    A note lists the titles above the header. A column with cells but without a name is a problem,
+    and so is a row that does not fit the header.
     """
     filled_rows = filter(n_filled, grid)
     head = list(islice(filled_rows, _HEAD_ROWS))
@@ -46,55 +47,55 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         problems.notes.append(note)
     names = _column_names(head[header_at])
     n_named = max(place for place, name in enumerate(names, 1) if name)
-    # A first column without a name numbers the rows and may be left out.
+    # A first column without a name has row numbers, and is not read.
     unnamed = {place for place, name in enumerate(names) if place and not name}
-    nameless: set[int] = set()
+    unnamed_in_use: set[int] = set()
     for line, cells in chain(head[header_at + 1 :], filled_rows):
         filled = {place for place, cell in enumerate(cells) if not is_blank(cell)}
         if len(cells) < n_named or max(filled) >= len(names):
-            fault = f"has {count(len(cells), 'cell')}, the header {len(names)}"
+            fault = f"has {count(len(cells), 'cell')}, but the header has {len(names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTES}", line=line)
         else:
-            nameless |= filled & unnamed
+            unnamed_in_use |= filled & unnamed
             yield TableRow(line, {n: cell for n, cell in zip(names, cells, strict=False) if n})
-    if nameless:
-        fault = f"has no name over {count(len(nameless), 'column')} that hold something"
+    if unnamed_in_use:
+        fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
         problems.add("no-name", fault, "name every column here", line=head[header_at].line)
 
 
 def _header_index(head: Sequence[GridRow]) -> int:
-    """The first row that is more than half as full as most rows."""
+    """The index of the first row with more than half as many cells as rows usually have."""
     widths = Counter(map(n_filled, head))
-    usual = max(widths, key=lambda width: (widths[width], width))
-    return next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual)
+    usual_width = max(widths, key=lambda width: (widths[width], width))
+    return next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual_width)
 
 
 def _column_names(header: GridRow) -> list[str]:
-    """The names in a header, "" for an empty cell; UnreadableError where two are the same."""
+    """Return the names in a header, "" for an empty cell; UnreadableError if two are the same."""
     names = ["" if cell is None else str(cell).strip() for cell in header.cells]
-    if double := [name for name, n in Counter(names).items() if name and n > 1]:
+    if duplicates := [name for name, n in Counter(names).items() if name and n > 1]:
         advice = "give every column its own name, in one row"
-        raise UnreadableError("twice", "names two columns", advice, double[0], header.line)
+        raise UnreadableError("twice", "names two columns", advice, duplicates[0], header.line)
     return names
 
 
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a CSV file, with texts as cells.
+    """Yield the rows of a CSV file; all cells are strings.
 
-    The delimiter is a comma, a semicolon, a tab or a bar: the one that splits most of the first
-    rows into equally many cells.
+    The delimiter is a comma, a semicolon, a tab or a vertical bar: the one that splits the largest
+    share of the first rows into the same number of cells.
     """
-    # The default limit is far below the length of a document; this one holds for the process.
+    # The default limit is far below the length of a document. This sets it for the whole process.
     csv.field_size_limit(bounds.MAX_BYTES)
-    with open_text(path, problems, western=True) as lines:
-        problems.unit = "row"  # as in a spreadsheet, where a row may have several lines
+    with open_text(path, problems, may_be_western=True) as lines:
+        problems.unit = "row"  # not "line", since a row may have several lines
         sample = list(islice(lines, _SAMPLE_LINES))
         problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
         yield from rows_under_header(_records(chain(sample, lines), problems.delimiter), problems)
 
 
 def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
-    """The largest share of rows that a delimiter splits into the same number of cells, and it."""
+    """Return the largest share of rows with the same number of cells, and this number."""
     try:
         records = list(csv.reader(sample, delimiter=delimiter))
     except csv.Error:
@@ -108,7 +109,7 @@ def _records(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
     number = 0
     try:
         for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
-            yield GridRow(number, [without_mark(cell) for cell in cells])
+            yield GridRow(number, [without_apostrophe(cell) for cell in cells])
     except csv.Error as error:
         fault = f"cannot be read: {error}"
         raise UnreadableError("bad-csv", fault, _QUOTES, line=number + 1) from error

@@ -1,4 +1,4 @@
-"""Read JSON Lines, JSON and YAML strictly; write JSON Lines and CSV."""
+"""Reads JSON Lines, JSON and YAML strictly, and writes JSON Lines and CSV."""
 
 import csv
 import json
@@ -14,21 +14,24 @@ from dspy_judges.files import read_bytes
 from judges.tables.encoding import open_text
 from judges.tables.problems import Problems, UnreadableError
 
-# A cell that a spreadsheet would read as a formula.
+# A cell that a spreadsheet would run as a formula.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
-_OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
-_PAGES = ("data", "events")
+_OBJECTS = (
+    "write one object per line, or an array, as DataFrame.to_json(FILE, orient='records') does"
+)
+# Under these keys, a web API's reply has the rows.
+_ROW_KEYS = ("data", "events")
 
 Row = dict[str, object]
 
 
 def is_blank(value: object) -> bool:
-    """Whether a cell is null or only white space."""
+    """Whether a cell is None, or a string of only white space."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 class TableRow(NamedTuple):
-    """A row with its line (or its row in a sheet) and its number, both from 1."""
+    """A row: its line in the file (or row in the sheet) and its number among the rows, from 1."""
 
     line: int
     cells: Row
@@ -36,17 +39,18 @@ class TableRow(NamedTuple):
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object of its pairs; ValueError if a key is repeated."""
     cells = dict(pairs)
     if len(cells) != len(pairs):
-        raise ValueError("has a name twice in one object")
+        raise ValueError("has the same key twice in one object")
     return cells
 
 
 def decode_json(text: str) -> Any:
-    """The value of a JSON text; ValueError also for a repeated key, or beyond the bounds."""
+    """Decode JSON; raises ValueError if it is invalid, repeats a key, or exceeds the bounds."""
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
-        most = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
-        raise ValueError(f"has more than {most}")
+        limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
+        raise ValueError(f"has more than {limits}")
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
     except RecursionError as error:
@@ -56,14 +60,14 @@ def decode_json(text: str) -> Any:
 
 
 def read_json_file(path: Path) -> Any:
-    """The JSON value in a regular file; raises OSError or ValueError."""
+    """Read a JSON file; raises OSError or ValueError."""
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
 def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
-    """The YAML value in a regular file; raises OSError or ValueError.
+    """Read a YAML file; raises OSError or ValueError.
 
-    With `as_written` all scalars are texts.
+    With `as_written`, all scalars are strings.
     """
     import yaml
 
@@ -77,24 +81,24 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
         return yaml.load(raw, yaml.BaseLoader if as_written else yaml.SafeLoader)
-    # PyYAML raises plain errors for impossible dates and numbers.
+    # PyYAML raises Python's own errors for impossible dates and numbers.
     except (yaml.YAMLError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(str(error)) from error
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the object of each line, without blank lines."""
-    with open_text(path, problems, western=False) as lines:
+    """Yield the object on each line, without blank lines."""
+    with open_text(path, problems, may_be_western=False) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             with problems.collect():
-                yield from _if_object(number, _json_value(line, number), problems)
+                yield from _object_rows(number, _json_value(line, number), problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the objects of an array, or of JSON Lines under the name .json."""
-    with open_text(path, problems, western=False) as file:
+    """Yield the objects in an array, or on the lines of a .json file that holds JSON Lines."""
+    with open_text(path, problems, may_be_western=False) as file:
         text = file.read(bounds.MAX_BYTES + 1)
     try:
         rows = decode_json(text)
@@ -104,13 +108,13 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             return
         raise _json_fault(error, getattr(error, "lineno", None)) from error
     if isinstance(rows, dict):
-        # Web APIs answer with a page of rows.
-        rows = next((rows[name] for name in _PAGES if isinstance(rows.get(name), list)), rows)
+        # The object may be a web API's reply.
+        rows = next((rows[name] for name in _ROW_KEYS if isinstance(rows.get(name), list)), rows)
     if not isinstance(rows, list):
         raise UnreadableError("no-object", "is not an array of objects", _OBJECTS)
     problems.unit = "row"
     for number, value in enumerate(rows, 1):
-        yield from _if_object(number, value, problems)
+        yield from _object_rows(number, value, problems)
 
 
 def _json_value(line: str, number: int) -> object:
@@ -120,7 +124,7 @@ def _json_value(line: str, number: int) -> object:
         raise _json_fault(error, number) from error
 
 
-def _if_object(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
+def _object_rows(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
     if isinstance(value, dict):
         yield TableRow(number, value)
     else:
@@ -128,11 +132,11 @@ def _if_object(number: int, value: object, problems: Problems) -> Iterator[Table
 
 
 def _json_fault(error: ValueError, line: int | None) -> UnreadableError:
-    """The error for a text that could not be read as JSON."""
+    """Return the error for a text that is not JSON."""
     if isinstance(error, json.JSONDecodeError):
         fault = f"is not JSON: {error.msg} at character {error.colno}"
         return UnreadableError("bad-json", fault, _OBJECTS, error.doc[error.pos :][:40], line)
-    # Python's own error for integers of thousands of digits.
+    # Python refuses integers with thousands of digits.
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
     return UnreadableError("bad-json", fault, "correct it, or leave it out", line=line)
 
@@ -141,7 +145,7 @@ class JsonLinesSink:
     """Writes each row as a JSON object on one line."""
 
     def __init__(self, path: Path) -> None:
-        # Lone surrogates, which UTF-8 cannot hold, are written as escapes.
+        # UTF-8 cannot encode lone surrogates, so they are written as escapes.
         self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def write(self, row: Row) -> None:
@@ -152,7 +156,10 @@ class JsonLinesSink:
 
 
 def plain_value(value: object) -> Any:
-    """The value as plain data for JSON: null if it is missing, text if JSON has no such type."""
+    """Return a value as plain data for JSON.
+
+    A missing value (NaN, NA) becomes None, and a value of a type that JSON lacks its text.
+    """
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Mapping):
@@ -160,7 +167,7 @@ def plain_value(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [plain_value(part) for part in value]
     if hasattr(value, "tolist"):
-        # Arrays and scalars of NumPy.
+        # A NumPy array or scalar.
         return plain_value(value.tolist())
     if type(value).__name__ == "NAType" or value != value:
         return None
@@ -170,23 +177,26 @@ def plain_value(value: object) -> Any:
 
 
 class CsvSink:
-    """Writes rows of cells, none of which a spreadsheet runs as a formula."""
+    """Writes rows of cells so that a spreadsheet does not run any cell as a formula."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._columns = columns
         self._file = path.open("w", encoding="utf-8", newline="", errors="replace")
         self._writer = csv.writer(self._file)
-        self._writer.writerow([_inert(name) for name in columns])
+        self._writer.writerow([_without_formula(name) for name in columns])
 
     def write(self, row: Row) -> None:
-        self._writer.writerow([_inert(row.get(name)) for name in self._columns])
+        self._writer.writerow([_without_formula(row.get(name)) for name in self._columns])
 
     def close(self) -> None:
         self._file.close()
 
 
-def _inert(value: object) -> object:
-    """The cell to write: "" if missing, JSON if nested, and a formula behind an apostrophe."""
+def _without_formula(value: object) -> object:
+    """Return the cell to write: "" for a missing value, JSON for a list or object.
+
+    A text that looks like a formula gets an apostrophe before it.
+    """
     cell = "" if value is None or value != value else value
     if isinstance(cell, dict | list):
         cell = json.dumps(plain_value(cell), ensure_ascii=False)
@@ -199,6 +209,6 @@ def _inert(value: object) -> object:
     return cell
 
 
-def without_mark(cell: str) -> str:
-    """A cell without the apostrophe that `CsvSink` puts before a formula."""
+def without_apostrophe(cell: str) -> str:
+    """Remove the apostrophe that `CsvSink` puts before a formula."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -1,4 +1,4 @@
-"""Workbooks (.xlsx): the rows of one sheet, with its cells as people see them."""
+"""Reads the rows of one sheet of a workbook (.xlsx), with cells as people see them."""
 
 import re
 import warnings
@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from dspy_judges import bounds
-from judges.tables.problems import Problems, UnreadableError, beyond, excerpt, joined_names
+from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names, too_large
 from judges.tables.spreadsheet import GridRow, n_filled, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
 _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
-# Upper bounds on XML elements of parts that are slow to read; a cell has four elements.
-_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
-# The merged areas of a sheet.
-_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
+# The maximum numbers of XML elements in parts that are slow to read. A cell has four elements.
+_MAX_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
+# A merged range of cells in the XML of a sheet.
+_MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
 
 class Cell(Protocol):
-    """A cell of openpyxl, which has no types."""
+    """A cell of openpyxl, a library without type hints."""
 
     value: object
     number_format: object
@@ -39,17 +39,17 @@ class Sheet(Protocol):
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
-    """The file and the sheet of `FILE.xlsx:SHEET`; None where no sheet is named."""
+    """Split `FILE.xlsx:SHEET` into the file and the sheet (None if no sheet is named)."""
     match = None if path.exists() else _SHEET.fullmatch(str(path))
     return (Path(match[1]), match[2]) if match else (path, None)
 
 
 def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a sheet, numbered as in the sheet.
+    """Yield the rows of a sheet, with their numbers in the sheet.
 
-    Cells are strings, numbers and truth values, with dates as 2024-01-31 and percentages as 85%.
-    Every row has the cells that are merged over it. The sheet is the one named, or the only one
-    with a table.
+    Cells are strings, numbers and bools; dates are strings such as 2024-01-31, and percentages such
+    as 85%. A cell that is merged over several rows is repeated in each of them. The sheet is the
+    one that `path` names, or else the only visible one with a table.
     """
     from openpyxl import load_workbook
 
@@ -57,16 +57,16 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     try:
         _check_size(file)
         with warnings.catch_warnings():
-            # Warnings about parts that a table does not need, such as print areas.
+            # openpyxl warns about parts that are not read here, such as print areas.
             warnings.simplefilter("ignore")
-            # The read-only mode loads no cells that the file only claims to have.
+            # The read-only mode does not make the cells that a file claims but does not have.
             workbook = load_workbook(file, read_only=True, data_only=True)
             grid = _grid(workbook.worksheets, workbook.sheetnames, sheet, problems)
             workbook.close()
     except UnreadableError:
         raise
     except Exception as error:
-        # A damaged file may raise anything in the library.
+        # For a damaged file, the library may raise any error.
         fault = f"cannot be read as .xlsx ({type(error).__name__}: {excerpt(str(error))})"
         advice = "save it as .xlsx again, or export it as CSV"
         raise UnreadableError("bad-xlsx", fault, advice) from error
@@ -74,21 +74,21 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 
 def _check_size(file: Path) -> None:
-    """Raise UnreadableError where a workbook is too large for the library."""
+    """Raise UnreadableError if a workbook is too large to be read."""
     with zipfile.ZipFile(file) as archive:
         if (size := sum(part.file_size for part in archive.infolist())) > bounds.MAX_BYTES:
-            raise beyond(f"unpacks to {size >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
+            raise too_large(f"unpacks to {size >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
         for name in archive.namelist():
             with archive.open(name) as part:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: part.read(2**20), b""))
-            if n_elements > (most := _ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
-                raise beyond(f"has {n_elements:,} XML elements in {name}, more than {most:,}")
+            if n_elements > (limit := _MAX_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
+                raise too_large(f"has {n_elements:,} XML elements in {name}, more than {limit:,}")
 
 
 def _grid(
     sheets: Sequence[Sheet], titles: Sequence[str], name: str | None, problems: Problems
 ) -> list[GridRow]:
-    """The rows of the sheet of that name, or of the only visible one with a table."""
+    """The rows of the sheet with this name, or of the only visible sheet with a table."""
     grids = {
         sheet: _rows(sheet)
         for sheet in sheets
@@ -103,12 +103,12 @@ def _grid(
     if name is None and others:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(others)}"
         problems.notes.append(note)
-    return _with_merged(sheet, grids[sheet])
+    return _fill_merged(sheet, grids[sheet])
 
 
 def _rows(sheet: Sheet) -> list[GridRow]:
-    """The rows of a sheet that hold anything, all of the same length."""
-    # The size in the file may be wrong.
+    """The rows of a sheet that are not empty, all of the same length."""
+    # The dimensions that the file states may be wrong.
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
     width = n_cells = 0
@@ -120,22 +120,22 @@ def _rows(sheet: Sheet) -> list[GridRow]:
             grid.append((number, cells))
         width, n_cells = max(width, len(cells)), n_cells + len(row)
         if width > bounds.MAX_COLUMNS or max(n_cells, len(grid) * width) > bounds.MAX_CELLS:
-            most = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
-            raise beyond(f"has more than {most}", number)
+            limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
+            raise too_large(f"has more than {limits}", number)
     return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
 
 
-def _with_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
-    """The rows of a sheet, with merged cells filled downwards."""
+def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
+    """Copy the value of each merged range into all of its rows."""
     from openpyxl.utils import range_boundaries
 
     width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as source:
-        areas = [range_boundaries(area.decode()) for area in _MERGED.findall(source.read())]
-    if sum(max(0, min(area[3], n_rows) - area[1]) for area in areas) > bounds.MAX_CELLS:
-        raise beyond(f"merges more than {bounds.MAX_CELLS:,} cells")
+        ranges = [range_boundaries(name.decode()) for name in _MERGED_RANGE.findall(source.read())]
+    if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
+        raise too_large(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_at = {row.line: row.cells for row in grid}
-    for column, top, _, bottom in areas:
+    for column, top, _, bottom in ranges:
         for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
             if line in cells_at and is_blank(cells_at[line][column - 1]) and top in cells_at:
                 cells_at[line][column - 1] = cells_at[top][column - 1]

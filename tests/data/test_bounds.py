@@ -15,7 +15,7 @@ from judges.tables.formats import read_records, read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
 
 ROW = {"id": "1", "document": "A text.", "summary": "Short."}
-WAY_OUT = "leave out what no judge reads, or split it"
+WAY_OUT = "leave out columns that no judge reads, or split the file"
 
 
 def lines(*rows: object) -> bytes:

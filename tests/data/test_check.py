@@ -189,7 +189,12 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes(
 
 @pytest.mark.parametrize(
     ("content", "fault"),
-    [(None, "cannot be read"), ("- a", "write one"), ("a: {b: 1}", "a needs"), ("a: [", "no YAML")],
+    [
+        (None, "cannot be read"),
+        ("- a", "write one"),
+        ("a: {b: 1}", "a needs"),
+        ("a: [", "not YAML"),
+    ],
 )
 def test_a_mapping_file_that_is_none_is_refused_in_one_line(
     content: str | None, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

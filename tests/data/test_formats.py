@@ -146,7 +146,7 @@ def test_a_set_of_the_hub_reads_as_the_file_it_came_from_and_asks_for_its_split(
     parts["rest"] = whole.select([0])
     with pytest.raises(data.LabelError, match=r"has the splits rest, test.*hf:owner/name:rest"):
         data.read_labels("hf:owner/name")
-    with pytest.raises(data.LabelError, match="none is 'other'"):
+    with pytest.raises(data.LabelError, match="but not 'other'"):
         data.read_labels("hf:owner/name:other")
     assert len(data.read_labels("hf:owner/name:rest").outputs) == 1
 
@@ -167,5 +167,7 @@ def test_a_frame_whose_columns_are_numbers_is_mapped_by_them() -> None:
     labelled = data.read_labels(frame, map={"human": 2, "input": 0, "output": 1})
     assert [one.ratings["human"] for one in labelled.outputs] == [(3,), (1,)]
     assert data.read_labels(frame, map={"human": [2]}).dimensions == ("human",)
-    with pytest.raises(data.LabelError, match="field '7': there is no such column; there are 0, 1"):
+    with pytest.raises(
+        data.LabelError, match="field '7': there is no such column; the columns are 0, 1"
+    ):
         data.read_labels(frame, map={"human": 7})

@@ -91,10 +91,10 @@ def test_pairs_need_no_vote(voted: dict[str, object]) -> None:
     assert {pair.votes for pair in pairs.pairs} == {()}
     assert pairs.systems == ("x", "y")
     with pytest.raises(
-        data.LabelError, match="holds pairs of candidates, answer_1, answer_2; label"
+        data.LabelError, match="holds pairs of candidates, answer_1, answer_2; give pairs"
     ):
         read_items(rows)
-    with pytest.raises(data.LabelError, match="there are no two candidates"):
+    with pytest.raises(data.LabelError, match="there are no two columns of candidates"):
         read_items(ROWS, pairwise=True)
 
 

@@ -25,7 +25,7 @@ def rows(**labels: tuple[object, object]) -> list[dict[str, object]]:
 def test_the_one_column_of_labels_is_taken_and_named(column: str) -> None:
     labelled = data.read_labels(rows(**{column: ("yes", "no")}), dimensions=["polite"])
     assert labelled.words == {"polite": ("yes", "no")}
-    assert f"no column is called polite: its labels are those of {column!r}" in labelled.notes
+    assert f"no column is called polite: its labels are read from {column!r}" in labelled.notes
     assert labelled.outputs[3].texts["output"] == "6"
 
 
@@ -57,7 +57,9 @@ def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> N
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
     times, none = ("2024-03-01T10:00:00Z", "2024-03-02"), (None, None)
     nested = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
-    with pytest.raises(LabelError, match=r"no column is .*; .* --map label=metadata\.feedback, or"):
+    with pytest.raises(
+        LabelError, match=r"no column has a known name .*; .* --map label=metadata\.feedback, or"
+    ):
         data.read_labels(nested)
     labelled = data.read_labels(nested, map={"label": "metadata.feedback"})
     assert [*labelled.reading.texts] == ["input", "output"]

@@ -46,7 +46,7 @@ def test_the_last_line_counts_and_null_takes_a_label_back() -> None:
         None,
     ]
     assert labelled.notes == (
-        "1 label changed after seeing others': agreement is not blind",
+        "1 label changed after seeing others' labels: agreement is not blind",
         "no rating on helpful: 1 of 3 outputs",
     )
 
@@ -99,4 +99,4 @@ def test_of_pairs_the_last_vote_counts() -> None:
     labelled = data.read_pairs(rows)
     assert [(one.id, one.votes) for one in labelled.pairs] == [("p", ("tie", "B"))]
     assert labelled.pairs[0].comments == ("Anna: tie", "Ben: B")
-    assert "1 pair left out for want of a vote" in labelled.notes
+    assert "left out for lack of a vote: 1 pair" in labelled.notes

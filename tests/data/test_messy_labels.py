@@ -91,7 +91,8 @@ ZOO: dict[str, Sheet] = {
         column("1,234", "2,500"), ("row 2", "'1,234' may have", '--values \'"1,234"=NUMBER,')
     ),
     "a point of thousands among decimal commas": Sheet(
-        column("1.234", "3,5"), ("row 2", "'1.234' may have a decimal mark or one of thousands")
+        column("1.234", "3,5"),
+        ("row 2", "'1.234' may have a decimal mark or a separator of thousands"),
     ),
     "stars": Sheet(column("★★★★☆", "4"), ("row 2", "is not a number", "--values")),
     "percentages": Sheet(column("85%", "92,5 %", "70%"), ones(85, 92.5, 70), note="'85%' as 85"),
@@ -145,7 +146,7 @@ ZOO: dict[str, Sheet] = {
     ),
     "annotators' rows without ids": Sheet(
         "document,summary,annotator,mark\nOne,Short,Anna,4\nOne,Short,Ben,2\n",
-        ("row 3", "holds the texts of row 2", "one id: --map id=COLUMN"),
+        ("row 3", "has the same texts as row 2", "the same id: --map id=COLUMN"),
     ),
     "nested JSON": Sheet(
         json.dumps(NESTED), [(4,), (2, 3)], name="labels.json", note="'4 - good' as 4"
@@ -161,13 +162,13 @@ ZOO: dict[str, Sheet] = {
         "Answer 1", "answer 2", "Tie", expected=[("A",), ("B",), ("tie",)]
     ),
     "the winner's model": votes("gpt", "gpt", expected=[("A",), ("B",)], more=MODELS),
-    "a phrase": votes("A is worse", expected=("row 2", "'A is worse' is no vote", "--values")),
-    "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers pref"),
+    "a phrase": votes("A is worse", expected=("row 2", "'A is worse' is not a vote", "--values")),
+    "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers are A"),
     "bare 0 and 1": votes(
-        "0", "1", expected=("row 2", "'0' is no vote", "--values 0=A,1=B (or 0=B,1=A)")
+        "0", "1", expected=("row 2", "'0' is not a vote", "--values 0=A,1=B (or 0=B,1=A)")
     ),
     "bare 0 and 1, said": votes("0", "1", expected=ones("A", "B"), values=["0=A,1=B"]),
-    "1 to 7": votes("1", "7", "4", expected=("row 2", "'1' is no vote")),
+    "1 to 7": votes("1", "7", "4", expected=("row 2", "'1' is not a vote")),
 }
 
 
@@ -234,7 +235,7 @@ GUESSES: dict[str, Guess] = {
         table(("Frage", "Antwort"), Note=MARKS),
         (
             "Note holds numbers that may not be ratings",
-            "where 1 is the best, turn it by --values 1=6,",
+            "if 1 is the best, reverse the scale by --values 1=6,",
         ),
     ),
     "annotators who are called so": (
@@ -259,7 +260,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "words that may be ratings": (
         table(mark=["good", "fair", *["good"] * 6]),
-        ("'fair' is not one of the words like the others", "--values 'fair=NUMBER'"),
+        ("'fair' is not a known word, as the others are", "--values 'fair=NUMBER'"),
     ),
 }
 
@@ -275,7 +276,7 @@ def test_columns_that_nobody_names_are_read_where_that_is_sure_and_else_asked_ab
         labelled = data.read_labels(path)
         assert labelled.reading.ratings == expected
         if any(len(columns) > 1 for columns in expected.values()):
-            assert any(note.endswith("one annotator in each") for note in labelled.notes)
+            assert any(note.endswith("one annotator per column") for note in labelled.notes)
         return
     with pytest.raises(data.LabelError) as caught:
         data.read_labels(path)

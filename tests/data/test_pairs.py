@@ -95,7 +95,7 @@ def test_pairs_nobody_voted_on_are_left_out_and_counted(tmp_path: Path) -> None:
     rows = [{**PAIR, "votes": ["A"]}, {**PAIR, "id": "b", "votes": []}, {**PAIR, "id": "c"}]
     labelled = data.read_pairs(file_of(tmp_path, *rows))
     assert [pair.id for pair in labelled.pairs] == ["a"]
-    assert labelled.notes[1:] == ("2 pairs left out for want of a vote",)
+    assert labelled.notes[1:] == ("left out for lack of a vote: 2 pairs",)
     assert labelled.notes[0] == "2 rows repeat another row's texts (lines 2, 3)"
     with pytest.raises(data.LabelError, match="no pair has a vote"):
         data.read_pairs(file_of(tmp_path, {**PAIR, "votes": []}))
@@ -114,7 +114,7 @@ def test_a_forgotten_prompt_is_refused_and_a_forgotten_candidate_left_out_and_co
 ) -> None:
     good = {**PAIR, "preferred": "A"}
     for field, value, what in (
-        ("response_b", ["So.", 1], r"\['So.', 1\] is no text"),
+        ("response_b", ["So.", 1], r"\['So.', 1\] is not a text"),
         ("prompt", "", "is empty"),
     ):
         with pytest.raises(data.LabelError, match=f"line 2, field '{field}': {what}"):
@@ -131,9 +131,13 @@ def test_a_forgotten_prompt_is_refused_and_a_forgotten_candidate_left_out_and_co
 
 def test_a_file_without_candidates_or_votes_names_its_columns(tmp_path: Path) -> None:
     path = file_of(tmp_path, {"id": "a", "prompt": "Why?", "left": "x", "right": "y"})
-    with pytest.raises(data.LabelError, match="no two candidates in id, prompt, left, right"):
+    with pytest.raises(
+        data.LabelError, match="no two columns of candidates among id, prompt, left, right"
+    ):
         data.read_pairs(path)
-    with pytest.raises(data.LabelError, match=r"no votes in id, prompt.*--map votes=COLUMN"):
+    with pytest.raises(
+        data.LabelError, match=r"column of votes among id, prompt.*--map votes=COLUMN"
+    ):
         data.read_pairs(file_of(tmp_path, PAIR))
 
 
@@ -162,5 +166,5 @@ def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
     with pytest.raises(data.LabelError, match="holds pairs of candidates"):
         data.read_labels(path)
     path.write_text(header.replace("winner", "choice") + "a,Ask,Yes,No,model_b\n")
-    with pytest.raises(data.LabelError, match="name yours with --map votes=COLUMN"):
+    with pytest.raises(data.LabelError, match="name your column with --map votes=COLUMN"):
         data.read_pairs(path)

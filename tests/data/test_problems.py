@@ -72,9 +72,12 @@ def test_a_missing_column_names_those_there(tmp_path: Path) -> None:
     message = refused(path)
     assert "'relevance': no output has a rating on it; there are ratings on relevanse" in message
     message = refused(path, map={"relevance": "relevance"})
-    assert "there are id, article, relevanse; name yours with --map relevance=COLUMN" in message
+    assert (
+        "the columns are id, article, relevanse; name your column with --map relevance=COLUMN"
+        in message
+    )
     message = refused(path, map={"relevance": "relevanse"}, texts=("summary",))
-    assert "field 'summary': there is no such column, and the judge reads it" in message
+    assert "field 'summary': there is no such column, but the judge reads it" in message
     assert "no column holds texts" in refused(file_of(tmp_path, {"id": "a", "relevance": 3}))
 
 
@@ -94,7 +97,7 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     assert alike.notes[0].endswith("repeats another row's texts (lines 3). Their labels agree")
     by = [{**row, "annotator": "x"} for row in rows]
     message = refused(file_of(tmp_path, *by))
-    assert message.startswith(", line 4, field 'id': holds the texts of line 1: both may be")
+    assert message.startswith(", line 4, field 'id': has the same texts as line 1: both may be")
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_long_rows_that_disagree_are_refused(tmp_path: Path) -> None:
     path = file_of(tmp_path, row, {**row, "annotator": "y", "document": "Another."})
     assert "line 2, field 'document': 'Another.' differs from" in refused(path, dimensions=["d"])
     path = file_of(tmp_path, {"id": "a", "dimension": "d", "annotator": "x", "rating": 1})
-    assert "give it beside the file of outputs" in refused(path, dimensions=["d"])
+    assert "give the file of outputs, and this one" in refused(path, dimensions=["d"])
 
 
 def test_pairs_and_outputs_are_told_apart(tmp_path: Path) -> None:

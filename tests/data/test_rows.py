@@ -184,7 +184,7 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
         ("t.jsonl", b"[1]\n", ", line 1: [1] is not a JSON object; write one"),
         ("t.jsonl", b'{"a": "\xff"}\n', """, line 1: '{"a": "ÿ"}\\n' is not UTF-8; save the"""),
         ("t.jsonl", b"[" * 100_000, ", line 1: is nested too deeply"),
-        ("t.jsonl", b'{"b": 1, "b": 2}', ", line 1: has a name twice in one object"),
+        ("t.jsonl", b'{"b": 1, "b": 2}', ", line 1: has the same key twice in one object"),
         ("t.jsonl", b'{"x": ' + b"1" * 5000 + b"}", ", line 1: holds a number too long to read"),
         (
             "t.json",
@@ -195,12 +195,16 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
         (
             "t.json",
             OBJECTS,
-            ": is not an array of objects; write one object a line, or an array, as Da",
+            ": is not an array of objects; write one object per line, or an array, as Da",
         ),
         ("t.csv", b"", ": holds no rows; give a file"),
         ("t.csv", b"a,b\n", ": holds no rows; give a file"),
-        ("t.csv", b"a,b\n1,2\n1\n", ", row 3: has 1 cell, the header 2; leave the row"),
-        ("t.csv", b"a,b\n1,2\n1,2,3\n", ", row 3: has 3 cells, the header 2; leave the row"),
+        ("t.csv", b"a,b\n1,2\n1\n", ", row 3: has 1 cell, but the header has 2; leave the row"),
+        (
+            "t.csv",
+            b"a,b\n1,2\n1,2,3\n",
+            ", row 3: has 3 cells, but the header has 2; leave the row",
+        ),
         ("t.csv", b"a,a\n1,2\n", ", row 1: 'a' names two columns; give every column"),
         ("t.csv", b'a,b\n"1,2\n', ", row 2: cannot be read: unexpected end of data; quote"),
         ("t.csv", b"PK\x03\x04\0\xff", ", line 1: 'PK\\x03\\x04\\x00ÿ' is not UTF-8; save"),

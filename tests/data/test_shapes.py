@@ -100,9 +100,11 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings(tmp_path: 
 def test_joined_ratings_without_an_output_are_noted_and_refused_if_all_are(tmp_path: Path) -> None:
     long = write(tmp_path / "long.jsonl", *LONG)
     labelled = data.read_labels(write(tmp_path / "b.jsonl", output("b")), annotations=long)
-    assert "1 rated id without an output left out, such as 'a'" in labelled.notes
+    assert "left out 1 rated id without an output, such as 'a'" in labelled.notes
     assert labelled.outputs[0].ratings == {"relevance": (5.0,)}
-    with pytest.raises(data.LabelError, match="'a' is rated, and no output has this or any other"):
+    with pytest.raises(
+        data.LabelError, match="'a' is rated, but no output has this id or any other"
+    ):
         data.read_labels(write(tmp_path / "c.jsonl", output("c")), annotations=long)
 
 
@@ -184,11 +186,11 @@ def test_rows_of_several_annotators_are_one_output_not_several(tmp_path: Path) -
     assert labelled.outputs[0].ratings["fluency"] == (5,)
     assert len(labelled.documents) == 2
     assert labelled.outputs[0].comments["relevance"] == ("so so", "fine")
-    assert "not one for each id, so left out: column 'seen'" in labelled.notes
+    assert "left out, since rows of one id differ in it: column 'seen'" in labelled.notes
     # Ids that number the rows would make an output of each.
     rows = [f"{place},{line[2:]}" for place, line in enumerate(ROWS_OF_TWO.splitlines()[1:3])]
     numbered = csv_of(path, "\n".join([ROWS_OF_TWO.splitlines()[0], *rows]) + "\n")
-    with pytest.raises(data.LabelError, match=r"texts of row 2.*one id: --map id=COLUMN"):
+    with pytest.raises(data.LabelError, match=r"texts as row 2.*the same id: --map id=COLUMN"):
         data.read_labels(numbered, dimensions=["relevance"])
 
 

@@ -96,7 +96,9 @@ def test_the_same_text_without_a_source_stays_in_one_part() -> None:
 
 
 def test_too_few_documents_are_refused_with_a_way_out() -> None:
-    with pytest.raises(data.LabelError, match=r"made: 1 document is too few.*6 are the least"):
+    with pytest.raises(
+        data.LabelError, match=r"made: 1 document is too few.*at least 6 are needed"
+    ):
         data.split(a_set(grid(1, 16)), seed=0)
     with pytest.raises(data.LabelError, match="5 documents are too few"):
         data.split(a_set(grid(5, 16)), seed=0)

@@ -77,14 +77,14 @@ EXPORTS = {
     ),
     "a column without a name": Export(
         TEXT.replace("\n", ",why\n").replace("mark,why", "mark,"),
-        problem="has no name over 1 column",
+        problem="has no name above 1 column",
     ),
     "the numbers of a DataFrame's rows": Export(
         "".join(f"{n or ''},{line}\n" for n, line in enumerate(TEXT.splitlines()))
     ),
     "a line below the table": Export(
         f"{TEXT}\nExported by Ben\n",
-        problem=", row 5: has 1 cell, the header 4; leave the row out, or quote fields",
+        problem=", row 5: has 1 cell, but the header has 4; leave the row out, or quote fields",
     ),
     "names that span columns": Export(
         ",,,Anna,,Ben,\nid,document,summary,flow,tone,flow,tone\na,One,S,1,2,3,4\n",
@@ -129,8 +129,8 @@ def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_c
     assert table.rows[0].cells["document"] == 'Two\nlines, quoted "so"'
     assert [row.line for row in table.rows] == [2, 6]
     assert [problem.partition(";")[0] for problem in problems] == [
-        ", row 4: has 3 cells, the header 2",
-        ", row 5: has 1 cell, the header 2",
+        ", row 4: has 3 cells, but the header has 2",
+        ", row 5: has 1 cell, but the header has 2",
     ]
 
 

@@ -48,9 +48,9 @@ def test_it_is_said_which_word_is_good_and_values_turn_it(tmp_path: Path) -> Non
     notes = labels(tmp_path, "pass", "fail").notes
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in notes
     notes = labels(tmp_path, "1", "0").notes
-    assert "label: '1' is a pass and counts 1, '0' a fail and 0; --values turns it" in notes
+    assert "label: '1' is a pass and counts 1, '0' a fail and 0; --values reverses it" in notes
     notes = labels(tmp_path, "yes", "no", values={"yes": 0, "no": 1}).notes
-    assert "label: 'no' is a pass and counts 1, 'yes' a fail and 0; --values turns it" in notes
+    assert "label: 'no' is a pass and counts 1, 'yes' a fail and 0; --values reverses it" in notes
     turned = labels(
         tmp_path, "flagged", "clean", values={"flagged": 1, "clean": 0}, dimensions=["label"]
     )
@@ -71,7 +71,7 @@ def test_the_majority_of_annotators_is_the_label_and_ties_are_counted(tmp_path: 
     assert said == [1, 0, 0.5, 1]
     clear = data.with_ratings(labelled, "ok")
     assert [output.id for output in clear.outputs] == ["0", "1", "3"]
-    assert clear.notes[-1] == "ok: left out, for as many annotators say either: 1"
+    assert clear.notes[-1] == "ok: left out, since equally many annotators gave either value: 1"
     assert clear.outputs[0].ratings["ok"] == (1, 1, 0)
 
 
@@ -97,9 +97,9 @@ def test_a_misspelt_word_is_named_with_its_row_and_the_flag_that_reads_it(
     with pytest.raises(data.LabelError):
         labels(tmp_path, *cells, "pas", "Fial", dimensions=["label"])
     out = checked(tmp_path, capsys)
-    assert "row 12, field 'label': 'pas' is not one of the words like the others" in out
+    assert "row 12, field 'label': 'pas' is not a known word, as the others are" in out
     assert "row 13, field 'label': 'Fial' is" in out
-    assert out.count("mend the word, or say what it counts: --values 'pas=1,fial=0'") == 2
+    assert out.count("correct the word, or say what it counts: --values 'pas=1,fial=0'") == 2
     out = checked(tmp_path, capsys, "--values", "pas=1,fial=0")
     assert "12 outputs rated: 6 pass, 6 fail" in out
     # Close to a word of another pair alone, it may be anything.
@@ -124,7 +124,10 @@ def test_two_words_that_nobody_knows_take_one_flag(
 def test_no_screen_calls_a_fail_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels(tmp_path, *["pass", "fail"] * 4)
     out = checked(tmp_path, capsys, "--values", "pass=0,fail=1")
-    assert "'fail' counts 1 and 'pass' 0 by --values, and what counts 1 is good; leave" in out
+    assert (
+        "'fail' counts 1 and 'pass' 0 by --values, but the word for 1 must be the good one; leave"
+        in out
+    )
 
 
 def test_labels_of_one_word_have_nothing_to_learn_or_to_measure(
@@ -141,7 +144,9 @@ def test_labels_of_one_word_have_nothing_to_learn_or_to_measure(
 def test_what_yes_means_is_asked_of_a_column_that_names_what_is_bad(tmp_path: Path) -> None:
     for header, good, bad in [("is_harmful", "yes", "no"), ("Hallucination", "1", "0")]:
         ways = f"{good}=0,{bad}=1 .{good} is a fail. or --values {good}=1,{bad}=0"
-        with pytest.raises(data.LabelError, match=f"{header}' may name what is bad; .*{ways}"):
+        with pytest.raises(
+            data.LabelError, match=f"{header}' may be the name of something bad; .*{ways}"
+        ):
             labels(tmp_path, good, bad, header=header)
         turned = labels(tmp_path, good, bad, header=header, values={good: 0, bad: 1})
         assert turned.words == {header: (bad, good)}
@@ -165,5 +170,7 @@ def test_another_spelling_is_one_problem_and_the_commonest_words_stay(
 def test_thumbs_are_two_values_but_on_a_scale_that_is_stated(tmp_path: Path) -> None:
     thumbs = labels(tmp_path, "1", "-1.0", "")
     assert [output.ratings.get("label") for output in thumbs.outputs] == [(1,), (0,), None]
-    assert "'1' is a pass and counts 1, '-1.0' a fail and 0; --values turns it" in str(thumbs.notes)
+    assert "'1' is a pass and counts 1, '-1.0' a fail and 0; --values reverses it" in str(
+        thumbs.notes
+    )
     assert labels(tmp_path, "1", "-1", scales={"*": (-1, 1)}).words == {}

@@ -118,13 +118,17 @@ def test_without_the_columns_every_document_weighs_1() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "fault"),
     [
-        ((2, 8), (0, 8), "line 2: [0, 8] are no two numbers above 0; mend sampling_weight and"),
-        ((2, 8), (-1, 8), "[-1, 8] are no two numbers above 0"),
-        ((2, 8), ("inf", 8), "['inf', 8] are no two numbers above 0"),
-        ((2, 8), ("two", 8), "['two', 8] are no two numbers above 0"),
-        ((2, 8), (2, None), "[2, None] are no two numbers above 0"),
-        ((2, 8), (None, 8), "[None, 8] are no two numbers above 0"),
-        ((2, 8), (3, 8), "line 2: [3, 8] differ in another row of 'a'; mend sampling_weight and"),
+        ((2, 8), (0, 8), "line 2: [0, 8] are not two numbers above 0; correct sampling_weight and"),
+        ((2, 8), (-1, 8), "[-1, 8] are not two numbers above 0"),
+        ((2, 8), ("inf", 8), "['inf', 8] are not two numbers above 0"),
+        ((2, 8), ("two", 8), "['two', 8] are not two numbers above 0"),
+        ((2, 8), (2, None), "[2, None] are not two numbers above 0"),
+        ((2, 8), (None, 8), "[None, 8] are not two numbers above 0"),
+        (
+            (2, 8),
+            (3, 8),
+            "line 2: [3, 8] differ in another row of 'a'; correct sampling_weight and",
+        ),
     ],
 )
 def test_nonsense_is_refused_with_its_line_and_a_way_out(
@@ -135,4 +139,4 @@ def test_nonsense_is_refused_with_its_line_and_a_way_out(
     with pytest.raises(data.LabelError, match=re.escape(fault)) as caught:
         data.read_labels(path, dimensions=["good"])
     assert str(caught.value).startswith(f"{path}, line 2: ")
-    assert "or take both out: all count alike then" in str(caught.value)
+    assert "or remove both: then all documents count alike" in str(caught.value)

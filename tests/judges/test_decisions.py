@@ -425,7 +425,7 @@ def test_a_decision_model_has_no_chat_request_and_no_batch(
     lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
 ) -> None:
     assert main(["export", "relevance", "--lm", lm]) == 2
-    assert f"{lm} reads no chat request: name a chat model" in capsys.readouterr().err
+    assert f"{lm} does not read chat requests: name a chat model" in capsys.readouterr().err
     assert main([*SCORE, "--lm", lm, "--batch-api", "submit"]) in (1, 2)
     assert "a batch needs an OpenAI-compatible model" in capsys.readouterr().err
     assert decision_server.log == []

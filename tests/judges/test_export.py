@@ -47,7 +47,7 @@ def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(
     TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(request)
     assert request["messages"] == judge.prompt.template()
     assert request.items() >= fields.items()
-    assert "texts are put in as they are" in printed.err
+    assert "texts are inserted unchanged" in printed.err
     assert ("both orders" in printed.err) == (judge.kind == "pairwise")
 
 

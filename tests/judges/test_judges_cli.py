@@ -169,7 +169,7 @@ def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_numb
     )
     Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
     assert main([*ask, "again.csv"]) == 1
-    assert "columns 'fluency' and fluency_judge are there already" in capsys.readouterr().err
+    assert "columns 'fluency' and fluency_judge exist already" in capsys.readouterr().err
 
 
 def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys: Captured) -> None:

@@ -270,7 +270,7 @@ def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(
     assert main(["export", saved]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["messages"] == WEIGHED.template()
-    assert "joined by weights, which are in its file" in printed.err
+    assert "by the weights in its file" in printed.err
 
 
 def table(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:

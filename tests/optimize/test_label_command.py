@@ -273,7 +273,7 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> No
     [
         (("outputs.jsonl",), 2, "one of the arguments --dimension --pairwise is required"),
         (("none.jsonl", "--dimension", "x"), 1, "does not exist"),
-        (("outputs.jsonl", "--pairwise", "x"), 1, "two candidates"),
+        (("outputs.jsonl", "--pairwise", "x"), 1, "two columns of candidates"),
         (("pairs.jsonl", "--dimension", "x"), 1, "--pairwise"),
         (("outputs.jsonl", "--dimension", "tldr_concise"), 2, "--pairwise"),
         (("outputs.jsonl", "--dimension", "relevence"), 2, "did you mean relevance? If not, say"),

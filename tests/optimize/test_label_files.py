@@ -104,7 +104,8 @@ def test_votes_are_checked_and_tuned_on(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_file_without_labels_is_told_how_to_get_some(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["starter_unlabelled"]) == 1
     said = capsys.readouterr().out
-    assert "no column is known for labels; there are id, group, system, document, summary" in said
+    columns = "id, group, system, document, summary"
+    assert f"no column has a known name for labels; the columns are {columns}" in said
     assert "or give labels: dspy-judges label FILE --dimension NAME" in said
 
 

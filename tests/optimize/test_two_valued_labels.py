@@ -185,7 +185,7 @@ def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path: Path) -
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
     first, *_, last = measured.labelled.notes
     assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
-    assert last == "label: left out, for as many annotators say either: 2"
+    assert last == "label: left out, since equally many annotators gave either value: 2"
     assert measured.summary()["data"]["n_outputs"] == 8
     # On the eight that are left they agree in all, which says nothing of them.
     assert "people" not in measured.summary()
