@@ -28,6 +28,7 @@ from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, fitting_scale, values_of
+from optimize.inputs.labelled import judge_name
 
 Labelled = LabelledSet | LabelledPairs
 _WIDTH = 80
@@ -271,7 +272,7 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
     """Names for judges on labels with two values, which can be tuned without a definition."""
-    judge_names = [name.lower().replace(" ", "_") for name in names if name in labelled.words]
+    judge_names = [judge_name(name) for name in names if name in labelled.words]
     return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
 
 

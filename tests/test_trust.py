@@ -253,6 +253,13 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     assert len(private.log) == n + 2
 
 
+def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private: OpenAIServer) -> None:
+    judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
+    measure(judge, "labels.jsonl", scale="0-9")
+    assert models_of(private) == {"judge-1"}
+    assert "7, 8 or 9" in private.log[0].asked
+
+
 def test_a_saved_judge_holds_no_address(private: OpenAIServer) -> None:
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     assert private.url not in judge.save("mine.json").read_text()

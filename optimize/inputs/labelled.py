@@ -327,9 +327,14 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
     pairs = annotator_agreement(ratings)
-    sizes = [pair.n_outputs for pair in pairs]
-    figures = [(pair.equal, pair.kappa, pair.rho) for pair in pairs]
-    equal, *coefficients = np.average(figures, axis=0, weights=sizes)
+    sizes = np.array([pair.n_outputs for pair in pairs])
+    if not sizes.any():
+        return ""
+    # A pair of annotators with few outputs may have no coefficient: the other pairs count.
+    figures = np.array([(pair.equal, pair.kappa, pair.rho) for pair in pairs])
+    weights = sizes[:, None] * ~np.isnan(figures)
+    with np.errstate(invalid="ignore"):
+        equal, *coefficients = np.nansum(weights * figures, axis=0) / weights.sum(axis=0)
     kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in coefficients)
     text = f"two annotators say the same in {equal:.0%} of {sum(sizes):,} cases, kappa {kappa}"
     return text if name in labelled.words else f"{text}, rho {rho}"

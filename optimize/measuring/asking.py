@@ -98,9 +98,13 @@ class Task:
 
 
 def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """The judge on the labels' scale; a frozen judge keeps the scale that it was tuned on."""
-    subject = judge.subject if judge.is_frozen else rescale(judge.subject, scale)
-    return judge if subject is judge.subject else Judge.of(subject, lm=judge.lm)
+    """The untuned judge on the labels' scale; one with a plan or a prompt of its own keeps its."""
+    if judge.is_frozen or not isinstance(judge, Judge):
+        return judge
+    subject = rescale(judge.subject, scale)
+    if judge.weights or judge.prompt != Judge.of(judge.subject).prompt:
+        return judge
+    return replace(judge, subject=subject, prompt=Judge.of(subject).prompt)
 
 
 def from_numbers(

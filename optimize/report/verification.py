@@ -1,7 +1,6 @@
 """A verification in sentences: whether to use the judge, its floors, and what to do next."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -37,12 +36,12 @@ def verification_lines(
 
     `page` is the file of the page with the judge's errors, if there is one.
     """
-    answer, card, last = verification_answer(result, has_page=bool(page)), result.card, []
+    # Faults are printed as errors, on the same screen.
+    answer = verification_answer(result, has_page=bool(page), with_faults=False)
+    card, last = result.card, list[str]()
     if page:
         more = f", {Path(page).with_suffix(f'.{MISSES}').name}" if card.two_values else ""
         last = [f"Its errors: {address(Path(page))}{more}"]
-    if result.faults:  # these are printed as errors, on the same screen
-        answer = replace(answer, why=answer.why[1:])
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     rows = result.misses or ()
     kinds = ([row for row in rows if row["miss"] == kind] for kind in ("false pass", "false alarm"))
@@ -55,14 +54,16 @@ def verification_lines(
     return [*lines, "", *dict.fromkeys(all_levels), *fact_lines([*people_facts(card)])]
 
 
-def verification_answer(result: Verification, *, has_page: bool = True) -> Answer:
+def verification_answer(
+    result: Verification, *, has_page: bool = True, with_faults: bool = True
+) -> Answer:
     """The answer on a verification; if there are floors, it begins with whether they hold."""
     card, gate = result.card, result.gate
     judge, headline, why = Path(result.judge).name, verdict_on(card, result.data), list[Fact]()
     if result.tuned_on_these_labels:
         headline = "Do not use these figures: it was tuned on these labels, which flatters them."
     held = [f"holds: {'; '.join(gate.held)}"] if gate and gate.held else []
-    if parts := [*result.faults, *held]:
+    if parts := [*(result.faults if with_faults else ()), *held]:
         why.append(("Gate", "; ".join(parts)))
     if gate and gate.gate:
         if not is_useful(card) or result.tuned_on_these_labels or result.data.is_constructed:

@@ -175,6 +175,18 @@ def test_recorded_replies_of_words_are_read_where_labels_have_two_values(
     assert "it misses 0 of 22 fails" in capsys.readouterr().out
 
 
+def test_a_third_annotator_with_few_labels_hides_no_agreement(tmp_path: Path) -> None:
+    # Carl's two labels are alike, so that he has no kappa with Anna or Ben.
+    rows = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
+    lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
+    path = tmp_path / "sheet.csv"
+    path.write_text("\n".join(["id,input,output,Anna,Ben,Carl", *lines]))
+    columns = {"label": ["Anna", "Ben", "Carl"]}
+    measured = verify.measure(judges.Judge.of(VERDICT), path, map=columns)
+    first, *_ = measured.labelled.notes
+    assert first == "label: two annotators say the same in 100% of 14 cases, kappa 1.00"
+
+
 def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path: Path) -> None:
     rows = ["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"]
     lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
