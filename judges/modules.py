@@ -321,7 +321,7 @@ def _likeliest(value: object, field: Field) -> object:
 def _answer_number(value: object, field: Field) -> float:
     """An answer as a number; for probabilities, the expectation.
 
-    A fraction is allowed, since the program may be the user's own.
+    Numbers between the choices, such as 3.5, are accepted: a user's program may return them.
     """
     choices = field.options
     if by_choice := probabilities(value, choices):

@@ -47,7 +47,7 @@ from judges.reading import check_reply
 
 T = TypeVar("T")
 TIMEOUT = 120.0
-ATTEMPTS = 6  # how often a request is sent at most
+ATTEMPTS = 6  # of a request; 429s are not counted
 THROTTLES_IN_A_ROW = 24  # the most 429s for one request while no other is answered either
 GIVEN_UP_IN_A_ROW = 24  # the most requests that are given up while no other is answered
 LONGER_REPLY_FACTOR = 4  # if a reply is cut short, max_tokens is multiplied by this factor, once

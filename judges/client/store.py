@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 # SQLite deletes the file that a journal names if the journal ends in these bytes.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 # Seconds to wait while another process writes to the cache.
-BUSY_SECONDS = 2.0
+BUSY_TIMEOUT = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
 CACHE_MAX_BYTES = 2**30
@@ -225,7 +225,7 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(
             self.path,
-            timeout=BUSY_SECONDS if self._shared else 0.0,
+            timeout=BUSY_TIMEOUT if self._shared else 0.0,
             isolation_level="IMMEDIATE",  # the first write begins a transaction
             check_same_thread=False,
         )

@@ -239,7 +239,8 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
 
 def _guess_advice(likely: list[str], *, are_marks: bool) -> str:
     """Return advice on how to say what these columns are."""
-    advice = f"name what is rated, as in {' '.join(map_flag(name, [name]) for name in likely)}"
+    flags = " ".join(map_flag(name, [name]) for name in likely)
+    advice = f"if they are ratings, say of what, as in {flags}"
     if len(likely) > 1:
         shared_words = set(tokens(likely[0])).intersection(*map(tokens, likely))
         flag = map_flag("_".join(sorted(shared_words)) or "NAME", likely)

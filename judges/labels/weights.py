@@ -37,7 +37,7 @@ def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
     return weights
 
 
-def _positive(cell: object) -> float:
+def _positive_number(cell: object) -> float:
     """Return the positive number in a cell; NaN for any other cell."""
     with suppress(ValueError):
         number = float(str(cell))
@@ -55,7 +55,7 @@ def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labell
         document = documents.get(columns.item_key(row), "")
         if not document or all(map(is_blank, cells)):
             continue
-        draw = tuple(map(_positive, cells))
+        draw = tuple(map(_positive_number, cells))
         if any(map(math.isnan, draw)):
             fault = "are not two numbers above 0"
             problems.add("sampling", fault, advice, line=row.line, value=cells)

@@ -9,7 +9,7 @@ from optimize.statistics.intervals import Figure
 
 # A title of a word or two (or ""), and a sentence.
 Fact = tuple[str, str]
-# Upper bounds on the lines in a terminal, for a run and for a verification or a comparison of two.
+# The most lines of an answer in the terminal: of a tuning run, and of `verify`.
 RUN_LINES, SCREEN_LINES = 24, 12
 
 

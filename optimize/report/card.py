@@ -123,7 +123,7 @@ def card_facts(card: Scorecard) -> Iterator[Fact]:
         yield "Rates", f"People pass {people}, the judge {judge}."
     elif scales and scales.is_shifted:
         means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
-        yield "Scores", f"Their mean is {means}: only the order is measured."
+        yield "Scores", f"Their mean is {means}. The figures compare only how outputs are ordered."
 
 
 def tuned_on(judge: ComparedJudge | Verification, unit: str, name: str = "It") -> Iterator[Fact]:

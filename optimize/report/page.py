@@ -291,8 +291,8 @@ def _answer_tables(result: TuningResult) -> list[Table]:
     ]
     figure = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
-        "The judge's answers in one reply. The shares were learned from people's labels. The last "
-        f"column is the change in {figure} without the question, on the labels used for tuning."
+        "The questions that the judge answers in one reply. Shares were learned from people's "
+        f"labels. The last column is the change in {figure} if a question is left out."
     )
     return [Table(("answer", "asks", "answers", "share of the score", "without it"), rows, caption)]
 

@@ -151,10 +151,10 @@ class JudgedItems:
     def _rating_line(self, row: int) -> str:
         item, score = self.items.items[row], self.scores[row]
         ratings = sorted(item.ratings)
-        listed = ", ".join(f"{rating:g}" for rating in ratings)
+        ratings_text = ", ".join(f"{rating:g}" for rating in ratings)
         if len(ratings) > MAX_RATINGS_LISTED:
-            listed = f"{len(ratings)} ratings from {ratings[0]:g} to {ratings[-1]:g}"
-        people = f"- people {item.human:.3g}" + f" ({listed})" * (len(ratings) > 1)
+            ratings_text = f"{len(ratings)} ratings from {ratings[0]:g} to {ratings[-1]:g}"
+        people = f"- people {item.human:.3g}" + f" ({ratings_text})" * (len(ratings) > 1)
         if np.isnan(score):
             return f"{people}; the judge gave no rating"
         if self.words:

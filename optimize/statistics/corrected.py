@@ -279,9 +279,9 @@ def _added_documents(
     low, high = bounds
     labels_and_bounds, weights = np.append(labels, bounds), np.append(weights, [1, 1])
     mean = np.average(labels_and_bounds, weights=weights)
-    largest = (mean - low) * (high - mean)
+    largest_variance = (mean - low) * (high - mean)
     variance = np.average((labels_and_bounds - mean) ** 2, weights=weights)
-    variance_share = variance / largest if largest > 0 else 0.0
+    variance_share = variance / largest_variance if largest_variance > 0 else 0.0
     size = ADDED / 4 * float(np.sqrt(sums[0].sum() / (sums[0] > 0).sum()) * variance_share)
     corners = ((label, score) for label in bounds for score in (scores.min(), scores.max()))
     added = [(1, label, score, 1, score) for label, score in corners]

@@ -58,8 +58,8 @@ FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 # The default limit of a paid search, as a multiple of the untuned judge's cost on train, and the
 # upper bound on train's outputs in that cost.
 DEFAULT_RACES, MAX_RACE_OUTPUTS = 24, 300
-# What both searches usually spend before a further round no longer pays: judgements of each output
-# in a race, their price as a multiple of the untuned judge's, and proposals.
+# The usual amount of work in a search: how often each output is judged in races, the price of these
+# judgements as a multiple of the untuned judge's, and the number of proposals.
 USUAL_RACES, USUAL_PRICE_RATIO, USUAL_PROPOSALS = 25, 2.0, 20
 # The assumed seconds for a call and for a proposal, and the average number of calls in flight.
 CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
