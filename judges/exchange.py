@@ -9,6 +9,7 @@ import math
 import unicodedata
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -163,11 +164,12 @@ class Exchange:
                     messages = self.messages(texts_or_reason, order)
                     yield Request(messages, self.sampling, accept, restate)
 
-        responses = client.run(requests())
-        for response in responses:
-            while (reason := reasons.popleft()) is not None:
-                yield failed_judgement(self.subject, reason)
-            yield self.judgement([response, *islice(responses, len(self.orders) - 1)])
+        # Closed before the store is, so that after Ctrl-C the store gets the answers in flight.
+        with closing(client.run(requests())) as responses:
+            for response in responses:
+                while (reason := reasons.popleft()) is not None:
+                    yield failed_judgement(self.subject, reason)
+                yield self.judgement([response, *islice(responses, len(self.orders) - 1)])
         for reason in reasons:  # for the rows after the last one that was sent
             yield failed_judgement(self.subject, str(reason))
 

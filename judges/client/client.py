@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
@@ -436,7 +436,7 @@ class Client:
         self._commit()
         return response
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Response]:
+    def run(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Yield a response for each request, in order; few requests are read ahead.
 
         It also works while an event loop is running, as in a notebook. On Ctrl-C, it waits some

@@ -106,6 +106,20 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert left() == {"out.jsonl"}
 
 
+def test_an_interrupt_between_two_answers_keeps_those_in_flight(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openai_server.latency = 0.2
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # When the first answer is judged, the requests of the second batch are sent.
+    monkeypatch.setattr("judges.exchange.Exchange.judgement", interrupt)
+    assert main(asking(SCORE)) == 130
+    assert sum(answered(STORE).values()) == len(openai_server.log)
+
+
 def test_a_model_that_stops_answering_ends_the_run_and_the_same_command_goes_on(
     openai_server: OpenAIServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
