@@ -123,7 +123,7 @@ def read_ratings(
 
 
 def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
-    """The name or number of a row's annotator, who must not have rated the output before."""
+    """A row's annotator, by name or number; raises UnreadableError for a second rating by them."""
     if cell.annotator in by_annotator:
         names = map(excerpt, (cell.item, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)

@@ -98,7 +98,7 @@ class Task:
 
 
 def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """The untuned judge on the labels' scale; one with a plan or a prompt of its own keeps its."""
+    """The judge on the labels' scale; one with a plan or prompt of its own keeps its own scale."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
     subject = rescale(judge.subject, scale)

@@ -170,7 +170,7 @@ def _more_labels(card: Scorecard, where: str) -> str:
     return ""
 
 
-def recommended(result: JudgeComparison) -> ComparedJudge:
+def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """The cheapest of the best judge and those as good; the best one if its price is unknown."""
     near = [judge for judge in result.judges if judge.standing in ("best", "as good")]
     prices = [judge.usage.cost_per_1000_rows for judge in near]
@@ -187,7 +187,7 @@ def comparison_step(result: JudgeComparison) -> str:
     best, *rest = result.judges
     if math.isnan(best.card.headline.value):
         return "Use labels that differ: none of the judges has a figure on these."
-    if (cheapest := recommended(result)) is not best:
+    if (cheapest := judge_to_use(result)) is not best:
         return f"Use {cheapest.name}: as good as the best, and cheaper."
     if any(judge.standing == "unclear" for judge in rest):
         return f"Use {best.name} for now; more labels would tell whether it is better."
