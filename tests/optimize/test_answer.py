@@ -13,7 +13,7 @@ from optimize.measuring.asking import Entry, JudgeUsage
 from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison, Standing
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.report.card import tiles_of, verdict_on
+from optimize.report.card import obstacle_to_use, recommendation, tiles_of
 from optimize.report.comparison import comparison_answer, comparison_lines
 from optimize.report.next_steps import comparison_step, run_steps
 from optimize.report.tuning import run_answer, run_lines
@@ -210,7 +210,7 @@ def verdicts(right: int, n: int = 80, n_fails: int = 20) -> Scorecard:
     ],
 )
 def test_the_verdict_says_whether_to_use_the_judge(own: Scorecard, says: str) -> None:
-    assert says in verdict_on(own, DATA)
+    assert says in recommendation(own, obstacle_to_use(own, DATA))
 
 
 def test_the_next_step_never_says_use_it_below_a_verdict_not_to() -> None:
