@@ -80,16 +80,10 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
     ("test", "says"),
     [
         (gain(0, 0, 0), "found nothing better than the untuned judge"),
-        (
-            gain(-0.2, -0.3, -0.1),
-            "So the tuned judge is worse: these 20 documents",
-        ),
+        (gain(-0.2, -0.3, -0.1), "So the tuned judge is worse: these 20 documents"),
         (gain(0.01, 0.0004, 0.04), "20 documents cannot tell that from luck."),
         (gain(0.1, -0.1, 0.3), "20 documents cannot tell that from luck."),
-        (
-            gain(0.1, None, None),
-            "20 documents are too few for an interval, so this may be luck.",
-        ),
+        (gain(0.1, None, None), "20 documents are too few for an interval, so this may be luck."),
         (gain(NAN, None, None), "not known whether tuning helped"),
     ],
 )

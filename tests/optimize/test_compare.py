@@ -60,9 +60,7 @@ def scores_of(**judges: Any) -> list[str]:
     return [word for file in files for word in ("--scores", file)]
 
 
-def test_every_judge_has_the_figures_that_verify_prints(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_judge_has_the_figures_that_verify_prints(capsys: pytest.CaptureFixture[str]) -> None:
     result = compared(capsys, "--dimension", "relevance", "--lm", "embedded", "relevance")
     assert verify.command(["relevance", "--json"]) == 0
     alone = json.loads(capsys.readouterr().out)

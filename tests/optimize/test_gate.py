@@ -25,12 +25,7 @@ from optimize.search.power import (
     power,
 )
 from optimize.search.two_fold_search import SearchResult
-from optimize.statistics.correlations import (
-    Level,
-    contrast_judges,
-    mean_of_differences,
-    rho,
-)
+from optimize.statistics.correlations import Level, contrast_judges, mean_of_differences, rho
 from optimize.statistics.intervals import stream
 
 RUNS = 120

@@ -13,12 +13,7 @@ from optimize.statistics.correlations import (
     summary_level,
     system_level,
 )
-from optimize.statistics.intervals import (
-    Vector,
-    interval_of_mean,
-    mean_of_differences,
-    stream,
-)
+from optimize.statistics.intervals import Vector, interval_of_mean, mean_of_differences, stream
 
 Rows = tuple[Vector, Vector, Vector, Vector]
 
