@@ -86,7 +86,6 @@ def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(
 
 def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place() -> None:
     position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position
-    assert position is not None
     assert position.value == 1
     assert not is_clear(position.value, position.interval)
 

@@ -7,9 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from jsonl import read_jsonl
 from scipy import stats
 
@@ -21,7 +18,6 @@ from optimize.statistics.correlations import (
     correlation,
     dataset_level,
     document_terms,
-    midranks,
     read_rows,
     rho,
     summary_level,
@@ -145,18 +141,15 @@ def test_what_is_constant_has_no_rho_and_a_judge_that_is_counts_0(
         assert one.interval is None
 
 
-@pytest.mark.parametrize(
-    ("vectors", "message"),
-    [
-        (([1, 2, 3], [1, 2, 3], [1, 1], [1, 2, 3]), r"judge and document .* \(3,\) and \(2,\)"),
-        (([1, 2], [1, math.nan], [1, 1], [1, 2]), r"human\[1\] is nan"),
-        (([math.inf, 2], [1, 2], [1, 1], [1, 2]), r"judge\[0\] is inf"),
-        (([1, 2], [1, 2], [1, 1]), "each output's system"),
-    ],
-)
-def test_bad_vectors_are_named(vectors: tuple[list[float], ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        correlation("system" if len(vectors) == 3 else "summary", *vectors)
+def test_bad_vectors_are_named() -> None:
+    with pytest.raises(ValueError, match=r"judge and document .* \(3,\) and \(2,\)"):
+        summary_level([1, 2, 3], [1, 2, 3], [1, 1])
+    with pytest.raises(ValueError, match=r"human\[1\] is nan"):
+        dataset_level([1, 2], [1, math.nan])
+    with pytest.raises(ValueError, match=r"judge\[0\] is inf"):
+        dataset_level([math.inf, 2], [1, 2])
+    with pytest.raises(ValueError, match="each output's system"):
+        correlation("system", [1, 2], [1, 2], [1, 1])
 
 
 def test_a_sum_in_another_order_breaks_no_tie() -> None:
@@ -164,32 +157,6 @@ def test_a_sum_in_another_order_breaks_no_tie() -> None:
     human = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.5, 0.5, 0.5]
     judge = [1, 1, 1, 1, 1, 1, 2, 2, 2]
     assert system_level(judge, human, [1, 1, 1, 2, 2, 2, 3, 3, 3]).value == pytest.approx(1)
-
-
-VALUES = hnp.arrays(float, 12, elements=st.integers(-3, 3).map(float))
-FOUR = np.repeat(np.arange(4.0), 3)
-
-
-@given(VALUES)
-def test_midranks_equal_scipys(values: Vector) -> None:
-    assert midranks(values[None])[0] == pytest.approx(stats.rankdata(values))
-
-
-def levels(judge: Vector, human: Vector, document: Vector) -> list[float]:
-    of = judge, human, document, document
-    return [correlation(level, *of, undefined="left_out").value for level in LEVELS]
-
-
-@given(VALUES, VALUES, st.permutations(range(12)))
-def test_neither_order_nor_side_nor_increasing_rescaling_matters(
-    judge: Vector, human: Vector, order: list[int]
-) -> None:
-    expected = pytest.approx(levels(judge, human, FOUR), abs=1e-12, nan_ok=True)
-    assert levels(judge[order], human[order], FOUR[order]) == expected
-    assert levels(human, judge, FOUR) == expected
-    assert levels(np.exp(judge) * 1e6 + 7, human, FOUR)[:2] == pytest.approx(
-        levels(judge, human, FOUR)[:2], abs=1e-12, nan_ok=True
-    )
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (0.0, 1e200), (0.0, 1e-200)])
@@ -232,8 +199,6 @@ def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judge
     # Unswapped it is the difference itself.
     assert there.swapped(np.ones((1, n)))[0] == pytest.approx(there.value)
     if level != "system":
-        assert there.interval is not None
-        assert back.interval is not None
         assert there.interval.low == pytest.approx(-back.interval.high)
 
 

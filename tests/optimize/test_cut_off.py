@@ -113,7 +113,6 @@ with in_use(Path(sys.argv[1])):
 def test_who_holds_a_file_is_told_and_the_dead_hold_none(tmp_path: Path) -> None:
     path = tmp_path / "o.jsonl"
     other = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True)
-    assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
     with pytest.raises(InUseError, match="in use by another run"), in_use(path):
         pass

@@ -172,7 +172,6 @@ def test_at_a_risk_of_a_half_half_of_the_judges_ship_and_intervals_have_their_en
 def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> None:
     choice = verdict(halves(stream(0), 40, 0.3, outputs=16), level, stream(1))
     assert choice.ship
-    assert choice.gain is not None
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
     said = f"(40 in all), beat the untuned judge by {choice.gain.value:.3f} {level}-level rho."
@@ -184,7 +183,6 @@ def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for() -> Non
     assert not worse.ship
     assert "tuned without (40 in all), fall short of the untuned judge by 0." in worse.why
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
-    assert unclear.gain is not None
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
     asked = replace(unclear, ship=True, is_forced=True)

@@ -51,7 +51,6 @@ def test_an_annotator_who_is_the_judge_too_is_as_good_as_themselves() -> None:
     _, marks, document, _ = people(np.random.default_rng(0))
     marks[3, 1], marks[:12, 2] = NAN, NAN
     pair = one_annotator(marks[:, 0], marks[:, :2], document)
-    assert pair is not None
     # The judge is annotator 0: against annotator 1 both are annotator 0, and against annotator 0
     # the judge is perfect.
     expected = summary_level(
@@ -66,14 +65,12 @@ def test_a_judge_with_an_annotators_noise_is_as_good_as_one(level: Level) -> Non
     judge, marks, document, system = people(np.random.default_rng(1), 200)
     judge[::10] = NAN
     result = one_annotator(judge, marks, document, level=level, system=system)
-    assert result is not None
     # But for the annotators' rounding.
     assert result.gap.value == pytest.approx(0, abs=0.05)
     assert result.n_outputs == 1080
     if level == "system":
         assert result.gap.interval is None
     else:
-        assert result.gap.interval is not None
         assert result.gap.interval.high - result.gap.interval.low < 0.1
 
 
@@ -83,7 +80,6 @@ def test_people_and_judge_are_measured_on_the_same_documents() -> None:
     # means of the others: 1 in documents 0 and 1; document 2 is told apart, which they do not.
     marks = np.array([[1, 1, 1], [2, 2, 2], [3, 1, 1], [3, 2, 2], [1, 2, 2], [2, 2, 2]], float)
     result = one_annotator([1, 2, 1, 2, 1, 2], marks, [0, 0, 1, 1, 2, 2])
-    assert result is not None
     assert result.annotator.value == pytest.approx((1 / 2 + 2 / 3 + 2 / 3) / 3)
     assert result.judge.value == pytest.approx(1)
     assert result.gap.interval is None

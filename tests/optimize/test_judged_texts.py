@@ -25,7 +25,6 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         for n in range(40)
     ]
     made = subject_of("quality", rows, map=map or {}, values={})
-    assert made is not None
     return made[0].texts
 
 
@@ -75,5 +74,4 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(
     write_jsonl(sheet, [{**row, "date": "2026-10-01"} for row in read_jsonl(sheet)])
     assert check.main([str(sheet), "--write-map", str(map_file)]) == 0
     made = subject_of("label", str(sheet), map=read_map_file(map_file), values={})
-    assert made is not None
     assert made[0].texts == ("input", "output")

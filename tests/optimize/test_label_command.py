@@ -44,7 +44,6 @@ def _files(here: Path) -> None:
 def running(*words: str) -> Iterator[tuple[Popen[str], str]]:
     """The command in a process of its own, and the address of its page."""
     process = start_command("label", *words)
-    assert process.stdout is not None
     try:
         yield process, next(line.split()[-1] for line in process.stdout if line.startswith("open "))
     finally:

@@ -67,7 +67,6 @@ def serve(path: Path, *flags: str) -> Iterator[tuple[str, "subprocess.Popen[str]
     what = () if "--pairwise" in flags else ("--dimension", "relevance")
     words = ("label", path, "--out", labels(path), *what, *flags)
     running = start_command(*words, stderr=subprocess.DEVNULL)
-    assert running.stdout is not None
     try:
         yield next(line[5:].strip() for line in running.stdout if line.startswith("open ")), running
     finally:
