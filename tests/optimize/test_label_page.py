@@ -82,6 +82,10 @@ def text(page: Page, name: str) -> str:
     return str(page.run(f"document.getElementById('{name}').innerText"))
 
 
+def value(page: Page) -> str:
+    return str(page.run("document.getElementById('comment').value"))
+
+
 def output(page: Page) -> str:
     return str(page.run("document.querySelector('#judged p').textContent"))
 
@@ -148,7 +152,7 @@ def test_what_was_pressed_is_in_the_file_once_and_a_dead_command_loses_nothing_o
         assert "does not answer" in fails(page, "3")
         assert "Not saved" in text(page, "status")
         assert page.run("document.querySelector('[aria-pressed=true]').textContent") == "3"
-        assert page.run("document.getElementById('comment').value") == "kept"
+        assert value(page) == "kept"
     rows = read_jsonl(labels(path))
     assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == saved
 
@@ -181,23 +185,6 @@ def test_a_second_window_writes_nothing_and_what_could_not_be_saved_is_tried_aga
         (5, "too long"),
     ]
     assert len(rows) == 3
-
-
-def test_a_label_is_changed_after_the_judges_is_seen(browser: Browser, tmp_path: Path) -> None:
-    path = outputs(tmp_path, 1, 2)
-    rows = [{**row, "summary": "alike"} for row in read_jsonl(path)]
-    write_jsonl(path, rows)
-    with serve(path, "--judge", "relevance") as (address, _):
-        page = browser.page()
-        begin(page, address, "Anna")
-        # The judge gives both the same score, and no score is near both ends of the scale.
-        press(page, "1")
-        press(page, "5")
-        press(page, "r")
-        assert "Disagreement with the judge" in text(page, "heading")
-        assert "The judge (score " in text(page, "labels")
-        press(page, "3")
-    assert read_jsonl(labels(path))[2].items() >= {"rating": 3, "changed_after": "judge"}.items()
 
 
 def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
@@ -236,16 +223,16 @@ def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_noth
         page.press("c")
         page.press("4", "u", "r")
         page.press("Escape")
-        assert page.run("document.getElementById('comment').value") == "4ur"
+        assert value(page) == "4ur"
         page.send("Page.reload")
         shows(page, "work")
-        assert page.run("document.getElementById('comment').value") == "4ur"
+        assert value(page) == "4ur"
         page.run("document.getElementById('given').scrollTop = 200")
         press(page, "1")
         assert page.run("document.getElementById('given').scrollTop") == 200
         assert "Document 1 of 2: output 2 of 2" in text(page, "heading")
         press(page, "u")
-        assert page.run("document.getElementById('comment').value") == "4ur"
+        assert value(page) == "4ur"
         press(page, "1")
         page.press("Tab", "Tab", "Tab", "Tab")
         assert page.run("document.activeElement.textContent") == "2"
@@ -268,14 +255,16 @@ def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_noth
     assert [row.get("changed_after") for row in rows] == [None] * 6 + ["annotators"]
 
 
-def test_every_screen_passes_the_audit_and_shows_markup_as_text(
+def test_every_screen_passes_the_audit_and_the_review_ends_with_the_judges_labels(
     browser: Browser, tmp_path: Path
 ) -> None:
-    path = outputs(tmp_path, 1, 2, f"{TALK}\n{LONG}")
+    path = outputs(tmp_path, 1, 3, f"{TALK}\n{LONG}")
+    # The judge gives all the same score, and no score is near both ends of the scale.
+    write_jsonl(path, [row | {"summary": "alike"} for row in read_jsonl(path)])
     with serve(path, "--judge", "relevance") as (address, running):
         ben, page = browser.page(), browser.page()
         begin(ben, address, LONG[:80])
-        label_all(ben, "1", 2)
+        press(ben, "1")
         page.go(address)
         shows(page, "naming")
         audit(page)
@@ -284,15 +273,23 @@ def test_every_screen_passes_the_audit_and_shows_markup_as_text(
         assert page.run("[...document.querySelectorAll('#given strong')].map(one =>"
                         " one.textContent).join('')") == "User: Assistant: "  # fmt: skip
         assert MARKUP in text(page, "given")
-        label_all(page, "5", 2)
+        for key in ("5", "1", "5"):
+            press(page, key)
         audit(page)
-        press(page, "r")
-        audit(page)
+        for key, other in (("r", "another annotator"), ("1", "the judge")):
+            press(page, key)
+            assert f"Disagreement with {other}" in text(page, "heading")
+            audit(page)
+        assert "The judge (score " in text(page, "labels")
+        press(page, "3")
         assert page.faults == []
         running.kill()
         running.wait()
         fails(page, "2")
         audit(page)
+    assert [row.get("changed_after") for row in read_jsonl(labels(path))[-2:]] == [
+        *("annotators", "judge")
+    ]
 
 
 def audit(page: Page) -> None:
