@@ -12,12 +12,10 @@ from search_world import SEED, judge, problem_of, search, world, written_search
 from judges.dimension import Dimension
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.inputs.flags import RISK, SettingsError
+from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
-from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement, SearchOptions, objective
-from optimize.search.gate import Finalist
 from optimize.search.optimizer import Exploration
 from optimize.search.two_fold_search import score_finalists
 from optimize.statistics.balanced import (
@@ -28,8 +26,6 @@ from optimize.statistics.balanced import (
 )
 from optimize.statistics.intervals import stream
 from optimize.tuning.preparation import choose_objective
-
-RUNS = 120
 
 
 def test_it_is_the_mean_of_the_share_of_passes_and_the_share_of_fails_that_are_right() -> None:
@@ -105,27 +101,6 @@ def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         ItemJudgement(Judgement(score=float(np.clip((one.judgement.score - 1) / 8, 0, 1))))
         for one in judge(prompt, items)
     ]
-
-
-def finalist(rng: np.random.Generator, documents: int, first: int) -> Finalist:
-    """Two judges with a TPR and a TNR of .7."""
-    human = (rng.random(documents) < 0.7).astype(float)
-    items = [
-        Item(id=str(n), document_id=f"d{n:03}", system=None, texts={}, human=value)
-        for n, value in enumerate(human.tolist(), first)
-    ]
-    passes = (rng.random((2, documents)) < np.where(human == 1, 0.7, 0.3)).astype(float)
-    tuned = Candidate(instruction="tuned")
-    return Finalist(candidate=tuned, items=Items(tuple(items)), scores=passes[0], untuned=passes[1])
-
-
-def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says() -> None:
-    rng, shipped = stream(0, "null"), 0
-    for _ in range(RUNS):
-        gains = [[finalist(rng, 20, first).gain("balanced")] for first in (0, 20)]
-        shipped += gate.decision_on([gains], "balanced", rng, RISK).ship
-    # Chance exceeds this once in 1000: 3.1 binomial standard deviations above.
-    assert shipped <= RUNS * RISK + 3.1 * (RUNS * RISK * (1 - RISK)) ** 0.5 + 1
 
 
 def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins() -> None:

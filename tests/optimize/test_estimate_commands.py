@@ -153,13 +153,3 @@ def test_the_starter_set_is_estimated_by_its_name(here: Path) -> None:
     assert result_of(estimate, *flags, "starter")["data"]["name"] == "starter"
     ended = run(estimate, *flags, "starter_pairs")
     assert (ended.code, "starter_pairs: holds pairs" in ended.err) == (1, True)
-
-
-def test_a_metric_of_another_tools_results_is_named_before_the_file(files: list[str]) -> None:
-    plain = result_of(estimate, *files)["estimates"]
-    rows = [
-        {"id": name, "user_input": "Q", "response": f"summary {name}", "tone": score, "length": 3}
-        for name, score in ((row["id"], row["score"]) for row in read_jsonl("scores.jsonl"))
-    ]
-    named = f"tone={write_jsonl('ragas.jsonl', rows)}"
-    assert result_of(estimate, *files[:3], named, *files[4:])["estimates"] == plain
