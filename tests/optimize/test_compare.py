@@ -1,9 +1,7 @@
 """The command compare: judges side by side, from flags to figures, standings and costs."""
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,20 +10,21 @@ import numpy as np
 import pytest
 from command_runs import result_of, run
 from jsonl import write_jsonl
+from openai_replies import Body, follow, usage
 from openai_server import OpenAIServer
-from rating_files import write_ratings, write_scores
+from rating_files import weather_rows, write_ratings, write_scores
 from scipy import stats
 
 from data import starter
+from judges.client.prices import find_price
 from judges.loading import load
+from judges.protocol import Usage
 from judges.scoring import SamplingPlan
 from optimize import compare, verify
 from optimize.items import items_of, text_key
 from optimize.statistics.correlations import contrast_judges
 
 pytestmark = pytest.mark.usefixtures("here")
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def compared(*arguments: str, code: int = 0) -> Any:
@@ -180,87 +179,77 @@ def test_a_limit_in_dollars_needs_every_price(monkeypatch: pytest.MonkeyPatch) -
     assert not Path("runs/compare-001").exists()
 
 
-MODELS = {"gpt-4.1-nano": 1.2, "gpt-4.1-mini": 0.6, "gpt-4.1": 0.2}
+MODELS = ("gpt-4.1-nano", "gpt-4.1-mini", "gpt-4.1")
 
 
-class SimulatedModels:
-    """A simulated world's endpoint with a model for each of MODELS, which err so much."""
+class Bill:
+    """Flags for three models at the local server on 80 outputs, and what it bills for each."""
 
-    def __init__(self, server: Any, worlds: Any, world: Any, folder: Path) -> None:
-        judges = {
-            model: worlds.SimulatedJudge(replace(world, judge=replace(world.judge, error=error)))
-            for model, error in MODELS.items()
-        }
-        self.server, self.seen = server, Counter[str]()
-        answer = server.answer
-
-        def answer_as(body: dict[str, Any]) -> dict[str, Any]:
-            server.judge = judges[body["model"]]
-            self.seen[json.dumps(body, sort_keys=True)] += 1
-            answered: dict[str, Any] = answer(body)
-            return answered
-
-        server.answer = answer_as
-        labels, dimension = world.write(folder)
+    def __init__(self, server: OpenAIServer) -> None:
+        self.tokens = {model: Counter[str]() for model in MODELS}
+        server.models, server.judge = MODELS, self.judge
+        data = write_jsonl("labels.jsonl", weather_rows(20, 4))
         models = [word for model in MODELS for word in ("--lm", f"{model}=openai/{model}")]
-        self.flags = ["--dimension", str(dimension), "--data", str(labels), *models]
-        self.flags += ["--concurrency", "8"]
+        self.flags = ["--dimension", "relevance", "--data", data, *models]
+
+    def judge(self, body: Body) -> str:
+        used = usage(body, [text := follow(body)])
+        counts = {"in": used["prompt_tokens"], "out": used["completion_tokens"]}
+        self.tokens[body["model"]].update(counts)
+        return text
+
+    @property
+    def dollars(self) -> float:
+        spent = [(find_price(f"openai/{model}"), n) for model, n in self.tokens.items()]
+        return sum(price.cost_of(Usage(n["in"], n["out"])) for price, n in spent)
 
 
 @pytest.fixture
-def models(monkeypatch: pytest.MonkeyPatch, here: Path) -> Iterator[SimulatedModels]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import simulated_server
-    import simulated_worlds as worlds
-
-    nothing = worlds.JUDGES["nothing"]
-    world = worlds.World(name="compared", seed=3, judge=nothing, n_documents=40)
-    with simulated_server.serve(world) as server:
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        yield SimulatedModels(server, worlds, world, here)
+def bill(openai_server: OpenAIServer) -> Bill:
+    return Bill(openai_server)
 
 
-def test_what_each_model_takes_is_what_its_server_bills(models: SimulatedModels) -> None:
-    whole = compared(*models.flags, "--out", "whole")
-    assert max(models.seen.values()) == 1
-    assert whole["cost_usd"] == pytest.approx(models.server.dollars, abs=1e-6)
+def test_what_each_model_takes_is_what_its_server_bills(
+    bill: Bill, openai_server: OpenAIServer
+) -> None:
+    whole = compared(*bill.flags, "--out", "whole")
+    assert [*openai_server.n_answered.values()] == [1] * 240
+    assert whole["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
     for row in whole["judges"]:
-        name = row["lm"].partition("/")[2]
-        tokens = {"in": models.server.tokens_in[name], "out": models.server.tokens_out[name]}
-        assert row["tokens"] == tokens
-        assert row["cost_per_1000_rows"] == pytest.approx(1000 / 160 * row["cost_usd"], rel=1e-4)
+        assert row["tokens"] == bill.tokens[row["name"]]
+        assert row["cost_per_1000_rows"] == pytest.approx(1000 / 80 * row["cost_usd"], rel=1e-4)
         assert row["seconds_per_1000_rows"] > 0
 
 
 def test_the_limit_is_one_for_all_models_and_the_same_command_goes_on(
-    models: SimulatedModels,
+    bill: Bill, openai_server: OpenAIServer
 ) -> None:
-    # 160 calls cost about $0.0086, $0.034 and $0.17.
-    result = compared(*models.flags, "--max-cost", "0.05", "--out", "c", code=1)
+    # 80 calls cost about $0.0025, $0.01 and $0.05.
+    result = compared(*bill.flags, "--max-cost", "0.02", "--out", "c", code=1)
     assert {row["name"] for row in result["judges"]} == {"gpt-4.1-nano", "gpt-4.1-mini"}
     (left_out,) = result["left_out"]
-    assert (left_out["name"], "of 160 judged)" in left_out["why"]) == ("gpt-4.1", True)
-    assert result["cost_usd"] == pytest.approx(models.server.dollars, abs=1e-6)
-    assert models.server.dollars <= 0.05
-    result = compared(*models.flags, "--max-cost", "0.5", "--out", "c")
+    assert (left_out["name"], "of 80 judged)" in left_out["why"]) == ("gpt-4.1", True)
+    assert result["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
+    assert bill.dollars <= 0.02
+    result = compared(*bill.flags, "--max-cost", "0.5", "--out", "c")
     assert result["left_out"] == []
     # What an earlier start has answered takes no time in this one.
     of_both = {row["name"]: row["seconds_per_1000_rows"] for row in result["judges"]}
     assert (of_both["gpt-4.1-nano"], of_both["gpt-4.1-mini"]) == (None, None)
-    assert max(models.seen.values()) == 1
-    assert result["cost_usd"] == pytest.approx(models.server.dollars, abs=1e-6)
+    assert [*openai_server.n_answered.values()] == [1] * 240
+    assert result["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
 
 
-def test_what_each_model_may_take_is_said_before_anything_is_sent(models: SimulatedModels) -> None:
-    flags = [*models.flags, "--lm", "own=openai/local", "--price", "1,2", "--lm", "embedded"]
+def test_what_each_model_may_take_is_said_before_anything_is_sent(
+    bill: Bill, openai_server: OpenAIServer
+) -> None:
+    flags = [*bill.flags, "--lm", "own=openai/local", "--price", "1,2", "--lm", "embedded"]
     out = run(compare.command, *flags, "--dry-run").stdout
-    assert re.search(r"gpt-4.1: estimate: 160 requests, about [\d,]+ tokens in and 640 out", out)
+    assert re.search(r"gpt-4.1: estimate: 80 requests, about [\d,]+ tokens in and 320 out", out)
     # The price given is of the model that no table knows.
-    assert re.search(r"own: estimate: 160 requests, .*about \$0\.0", out)
-    assert "all together: estimate: 640 requests" in out
-    assert not models.seen
-    assert not Path("runs").exists()
+    assert re.search(r"own: estimate: 80 requests, .*about \$0\.0", out)
+    assert "all together: estimate: 320 requests" in out
+    assert (openai_server.log, Path("runs").exists()) == ([], False)
 
 
 def test_a_model_that_fails_is_listed_and_the_others_are_compared(

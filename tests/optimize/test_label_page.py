@@ -258,8 +258,8 @@ def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_noth
 def test_every_screen_passes_the_audit_and_the_review_ends_with_the_judges_labels(
     browser: Browser, tmp_path: Path
 ) -> None:
-    path = outputs(tmp_path, 1, 3, f"{TALK}\n{LONG}")
-    # The judge gives all the same score, and no score is near both ends of the scale.
+    path = outputs(tmp_path, 1, 5, f"{TALK}\n{LONG}")
+    # The judge gives all the same score, and none is near both ends: it differs from two at least.
     write_jsonl(path, [row | {"summary": "alike"} for row in read_jsonl(path)])
     with serve(path, "--judge", "relevance") as (address, running):
         ben, page = browser.page(), browser.page()
@@ -273,7 +273,7 @@ def test_every_screen_passes_the_audit_and_the_review_ends_with_the_judges_label
         assert page.run("[...document.querySelectorAll('#given strong')].map(one =>"
                         " one.textContent).join('')") == "User: Assistant: "  # fmt: skip
         assert MARKUP in text(page, "given")
-        for key in ("5", "1", "5"):
+        for key in "51515":
             press(page, key)
         audit(page)
         for key, other in (("r", "another annotator"), ("1", "the judge")):
