@@ -224,7 +224,7 @@ def test_what_each_model_takes_is_what_its_server_bills(
 def test_the_limit_is_one_for_all_models_and_the_same_command_goes_on(
     bill: Bill, openai_server: OpenAIServer
 ) -> None:
-    # 80 calls cost about $0.0025, $0.01 and $0.05.
+    # 80 calls cost about $0.0016, $0.0065 and $0.032.
     result = compared(*bill.flags, "--max-cost", "0.02", "--out", "c", code=1)
     assert {row["name"] for row in result["judges"]} == {"gpt-4.1-nano", "gpt-4.1-mini"}
     (left_out,) = result["left_out"]
