@@ -11,19 +11,11 @@ from judges.judgement import Judgement
 from judges.prompt import Prompt
 from optimize.inputs.flags import RISK
 from optimize.items import Item, Items, Vector
-from optimize.search import gate
+from optimize.search import gate, power
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
 from optimize.search.gate import Finalist
 from optimize.search.optimizer import CrossFit
-from optimize.search.power import (
-    GAIN,
-    SPREAD,
-    chance_of_gain,
-    documents_for,
-    fewest_documents,
-    power,
-)
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.correlations import Level, contrast_judges, mean_of_differences, rho
 from optimize.statistics.intervals import stream
@@ -193,7 +185,7 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     risk: float, fewest: int
 ) -> None:
     # Of n documents all one way one swap in 2 ** n does as well: 2 ** -4 < .10 < 2 ** -3.
-    assert fewest_documents(risk) == fewest
+    assert power.fewest_documents(risk) == fewest
     for n_documents in (fewest - 1, fewest):
         perfect = finalist(stream(0, "few"), n_documents, 0.0, outputs=30)
         choice = verdict([perfect], "summary", stream(1), risk)
@@ -230,18 +222,20 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(
 def test_the_power_is_that_of_the_simulated_decision() -> None:
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng = stream(0, "power")
-    clear = [gain_of(rng.normal(0.1, SPREAD / 3**0.5, 60), rng, RISK).is_clear for _ in range(120)]
+    clear = [
+        gain_of(rng.normal(0.1, power.SPREAD / 3**0.5, 60), rng, RISK).is_clear for _ in range(120)
+    ]
     # Three binomial standard errors of 120 draws are at most .137.
-    assert power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
+    assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
 def test_more_documents_outputs_and_gain_have_more_power() -> None:
-    assert power(3, 8, 0.3) == 0
-    assert power(20, 4, 0.1) < power(40, 4, 0.1) < power(40, 8, 0.1)
-    assert power(40, 4, 0.1) < power(40, 4, 0.2)
-    assert power(40, 4, 0.0) == pytest.approx(RISK)
-    fewest = documents_for(0.8, 8, 0.1, RISK)
-    assert power(fewest - 1, 8, 0.1) < 0.8 <= power(fewest, 8, 0.1)
+    assert power.power(3, 8, 0.3) == 0
+    assert power.power(20, 4, 0.1) < power.power(40, 4, 0.1) < power.power(40, 8, 0.1)
+    assert power.power(40, 4, 0.1) < power.power(40, 4, 0.2)
+    assert power.power(40, 4, 0.0) == pytest.approx(RISK)
+    fewest = power.documents_for(0.8, 8, 0.1, RISK)
+    assert power.power(fewest - 1, 8, 0.1) < 0.8 <= power.power(fewest, 8, 0.1)
 
 
 def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_too_alike() -> None:
@@ -250,11 +244,11 @@ def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_t
     alike = Items(tuple(replace(item, human=float(nine[item.document_id])) for item in items.items))
     # Of four outputs over all four compare, within a document three beyond the first.
     for goal, labels, chance in (
-        ("dataset", items, power(30, 4, GAIN)),
-        ("summary", items, power(30, 3, GAIN)),
+        ("dataset", items, power.power(30, 4, power.GAIN)),
+        ("summary", items, power.power(30, 3, power.GAIN)),
         ("dataset", alike, 0),
     ):
-        said, _ = chance_of_gain(labels, labels, goal=goal)
+        said, _ = power.chance_of_gain(labels, labels, goal=goal)
         assert f"a chance of {chance:.0%};" in said
 
 

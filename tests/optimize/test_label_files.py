@@ -10,7 +10,7 @@ from jsonl import write_jsonl
 import data
 import judges
 from judges.dimension import Dimension
-from judges.labels.readers import is_constructed, read_items
+from judges.labels.readers import is_constructed, read_items, read_pairs
 from optimize.__main__ import command as tune
 from optimize.check import main as check
 from optimize.verify import command as verify
@@ -34,26 +34,23 @@ def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
     return [*rows, rows[0] | {"changed_after": "annotators"}, rows[1] | {"rating": None}]
 
 
-def tuned(file: str, *words: str) -> None:
-    printed(tune, *words, "--data", file, "--out", "run", "--max-calls", "500")
-
-
-def test_ratings_are_checked_tuned_on_and_verified() -> None:
+def test_ratings_are_checked_and_the_last_one_stands() -> None:
     file = write_jsonl("outputs.relevance.jsonl", lines("relevance"))
     page = printed(check, file)
     assert "relevance: 1 to 5, 180 outputs rated by 2 annotators" in page
     assert "text document; text summary; ratings rating comments comment" in page
     assert "1 label changed after seeing others'" in page
     assert "not read" not in page
-    tuned(file, "--dimension", "relevance")
-    assert SAID in Path("run/report.html").read_text()
-    assert "more outputs, which are set apart" in printed(verify, "run", "--data", file)
+    labelled = data.read_labels(file).outputs
+    assert [len(output.ratings["relevance"]) for output in labelled] == [1] + [2] * 179
 
 
 def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs() -> None:
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
     assert "2 annotators: " in printed(check, file)
-    tuned(file, "--dimension", "helpful")
+    printed(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
+    assert SAID in Path("run/report.html").read_text()
+    assert "more outputs, which are set apart" in printed(verify, "run", "--data", file)
     judge = judges.load("run")
     assert isinstance(judge.subject, Dimension)
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("document", "summary"))
@@ -71,7 +68,7 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs() -> N
     assert not is_constructed(items.sha256)
 
 
-def test_votes_are_checked_and_tuned_on() -> None:
+def test_votes_are_checked() -> None:
     rows = [
         LABEL
         | {"id": pair.id, "group": pair.document_id, **pair.texts, "annotator": who}
@@ -84,8 +81,7 @@ def test_votes_are_checked_and_tuned_on() -> None:
     page = printed(check, file)
     assert "68 pairs for 34 documents by 9 systems" in page
     assert "text post; text response_a; text response_b; ratings votes from preferred" in page
-    tuned(file, "--pairwise", "better=It tells more of what matters.")
-    assert SAID in Path("run/report.html").read_text()
+    assert [len(pair.votes) for pair in read_pairs(file).pairs] == [1] + [2] * 67
 
 
 def test_a_file_without_labels_is_told_how_to_get_some() -> None:
