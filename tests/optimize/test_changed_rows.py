@@ -24,10 +24,8 @@ CHANGED = [n for n in range(400) if n % 20 == 0]
 
 
 def flags(new: Sequence[float] = NEW, old: Sequence[float] = PEOPLE) -> list[str]:
-    rows = [
-        {"id": f"r{n}", "group": f"d{n // 4}", "question": f"Why {n}?", "output": f"Because {n}."}
-        for n in range(len(old))
-    ]
+    texts = [{"question": f"Why {n}?", "output": f"Because {n}."} for n in range(len(old))]
+    rows = [{"id": f"r{n}", "group": f"d{n // 4}", **each} for n, each in enumerate(texts)]
     words = ["--dimension", "safe", "--data", write_jsonl("rows.jsonl", rows), "--against", "old"]
     for name, scores in (("new", new), ("old", old)):
         numbers = [{"id": f"r{n}", "dimension": "safe", "score": s} for n, s in enumerate(scores)]
@@ -79,15 +77,12 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
     assert (result["difference"]["value"], result["here"]["low"]) == (-0.05, -0.05)
 
 
-def test_a_judge_that_wins_what_changes_passes() -> None:
+def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes() -> None:
     out = printed(command, *flags(PEOPLE, NEW), "--changed", labelled(CHANGED))
     assert out.startswith("On documents like these new is better than old.")
-
-
-def test_judges_that_agree_everywhere_need_no_label() -> None:
     out = printed(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
-    assert not Path("changed.jsonl").exists()
     assert "differ on 0 of 400 outputs" in out
+    assert not Path("changed.jsonl").exists()
 
 
 def test_what_is_no_file_of_changed_rows_is_refused() -> None:

@@ -2,8 +2,6 @@
 
 import errno
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ from command_runs import Ended, printed, run
 from jsonl import write_jsonl
 
 import data
-from judges.tables.atomic_write import InUseError, in_use
 from optimize.__main__ import command
 from optimize.tuning.folder import Trials
 
@@ -98,29 +95,3 @@ def test_trials_in_a_strangers_folder_go_through_no_link(tmp_path: Path) -> None
     (path := tmp_path / "trials.jsonl").symlink_to(victim)
     Trials(path).record("search")
     assert (victim.read_text(), path.read_text().count("search")) == ("kept", 1)
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from judges.tables.atomic_write import in_use
-with in_use(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_who_holds_a_file_is_told_and_the_dead_hold_none(tmp_path: Path) -> None:
-    path = tmp_path / "o.jsonl"
-    other = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True)
-    assert other.stdout.readline() == "held\n"
-    with pytest.raises(InUseError, match="in use by another run"), in_use(path):
-        pass
-    other.kill()
-    other.communicate()
-    with in_use(path):
-        with pytest.raises(InUseError, match="in use by another run"), in_use(path):
-            pass
-        with in_use(tmp_path):
-            pass
-    assert list(tmp_path.iterdir()) == []

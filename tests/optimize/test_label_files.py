@@ -9,7 +9,6 @@ from jsonl import write_jsonl
 
 import data
 import judges
-from judges.dimension import Dimension
 from judges.labels.readers import is_constructed, read_items, read_pairs
 from optimize.__main__ import command as tune
 from optimize.check import main as check
@@ -23,7 +22,6 @@ LABEL = {"comment": SAID, "annotator": "Anna", "labelled_at": "2026-11-23T18:20:
 def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
     """Labels of 180 starter outputs by two annotators, the first of which is changed."""
     items = read_items("starter")
-    assert isinstance(items, data.LabelledSet)
     rows: list[dict[str, Any]] = []
     for rated, item in zip(data.starter().outputs[:180], items.outputs, strict=False):
         texts = {"id": item.id, "group": item.document_id, "system": item.system, **item.texts}
@@ -52,7 +50,6 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs() -> N
     assert SAID in Path("run/report.html").read_text()
     assert "more outputs, which are set apart" in printed(verify, "run", "--data", file)
     judge = judges.load("run")
-    assert isinstance(judge.subject, Dimension)
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("document", "summary"))
     assert SAID in Path("run/misses.csv").read_text()
     items = read_items("starter_unlabelled")
