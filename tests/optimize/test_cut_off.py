@@ -80,6 +80,8 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
         assert ended.code == 1
         last = ended.stderr.splitlines()[-1]
         assert last == f"dspy-judges tune: run/{name}: No space left on device"
+    with Path("run/trials.jsonl").open("a") as trials:
+        trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "run", while_another_starts)
         ended = run(command, *FEW, "--out", "run")
@@ -88,6 +90,9 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     assert "is in use by another run" in seconds[0].err
     printed(command, *FEW, "--out", "whole")
     assert judge_of("run") == judge_of("whole")
+    assert Path("run/trials.jsonl").read_bytes() == Path("whole/trials.jsonl").read_bytes()
+    # What the embedded model says is kept nowhere.
+    assert not Path("run/replies.sqlite").exists()
 
 
 def test_trials_in_a_strangers_folder_go_through_no_link(tmp_path: Path) -> None:

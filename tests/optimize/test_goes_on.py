@@ -129,20 +129,6 @@ def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server: Ope
     assert counted == sum(row["calls"] for row in other["spending"])
 
 
-def test_tuning_at_a_model_that_stops_answering_ends_and_goes_on(server: OpenAIServer) -> None:
-    server.fault = lambda number, body: "503" if number >= 150 else None
-    stopped = [*TUNE, "--max-calls", "900", "--out", "stopped"]
-    line = ended("optimize", *stopped, "--quiet", code=1)
-    assert "the endpoint has stopped answering (503 from" in line
-    assert line.endswith("the same command goes on once it answers again")
-    assert line.count("dspy-judges tune:") == 1
-    assert not Path("stopped/judge.json").exists()
-    server.fault = lambda number, body: None
-    ended("optimize", *stopped)
-    assert set(server.n_answered.values()) == {1}
-    assert Path("stopped/report.html").exists()
-
-
 def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(
     server: OpenAIServer,
 ) -> None:
@@ -168,31 +154,21 @@ def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(
     assert sent[0] == sent[1] > 0
 
 
-def test_a_comparison_killed_at_any_moment_ends_with_the_same_table(server: OpenAIServer) -> None:
-    whole, other = killed(server, "optimize.compare", *COMPARE, shares=(0.7,))
-    assert without_bill(other) == without_bill(whole)
-    n = DOCUMENTS * SYSTEMS
-    assert [row["lm_calls"] for row in whole["judges"]] == [n, n]
-    assert sum(row["lm_calls"] for row in other["judges"]) >= len(server.log)
-
-
-def test_a_panel_killed_among_faults_ends_with_the_same_weights(server: OpenAIServer) -> None:
+@pytest.mark.parametrize(
+    ("module", "flags", "share"),
+    [("optimize.compare", COMPARE, 0.7), ("optimize.panel", PANEL, 0.4)],
+)
+def test_a_comparison_or_panel_killed_among_faults_ends_with_the_same_figures(
+    server: OpenAIServer, module: str, flags: list[str], share: float
+) -> None:
     server.fault, server.retry_after = some_faults(0.1, ("429", "500", "503", "drop")), "0.02"
-    whole, other = killed(server, "optimize.panel", *PANEL, shares=(0.4,))
+    whole, other = killed(server, module, *flags, shares=(share,))
     assert without_bill(other) == without_bill(whole)
-
-
-def test_a_run_of_the_embedded_model_needs_no_store_to_go_on(server: OpenAIServer) -> None:
-    ended("optimize", *LABELLED, "--out", "whole")
-    Path("killed").mkdir()
-    for name in ("config.json", "splits.json"):
-        Path("killed", name).write_bytes(Path("whole", name).read_bytes())
-    Path("killed/trials.jsonl").write_text('{"trial": 1, "sta')
-    err = ended("optimize", *LABELLED, "--out", "killed")
-    assert "goes on with killed (delete the folder to start afresh)" in err
-    for name in ("trials.jsonl", "judge.json", "judgements.jsonl", "config.json"):
-        assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
-    assert not Path("killed/replies.sqlite").exists()
+    if "judges" in whole:
+        # Each counts the calls that were sent for it.
+        n = DOCUMENTS * SYSTEMS
+        assert min(row["lm_calls"] for row in whole["judges"]) >= n
+        assert sum(row["lm_calls"] for row in other["judges"]) >= len(server.log)
 
 
 def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(

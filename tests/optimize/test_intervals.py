@@ -13,7 +13,7 @@ from optimize.statistics.correlations import (
     summary_level,
     system_level,
 )
-from optimize.statistics.intervals import Vector, interval_of_mean, mean_of_differences, stream
+from optimize.statistics.intervals import Vector, interval_of_mean, stream
 
 Rows = tuple[Vector, Vector, Vector, Vector]
 
@@ -87,16 +87,6 @@ def test_intervals_are_withheld_where_they_would_not_hold() -> None:
     assert dataset_level(scores, passes).interval is None
     assert contrast_judges(scores, -scores, passes, range(60), level="dataset").interval is None
     assert dataset_level(scores, np.arange(60) >= 15).interval is not None
-
-
-def test_swaps_of_differences_by_hand() -> None:
-    # Of 1, 2, 3: mean 2, variance 2/3, so that the error is sqrt(2/3 / (3 - 1)). With the third
-    # swapped the mean is 0.
-    contrast = mean_of_differences(np.array([1.0, 2, 3, np.nan]), list("abcd"))
-    assert (contrast.value, contrast.documents) == (2, ("a", "b", "c"))
-    assert contrast.error == pytest.approx(3**-0.5)
-    swapped = contrast.swapped(np.array([[1.0, 1, 1], [1, 1, -1]]))
-    assert swapped == pytest.approx([2, 0])
 
 
 def test_a_stream_is_its_seeds_and_purposes_alone() -> None:

