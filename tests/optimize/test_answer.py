@@ -127,31 +127,21 @@ def test_failures_of_either_judge_are_counted() -> None:
     ],
 )
 def test_the_judge_is_told_beside_one_annotator(ends: tuple[Any, Any], says: str) -> None:
-    tuned = card(people=one_annotator(gain(-0.05, *ends)))
-    answer = run_answer(run_result(test=on_split(tuned=tuned)))
-    assert answer.headline.endswith(says)
-    told = str(answer.tiles[-1])
-    assert told.startswith("One annotator's rho with others: 0.470")
-    assert told.endswith("the judge's: 0.420.")
+    own = card(people=one_annotator(gain(-0.05, *ends)))
+    assert run_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
+    assert "One annotator's rho with others: 0.470" in told(own)
+    assert told(own).endswith("the judge's: 0.420.")
 
 
 def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say() -> None:
     far, people = rho(-0.123, 0.4, n_failed=30, n_outputs=70), one_annotator(gain(-0.05, -0.1, 0.1))
-    cards = {
-        "untuned": card(far, order(0.4, 0.2), people=people),
-        "tuned": card(far, order(0.45, 0.2), people=people),
-    }
-    why = (
-        "Shipped: the untuned judge. Prompts tuned the same way, each tried on documents that it "
-        "was tuned without (126 in all), beat the untuned judge by 0.031 summary-level rho. If "
-        "tuning did nothing, over 10% of runs would show as much."
-    )
-    splits = {
-        "test": on_split(gain(0.1, -0.1, 0.3), **cards),
-        "unseen": on_split(gain(-0.1, -0.2, 0.3), **cards),
-    }
+    own = {"untuned": order(0.4, 0.2), "tuned": order(0.45, 0.2)}
+    cards = {name: card(far, share, people=people) for name, share in own.items()}
+    test, unseen = (on_split(gain(value, -0.2, 0.3), **cards) for value in (0.1, -0.1))
     ends = {"shipped": "seed", "tuned_file": "tuned.json", "cached_calls": 1200, "max_cost": 5.0}
-    lines = run_lines(run_result(**splits, **ends, why=why), "runs/relevance-001")
+    why = "Shipped: the untuned judge. " + "Prompts tuned the same way beat it. " * 6
+    result = run_result(test=test, unseen=unseen, why=why, **ends)
+    lines = run_lines(result, "runs/relevance-001")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
 
