@@ -27,7 +27,7 @@ from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
 from optimize.search.evaluator import SearchBudgetSpentError, SearchProblem
 from optimize.search.optimizer import Exploration, find_optimizer, optimizer_name
-from optimize.statistics.correlations import COEFFICIENTS
+from optimize.statistics.correlations import COEFFICIENTS, summary_level
 from optimize.testing import CoefficientContract, OptimizerContract, ToolContract
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
@@ -55,6 +55,10 @@ class TestHillClimbOfThePage(OptimizerContract):
     def test_it_finds_the_line_that_helps(self) -> None:
         exploration, *_ = self.explore()
         assert "kindness and candour" in exploration.finalists[0].instruction
+
+
+def test_the_examples_of_the_page_have_at_most_forty_lines() -> None:
+    assert all(len(block.splitlines()) <= 40 for block in BLOCKS)
 
 
 def test_an_optimizer_of_the_users_tunes_from_the_command_line(
@@ -102,6 +106,13 @@ class TestConcordanceOfThePage(CoefficientContract):
     with pytest.MonkeyPatch.context() as _patch:
         _patch.setattr("optimize.statistics.correlations.COEFFICIENTS", dict(COEFFICIENTS))
         coefficient = defined(BLOCKS[3])["COEFFICIENTS"]["concordance"]
+
+
+def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COEFFICIENTS, "concordance", TestConcordanceOfThePage.coefficient)
+    # Of 1 2 3 and 2 3 4 the covariance is 2/3, the variances 2/3 each, and the shift 1.
+    value = summary_level([1, 2, 3], [2, 3, 4], [0] * 3, coefficient="concordance").value
+    assert value == pytest.approx(2 * (2 / 3) / (2 / 3 + 2 / 3 + 1))
 
 
 def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path: Path) -> None:

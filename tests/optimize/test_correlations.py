@@ -65,6 +65,15 @@ def by_document(rows: Outputs, coefficient: str) -> list[float]:
     return values
 
 
+def test_the_level_can_change_the_sign() -> None:
+    # Each document reversed: rho = -1. Over all, squared rank differences sum to 16, so
+    # rho = 1 - 6 * 16 / (6 * 35) = 19/35. System means are 4.5, 3.5, 2.5 against 2.5, 3.5, 4.5.
+    judge, human, document = [3, 2, 1, 6, 5, 4], [1, 2, 3, 4, 5, 6], [1, 1, 1, 2, 2, 2]
+    assert summary_level(judge, human, document).value == pytest.approx(-1)
+    assert dataset_level(judge, human).value == pytest.approx(19 / 35)
+    assert system_level(judge, human, [1, 2, 3, 1, 2, 3]).value == pytest.approx(-1)
+
+
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(
