@@ -2,8 +2,7 @@
 
 import json
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from behaving_model import Model
+from jsonl import read_jsonl, write_jsonl
 from search_world import SEED, Watch, judge, search, world, write_instruction
 from simulated_model import tuned
 
@@ -86,27 +86,18 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first() -> N
     assert shown[1] > shown[0]
 
 
-@pytest.fixture
-def simulated() -> Iterator[Any]:
-    sys.path.insert(0, str(BENCHMARKS))
+def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     import simulated
 
-    yield simulated
-    sys.path.remove(str(BENCHMARKS))
-    for name in [name for name in sys.modules if name.startswith("simulated")]:
-        del sys.modules[name]
-
-
-def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
-    simulated: Any, tmp_path: Path
-) -> None:
     job = simulated.Job(
         world="reasoning helps", seed=2, optimizer="rank", dollars=2.0, two_values=True
     )
     labels, dimension = job.simulated().write(tmp_path)
-    rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
-    marked = [json.dumps({**row, "human_feedback": f"CRITIQUE-{row['id']}."}) for row in rows]
-    labels.write_text("\n".join(marked), encoding="utf-8")
+    marked = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
+    write_jsonl(labels, marked)
     server = simulated.SimulatedServer(job.simulated())
     bodies: list[Mapping[str, Any]] = []
     answer = server.answer
@@ -116,20 +107,18 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
         return answer(body)
 
     server.answer = recorded
-    models = {
-        "lm": f"openai/{simulated.JUDGE_MODEL}",
-        "proposer_lm": f"openai/{simulated.PROPOSER_MODEL}",
-    }
-    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **models}
+    lm, proposer = simulated.JUDGE_MODEL, simulated.PROPOSER_MODEL
+    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
+    flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}
     tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
     tested = {item.id for item in prepare(Settings(**flags)).labels.measured["test"].items}
-    asked: dict[str, set[str]] = {simulated.JUDGE_MODEL: set(), simulated.PROPOSER_MODEL: set()}
+    asked: dict[str, set[str]] = {lm: set(), proposer: set()}
     for body in bodies:
         said = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
         asked[body["model"]] |= said
-        if body["model"] == simulated.JUDGE_MODEL:
+        if body["model"] == lm:
             *_, judged = re.findall(r"\bItem (\d+):", body["messages"][-1]["content"])
             assert judged not in said
-    assert asked[simulated.PROPOSER_MODEL]
-    assert asked[simulated.JUDGE_MODEL]
+    assert asked[proposer]
+    assert asked[lm]
     assert not set.union(*asked.values()) & tested

@@ -58,22 +58,19 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal: Goal, kind: str) -> None
 def test_documents_told_apart_by_the_judge_as_by_people_score_higher() -> None:
     items = rated(world(4, 1), np.array([1.0, 2, 3, 4]))
     # Mid-ranks 1, 2, 4, 3: the squared distances, standardised by a variance of 1.25, are 0 and .8.
-    scores = np.array([1.0, 2, 9, 8])
-    assert list(document_scores(scores, items, "dataset").values()) == pytest.approx(
-        [1, 1, 0.6, 0.6]
-    )
+    ranked = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
+    assert [*ranked.values()] == pytest.approx([1, 1, 0.6, 0.6])
     # Threshold 0.5: the only fail is missed; a right pass is worth 4 / (2 * 3).
     verdicts = rated(items, np.array([0.0, 1, 1, 1]))
     right = document_scores(np.array([1.0, 1, 1, 0]), verdicts, "balanced")
-    assert list(right.values()) == pytest.approx([0, 2 / 3, 2 / 3, 0])
+    assert [*right.values()] == pytest.approx([0, 2 / 3, 2 / 3, 0])
 
 
 @pytest.mark.parametrize("goal", ["dataset", "balanced"])
 def test_every_row_is_used_where_all_of_a_label_stand_together(goal: Goal) -> None:
-    train = rated(world(84, 1), np.repeat([0.0, 1.0], 42))
-    watch = Watch()
-    model = Model(write_instruction)
-    explore(problem_of(train, world(9, 1, first=100), by=watch, proposer=model, goal=goal))
+    train, watch = rated(world(84, 1), np.repeat([0.0, 1.0], 42)), Watch()
+    dev, model = world(9, 1, first=100), Model(write_instruction)
+    explore(problem_of(train, dev, by=watch, proposer=model, goal=goal))
     assert {item.id for _, item in watch.asked} == {item.id for item in train.items}
 
 
@@ -82,7 +79,6 @@ def test_documents_that_people_rate_alike_are_counted_and_not_paid_for() -> None
     train = rated(train, np.where(np.arange(48) < 8, 3.0, train.human))
     model = Model(write_instruction)
     explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
-    assert lines == [
-        "GEPA leaves out 2 documents that cannot tell judges apart or whose label is too common"
-    ]
+    (line,) = lines
+    assert line.startswith("GEPA leaves out 2 documents that cannot tell judges apart")
     assert not {item.document_id for _, item in watch.asked} & {"d0", "d1"}
