@@ -1,8 +1,6 @@
 """The DSPy side of a judge: the same messages, the same strict parser, the stock mechanics."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import dspy
 import pytest
@@ -10,7 +8,6 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy_engine import Engine, lm_of
 from hypothesis import given
 from hypothesis import strategies as st
-from openai_server import OpenAIServer
 from prompts import prompted
 
 import judges
@@ -45,13 +42,13 @@ HOSTILE = [
 
 
 @pytest.fixture
-def always_four() -> Iterator[Engine]:
+def always_four():
     engine = Engine(lambda _: "4")
     with dspy.context(lm=lm_of(engine)):
         yield engine
 
 
-def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four: Engine) -> None:
+def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four):
     judge = prompted(Judge.of(RELEVANCE), demos=[DEMO])
     assert judge.program()(**TEXTS).rating == 4
     sent = always_four.requests[0]
@@ -63,8 +60,8 @@ def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four: Engine) 
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("place", ["document", "summary"])
 def test_a_hostile_text_reaches_the_model_as_text_and_changes_no_framing(
-    always_four: Engine, hostile: str, place: str
-) -> None:
+    always_four, hostile, place
+):
     judge = Judge.of(RELEVANCE)
     texts = {**TEXTS, place: hostile}
     assert judge.program()(**texts).rating == 4
@@ -83,7 +80,7 @@ _SIGNS = ["[", "]", "[[", "]]", "#", "##", " ", "\n", "\u00a0", "\t", "\u200b", 
 
 
 @given(signs=st.lists(st.sampled_from(_SIGNS), max_size=14))
-def test_no_text_holds_a_header_or_thought_mark_that_replies_are_read_by(signs: list[str]) -> None:
+def test_no_text_holds_a_header_or_thought_mark_that_replies_are_read_by(signs):
     text = neutralise("".join(signs))
     for mark in (FIELD_HEADER, THOUGHT_START, THOUGHT_END):
         assert not mark.search(text)
@@ -101,11 +98,11 @@ def test_no_text_holds_a_header_or_thought_mark_that_replies_are_read_by(signs: 
         "\u25c1/think\u25b7", "<<CUSTOM-TYPE-START-IDENTIFIER>>", "[[ ## completed ## ]]",
     ],
 )  # fmt: skip
-def test_what_ends_a_turn_a_thought_or_a_field_is_broken(token: str) -> None:
+def test_what_ends_a_turn_a_thought_or_a_field_is_broken(token):
     assert token not in neutralise(f"a{token}b")
 
 
-def test_prose_code_and_markup_that_is_no_token_stay_as_they_are() -> None:
+def test_prose_code_and_markup_that_is_no_token_stay_as_they_are():
     text = (
         'if a < b: x[0] = y | z  # [1] [[link]] <b>bold</b> <img src="a.png"> <a|b> [ [x] ] <- |> '
         "<div> List<String> a <| b [x](y) ## Heading ## [[#anchor]] I think > 3 <3 </p>"
@@ -113,7 +110,7 @@ def test_prose_code_and_markup_that_is_no_token_stay_as_they_are() -> None:
     assert neutralise(text) == text
 
 
-def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks() -> None:
+def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks():
     judge = Judge.of(RELEVANCE)
     again = restate_format(judge.prompt, judge.messages(TEXTS))[-1]["content"]
     engine = Engine(lambda last: "4" if last == again else "between 3 and 4")
@@ -127,7 +124,7 @@ def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks() 
     assert len({request.messages[-1].text for request in engine.requests[4:]}) == 3
 
 
-def test_prose_in_one_reply_of_ten_ends_no_optimizer() -> None:
+def test_prose_in_one_reply_of_ten_ends_no_optimizer():
     engine = Engine(lambda _: "4")
     engine.answer = lambda _: "between 3 and 4" if len(engine.requests) % 10 == 1 else "4"
     examples = [
@@ -142,13 +139,13 @@ def test_prose_in_one_reply_of_ten_ends_no_optimizer() -> None:
     assert len(engine.requests) > 60
 
 
-def test_a_text_not_given_is_an_error_and_not_the_word_none(always_four: Engine) -> None:
+def test_a_text_not_given_is_an_error_and_not_the_word_none(always_four):
     with pytest.raises(ValueError, match="reads: summary"):
         Judge.of(RELEVANCE).program()(document="x", summary=None)
     assert not always_four.requests
 
 
-def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four: Engine) -> None:
+def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four):
     program = RatingJudge(RELEVANCE)
     predict = program.judge
     predict.signature = predict.signature.with_instructions("Rate what matters.")
@@ -161,7 +158,7 @@ def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four: E
     assert judge.program().judge.signature.instructions == "Rate what matters."
 
 
-def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path: Path) -> None:
+def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path):
     judge = Judge.of(RELEVANCE)
     expected = judge.program()(**TEXTS).rating
     assert expected == judge.with_plan(SamplingPlan(kind="one"))(**TEXTS).score
@@ -177,8 +174,8 @@ def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path: P
 
 
 def test_a_configured_lm_and_a_predictors_own_come_before_the_judges_model(
-    openai_server: OpenAIServer, always_four: Engine
-) -> None:
+    openai_server, always_four
+):
     openai_server.judge = lambda body: "2"
     program = Judge.of(RELEVANCE, lm="openai/judge-1").program()
     assert program(**TEXTS).rating == 4
@@ -198,7 +195,7 @@ def test_a_configured_lm_and_a_predictors_own_come_before_the_judges_model(
         ({"document": "d", "summary": "s", "gold": 3}, "rating None; it must be one of"),
     ],
 )
-def test_a_demo_that_is_none_is_refused(demo: dict[str, object], why: str) -> None:
+def test_a_demo_that_is_none_is_refused(demo, why):
     with pytest.raises(ValueError, match=f"demo 0 has {why}"):
         prompt_of(signature_of(RELEVANCE.prompt()), [demo])
 
@@ -214,6 +211,6 @@ def named(name: str) -> Dimension:
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
-def test_a_text_may_not_have_a_name_that_dspy_or_a_judge_keeps(name: str) -> None:
+def test_a_text_may_not_have_a_name_that_dspy_or_a_judge_keeps(name):
     with pytest.raises(DimensionError, match=f"may not be called '{name}'"):
         Judge.of(named(name))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from answers import answered
-from openai_server import OpenAIServer
 
 import judges
 from dspy_judges.errors import OptionError
@@ -59,9 +58,7 @@ def cost(store: Path) -> float:
         return sum(total.cost for total in opened_store.totals())
 
 
-def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
+def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(openai_server, tmp_path):
     assert submit(tmp_path, [*ROWS, ROWS[0]]) == 25  # the row that comes twice is asked once
     assert collect(tmp_path) == []
     judgements = judge_all(tmp_path / "store")
@@ -74,9 +71,7 @@ def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(
     assert spent == pytest.approx([usual / 2, 0])  # a price is known for the batch alone
 
 
-def test_only_what_has_no_answer_is_queued_again_or_asked_live(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
+def test_only_what_has_no_answer_is_queued_again_or_asked_live(openai_server, tmp_path):
     openai_server.fault = lambda number, body: {1: "500", 2: "drop"}.get(number)
     submit(tmp_path)
     reasons = sorted(collect(tmp_path))
@@ -91,9 +86,7 @@ def test_only_what_has_no_answer_is_queued_again_or_asked_live(
     assert len(openai_server.log) == 1
 
 
-def test_a_batch_that_the_provider_refused_says_why(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
+def test_a_batch_that_the_provider_refused_says_why(openai_server, tmp_path):
     submit(tmp_path)
     why = {"code": "invalid", "message": "Enqueued token limit\nreached.", "line": None}
     refused = {"status": "failed", "errors": {"object": "list", "data": [why, why | {"line": 2}]}}
@@ -104,14 +97,12 @@ def test_a_batch_that_the_provider_refused_says_why(
     assert reason == how_far + "Enqueued token limit reached.; Enqueued token limit reached."
 
 
-def test_lines_of_any_shape_lose_no_other_lines(
-    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_any_shape_lose_no_other_lines(openai_server, tmp_path, monkeypatch):
     submit(tmp_path)
     keep = openai_server._keep
     deep = "[" * 700 + "]" * 700
 
-    def spoil(content: bytes, purpose: str) -> dict[str, Any]:
+    def spoil(content, purpose):
         lines = content.decode().splitlines()
         key = '"custom_id": "' + json.loads(lines[0])["custom_id"] + '"'
         odd = ["[" * 5000, "[]", "9" * 5000, "{", '{"custom_id": "../x"}', "null", '{"x": NaN']
@@ -125,14 +116,12 @@ def test_lines_of_any_shape_lose_no_other_lines(
     assert answered(tmp_path / "store") == {LM: 22}
 
 
-def test_a_submission_killed_at_any_write_starts_one_batch(
-    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submission_killed_at_any_write_starts_one_batch(openai_server, tmp_path, monkeypatch):
     old = {"object": "batch", "created_at": 1, "metadata": None, "status": "completed"}
     openai_server.batches = {f"old_{i}": {**old, "id": f"old_{i}"} for i in range(250)}
     n_written = 0
 
-    def killed(path: Path, content: bytes, *, overwrite: bool) -> None:
+    def killed(path, content, *, overwrite):
         nonlocal n_written
         n_written += 1
         if n_written == 2:  # the batch has just been started, and is not noted
@@ -153,12 +142,12 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
 
 
 def test_a_collection_killed_while_its_rows_are_written_goes_on_by_the_same_command(
-    openai_server: OpenAIServer, table_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    openai_server, table_folder, monkeypatch
+):
     ask = [*SCORE, "--quiet", "--batch-api"]
     assert main([*ask, "submit"]) == 0
 
-    def killed(writer: RowWriter, row: dict[str, Any]) -> None:
+    def killed(writer, row):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -170,9 +159,7 @@ def test_a_collection_killed_while_its_rows_are_written_goes_on_by_the_same_comm
 
 
 @pytest.mark.usefixtures("table_folder")
-def test_a_strangers_state_and_requests_choose_no_file_and_pass_no_limit(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_strangers_state_and_requests_choose_no_file_and_pass_no_limit(openai_server, capsys):
     Path("private").write_text("kept")
     Path("out.jsonl.batch.jsonl").symlink_to("private")
     state = {"run": "r", "lm": LM, "endpoint": endpoint_of(LM)}
@@ -186,7 +173,7 @@ def test_a_strangers_state_and_requests_choose_no_file_and_pass_no_limit(
     assert (content.count(b"custom_id"), Path("private").read_text()) == (6, "kept")
 
 
-def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path: Path) -> None:
+def test_the_set_up_is_checked_in_one_line(openai_server, tmp_path):
     with opened(tmp_path) as batch, pytest.raises(FatalModelError, match="no batch is submitted"):
         batch.collect()
     with Session(store=tmp_path / "store") as session:
@@ -202,9 +189,7 @@ def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path
             Batch(tmp_path / "out.csv", LM, session)
 
 
-def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
+def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(openai_server, tmp_path):
     with Session(store=tmp_path / "store", price=(1.0, 4.0), cache="none") as session:
         list(judges.load("relevance").judge_rows(ROWS[:5], session.client(LM)))
     spent = cost(tmp_path / "store")
@@ -227,11 +212,8 @@ def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(
 
 
 def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
-    openai_server: OpenAIServer,
-    table_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    openai_server, table_folder, monkeypatch, capsys
+):
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("ROUTER_KEY", "sk-router-0123456789abcdef")
     openai_server.batch_delay = 1000

@@ -4,7 +4,6 @@ import asyncio
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from answers import answered
@@ -33,7 +32,7 @@ def book(account: Account, sampling: Sampling = SHORT) -> Booking:
     return booking
 
 
-def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took() -> None:
+def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
     account = Budget(max_cost=1000.0).account(price=DOLLAR)
     booking = book(account, Sampling(n=2, max_tokens=50))
     assert booking.cost == account.cost_unconfirmed == 200
@@ -43,7 +42,7 @@ def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took() -> None:
     assert account.cost_unconfirmed == account.total.open_calls == 0
 
 
-def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -> None:
+def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account = Budget(max_cost=390.0).account(price=DOLLAR)
     account.settle(book(account), took(60, 10))
     first, second = book(account), book(account)
@@ -60,7 +59,7 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -
         account.book(b"", ASKED, SHORT)
 
 
-def test_with_a_limit_of_zero_only_what_is_free_is_sent() -> None:
+def test_with_a_limit_of_zero_only_what_is_free_is_sent():
     budget = Budget(max_cost=0)
     free, paid = budget.account("free", FREE), budget.account("paid", DOLLAR)
     free.settle(book(free), took(60, 10))
@@ -77,9 +76,7 @@ outcomes = st.tuples(
 
 
 @given(limit=st.integers(0, 2000), ends=st.lists(outcomes, max_size=30))
-def test_no_order_of_outcomes_and_kills_passes_a_limit(
-    limit: int, ends: list[tuple[str, int, int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_factory):
     """A provider bills all that it may have answered; a kill leaves all that was under way."""
     path = tmp_path_factory.mktemp("budget") / "s"
     billed = sent = 0
@@ -133,8 +130,8 @@ class Billing(Model):
     [(50, 8), (5_000, 2), (8_000, 8), (20_000, 64)],
 )
 def test_a_provider_that_bills_what_nobody_waits_for_never_bills_more_than_the_limit(
-    limit: int, concurrency: int
-) -> None:
+    limit, concurrency
+):
     """A twelve-hundredth of the scale of life: a timeout of 0.1 s, and late answers after 1 s."""
     model, account = Billing(late=1.0), Budget(max_cost=float(limit)).account(price=DOLLAR)
     client = Client(model, account=account, concurrency=concurrency, timeout=0.1)
@@ -146,7 +143,7 @@ def test_a_provider_that_bills_what_nobody_waits_for_never_bills_more_than_the_l
     assert model.dollars > limit / 3 or limit < 70
 
 
-def test_the_budget_of_dollars_is_nearly_used_up() -> None:
+def test_the_budget_of_dollars_is_nearly_used_up():
     # A reply costs 10 in + 1 out = 11 dollars; at worst up to 3 bytes + 16 in and 4 out.
     account, model = Budget(max_cost=200.0).account(price=DOLLAR), Model(echo, wait=0.002)
     with pytest.raises(BudgetSpentError, match="200"):
@@ -155,9 +152,7 @@ def test_the_budget_of_dollars_is_nearly_used_up() -> None:
     assert 200 - 23 < account.cost <= 200
 
 
-def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goes_on(tmp_path):
     model = Model(echo, wait=0.05)
     for limit in (20, 20, 30):
         store = Store(tmp_path / "s")
@@ -169,7 +164,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
         assert answered(tmp_path / "s") == {"model": limit}
 
 
-def test_what_timed_out_stays_booked_in_the_next_start(tmp_path: Path) -> None:
+def test_what_timed_out_stays_booked_in_the_next_start(tmp_path):
     store = Store(tmp_path / "s")
     account = Budget(store=store).account(price=DOLLAR)
     with account.spending_on("search"):
@@ -184,7 +179,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path: Path) -> None:
         assert budget.cost == 2 * 529
 
 
-def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent() -> None:
+def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():
     """It bills ten times the 200 dollars at worst: of the first request alone, and each later one.
 
     Refusals tell nothing of it.
@@ -202,7 +197,7 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
     assert book(account, sampling).cost == pytest.approx(2_000.0)  # and not 20,000
 
 
-def test_an_unknown_price_is_no_zero() -> None:
+def test_an_unknown_price_is_no_zero():
     assert Budget().account().cost is None
     assert Budget().account(price=FREE).cost == 0
     with pytest.raises(ValueError, match="give the price"):

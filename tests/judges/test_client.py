@@ -7,10 +7,9 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
@@ -24,7 +23,6 @@ from judges.client.client import (
     Client,
     FailingRunError,
     FailureMonitor,
-    Request,
     Response,
     event_loop,
 )
@@ -46,7 +44,7 @@ LM = "openai/judge-1"
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_waits(monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
 
 
@@ -75,11 +73,11 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
-def test_responses_come_in_the_order_of_the_requests(endpoint: str) -> None:
+def test_responses_come_in_the_order_of_the_requests(endpoint):
     rng = random.Random(1)
 
     class Uneven(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        async def complete(self, messages, sampling):
             if not self.in_process:
                 await asyncio.sleep(rng.random() * 0.01)
             return await super().complete(messages, sampling)
@@ -87,27 +85,27 @@ def test_responses_come_in_the_order_of_the_requests(endpoint: str) -> None:
     assert parsed(run(Uneven(echo, endpoint=endpoint), 300, concurrency=16)) == list(range(300))
 
 
-def test_no_more_requests_are_in_flight_than_allowed() -> None:
+def test_no_more_requests_are_in_flight_than_allowed():
     model = Model(echo, wait=0.005)
     assert len(run(model, 100, concurrency=7)) == 100
     assert model.max_busy == 7
 
 
-def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead() -> None:
+def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
     freed, unanswered = asyncio.Event(), list[int]()
 
     class Hanging(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        async def complete(self, messages, sampling):
             if messages[-1]["content"] == "0":
                 await freed.wait()
             return await super().complete(messages, sampling)
 
-    def counted() -> Iterator[Request]:
+    def counted():
         for request in asks(10_000):
             unanswered.append(len(unanswered) + 1 - model.calls)
             yield request
 
-    def free() -> None:
+    def free():
         until(lambda: model.calls == 4095)
         event_loop().call_soon_threadsafe(freed.set)
 
@@ -121,11 +119,11 @@ def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead() -> None
     responses.close()  # type: ignore[attr-defined]
 
 
-def test_it_works_where_an_event_loop_is_running_and_leaves_it_free() -> None:
-    async def notebook() -> tuple[list[Response], list[Response], int]:
+def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
+    async def notebook():
         ticks = 0
 
-        async def tick() -> None:
+        async def tick():
             nonlocal ticks
             while True:
                 await asyncio.sleep(0)
@@ -142,10 +140,10 @@ def test_it_works_where_an_event_loop_is_running_and_leaves_it_free() -> None:
     assert ticks > 5
 
 
-def test_many_threads_may_ask_one_client() -> None:
+def test_many_threads_may_ask_one_client():
     client, got = Client(Model(echo, wait=0.001)), dict[int, object]()
 
-    def work(start: int) -> None:
+    def work(start):
         for request in list(asks(100))[start::4]:
             got[int(request.messages[0]["content"])] = client.ask(request).values[0]
 
@@ -157,9 +155,7 @@ def test_many_threads_may_ask_one_client() -> None:
     assert got == {i: i for i in range(100)}
 
 
-def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_sent(
-    tmp_path: Path,
-) -> None:
+def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_sent(tmp_path):
     model = Model(echo, wait=0.02)
     with Session(store=tmp_path / "s", concurrency=4, models={"m": model}) as session:
         for response in session.client("m").run(asks(1000)):
@@ -173,14 +169,12 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
     assert answered(tmp_path / "s") == {"m": sent}
 
 
-def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_path, monkeypatch):
     monkeypatch.setattr("judges.client.client.GRACE_SECONDS", 0.1)
     ended = threading.Event()
 
     class Reluctant(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        async def complete(self, messages, sampling):
             if messages[-1]["content"] == "1":
                 try:
                     await asyncio.sleep(3600)
@@ -200,7 +194,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
         assert parsed(list(client.run(asks(2)))) == [0, 1]
 
 
-def test_identical_requests_in_flight_are_sent_once() -> None:
+def test_identical_requests_in_flight_are_sent_once():
     model = Model(echo, wait=0.02)
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
     assert model.calls == 1
@@ -219,9 +213,7 @@ def test_identical_requests_in_flight_are_sent_once() -> None:
         (UnreachableError("no connection to http://late"), 3, 6),
     ],
 )
-def test_what_may_pass_is_asked_again_until_it_does(
-    error: Exception, times: int, attempts: int
-) -> None:
+def test_what_may_pass_is_asked_again_until_it_does(error, times, attempts):
     model = Model(failing(error, times=times))
     assert parsed(run(model, 20, attempts=attempts)) == list(range(20))
     assert set(model.seen.values()) == {times + 1}
@@ -235,9 +227,7 @@ def test_what_may_pass_is_asked_again_until_it_does(
         (RefusedError("400: context too long"), 1, "400: context too long"),
     ],
 )
-def test_what_never_passes_is_a_failed_row_that_says_why(
-    error: Exception, attempts: int, reason: str
-) -> None:
+def test_what_never_passes_is_a_failed_row_that_says_why(error, attempts, reason):
     model = Model(failing(error, first=2, last=2))
     responses = run(model, 4, attempts=attempts, concurrency=1)
     assert parsed(responses) == [0, 1, None, 3]
@@ -254,13 +244,11 @@ def test_what_never_passes_is_a_failed_row_that_says_why(
         (ThrottledError("429", 7200.0), r"asked again in 120 minutes .* same command goes on then"),
     ],
 )
-def test_what_cannot_pass_ends_the_run_at_once(
-    error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_pass_ends_the_run_at_once(error, message, monkeypatch):
     monkeypatch.setattr("judges.client.client.GRACE_SECONDS", 0.1)
 
     class Hanging(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        async def complete(self, messages, sampling):
             if messages[-1]["content"] != "5":
                 await asyncio.sleep(3600)
             return await super().complete(messages, sampling)
@@ -273,9 +261,7 @@ def test_what_cannot_pass_ends_the_run_at_once(
     assert model.calls == 1
 
 
-def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_attempts(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_attempts(caplog):
     model = Model(failing(UnreachableError("no connection to http://nowhere")))
     with pytest.raises(FatalModelError, match=r"\Ano connection to http://nowhere\Z"):
         run(model, 1000)
@@ -283,12 +269,10 @@ def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_att
     assert warnings(caplog) == ["no connection to http://nowhere; retrying for some seconds"]
 
 
-def test_clients_that_fail_together_come_back_at_different_times(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_clients_that_fail_together_come_back_at_different_times(monkeypatch):
     sleep, waits = asyncio.sleep, list[float]()
 
-    async def noted(seconds: float) -> None:
+    async def noted(seconds):
         waits.append(seconds)
         await sleep(0)
 
@@ -299,9 +283,7 @@ def test_clients_that_fail_together_come_back_at_different_times(
     assert waits[2] == waits[3]
 
 
-def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatch):
     monkeypatch.setattr("judges.client.client.LOGGED_WAIT", 0.2)
     start = time.monotonic()
     throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
@@ -310,10 +292,10 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
     assert warnings(caplog) == ["429 from somewhere; waiting 0 s before the next attempt"]
 
 
-def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:
+def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
     sent: list[float] = []
 
-    def limited(prompt: str, sampling: Sampling, before: int) -> str:
+    def limited(prompt, sampling, before):
         now = time.monotonic()
         if sum(now - at < 0.1 for at in sent) >= 10:
             raise ThrottledError("429", 0.1)
@@ -326,7 +308,7 @@ def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:
 
 
 @pytest.mark.parametrize(("good", "answered"), [(0, 48), (6, 60)])
-def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good: int, answered: int) -> None:
+def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, answered):
     """42 of 48 are less than 90 %, and 54 of 60 are not; until one succeeds, 48 are sent."""
     model = Model(failing(RefusedError("400 from somewhere"), first=good), wait=0.001)
     failed = f"{answered - good} of the first {answered} judgements failed, as in: 400 from"
@@ -349,9 +331,7 @@ class Dying(Model):
 
 
 @pytest.mark.parametrize("error", [UnreachableError("no connection"), TransientError("503")])
-def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(
-    error: Exception,
-) -> None:
+def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(error):
     """After 100 answers all 100 of the last rows fail, 24 of them or one where nobody listens."""
     ended = rf"^the endpoint has stopped answering \({error}\); the same command goes on once"
     with pytest.raises(FatalModelError, match=ended):
@@ -360,17 +340,17 @@ def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(
     assert [response.error is None for response in responses] == [True] * 100 + [False] * 100
 
 
-def test_rows_that_a_model_refuses_in_a_row_fail_and_the_run_goes_on() -> None:
+def test_rows_that_a_model_refuses_in_a_row_fail_and_the_run_goes_on():
     refusing = failing(RefusedError("400: a context too long"), first=60)
     responses = run(Model(refusing), 200, monitor=FailureMonitor(), concurrency=8)
     assert sum(response.error is not None for response in responses) == 140
 
 
-def test_each_request_is_on_disk_before_it_is_sent(tmp_path: Path) -> None:
+def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
     """As a kill at that moment would leave the file: a copy of it has the request's row."""
 
     class Looking(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        async def complete(self, messages, sampling):
             copy = tmp_path / f"copy{self.calls}"
             for suffix in ("", "-wal"):
                 copyfile(f"{tmp_path / 'store'}{suffix}", f"{copy}{suffix}")
@@ -388,8 +368,8 @@ def test_each_request_is_on_disk_before_it_is_sent(tmp_path: Path) -> None:
 # Replies.
 
 
-def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages() -> None:
-    def restate(messages: Sequence[Message]) -> list[Message]:
+def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages():
+    def restate(messages):
         return [{"role": "user", "content": messages[0]["content"] + "!"}]
 
     model = Model(lambda p, s, before: "4" if s.seed == 7 else "well")
@@ -406,8 +386,8 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
     [(["2", "4"], (1, 2, 3, 4), ()), (["2", "z"], (1, 2, 3), ("no number in 'z'",))],
 )
 def test_only_the_samples_that_failed_are_asked_afresh_and_some_are_better_than_none(
-    afresh: list[str], values: tuple[int, ...], failures: tuple[str, ...]
-) -> None:
+    afresh, values, failures
+):
     model = Model(lambda p, s, before: ["1", "x", "3", "y"] if not before else afresh[-s.n :])
     (response,) = run(model, 1, Sampling(n=4))
     assert (response.values, response.failures, response.error) == (values, failures, None)
@@ -416,7 +396,7 @@ def test_only_the_samples_that_failed_are_asked_afresh_and_some_are_better_than_
 
 
 @pytest.mark.parametrize("native_n", [True, False])
-def test_samples_that_are_missing_are_asked_singly(native_n: bool) -> None:
+def test_samples_that_are_missing_are_asked_singly(native_n):
     """Where a model says that it gives one reply, and where fewer came than were asked for."""
     model = Model(lambda p, s, before: [p], native_n=native_n)
     responses = run(model, 2, Sampling(n=3), concurrency=1)
@@ -435,10 +415,10 @@ def test_samples_that_are_missing_are_asked_singly(native_n: bool) -> None:
     ],
 )
 def test_a_reply_cut_at_its_limit_is_asked_once_again_with_four_times_the_room(
-    tokens: int, options: dict[str, Any], limits: list[int]
-) -> None:
+    tokens, options, limits
+):
     class Cut(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        async def complete(self, messages, sampling):
             answer = await super().complete(messages, sampling)
             cut = replace(answer, replies=(Reply(text="", finish_reason="length"),))
             return answer if sampling.max_tokens >= tokens else cut
@@ -458,11 +438,9 @@ def test_a_reply_cut_at_its_limit_is_asked_once_again_with_four_times_the_room(
         ("", "content_filter", "the endpoint's content filter withheld the reply"),
     ],
 )
-def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(
-    text: str, finish: str, error: str
-) -> None:
+def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(text, finish, error):
     class Withholding(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        async def complete(self, messages, sampling):
             answer = await super().complete(messages, sampling)
             return replace(answer, replies=(Reply(text=text, finish_reason=finish),))
 
@@ -478,9 +456,7 @@ def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(
     ("lm", "variable"),
     [(LM, "OPENAI_API_KEY"), (LM, "OPENAI_BASE_URL"), ("azure/judge-1", "AZURE_OPENAI_API_KEY")],
 )
-def test_another_key_or_address_in_the_environment_makes_another_client(
-    monkeypatch: pytest.MonkeyPatch, lm: str, variable: str
-) -> None:
+def test_another_key_or_address_in_the_environment_makes_another_client(monkeypatch, lm, variable):
     for name in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"):
         monkeypatch.setenv(name, "local-test-key-0123456789")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
@@ -492,13 +468,11 @@ def test_another_key_or_address_in_the_environment_makes_another_client(
 
 
 @pytest.mark.parametrize("ask", [lambda: shared_client(LM), lambda: open_model(LM)])
-def test_threads_that_ask_a_model_first_get_one_of_it(
-    ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_that_ask_a_model_first_get_one_of_it(ask, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     together, opened = threading.Barrier(16), list[object]()
 
-    def work() -> None:
+    def work():
         together.wait()
         opened.append(ask())
 

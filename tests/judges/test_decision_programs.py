@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 from behaving_model import Model
 from deciding_lm import DecidingLM
-from decision_server import DecisionServer
 from dspy.teleprompt import BootstrapFewShot
 from dspy_engine import Engine, lm_of
 
@@ -56,7 +54,7 @@ def ask(program: dspy.Module, lm: Any, **texts: str) -> dspy.Prediction:
 
 
 @pytest.mark.parametrize("judge", [JUDGE, Judge.of(POLITE), Judge.of(TLDR_CONCISE)])
-def test_a_program_asks_what_its_judge_asks_a_decision_model(judge: Judge) -> None:
+def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
     texts = dict.fromkeys(judge.texts, TEXTS["document"])
     answers = {field.name: field.choices[0] for field in judge.prompt.choices}
     free = {field.name: "Why." for field in judge.prompt.outputs if not field.choices}
@@ -72,7 +70,7 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge: Judge) -> No
     assert lm.asked == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
 
 
-def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations() -> None:
+def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations():
     prediction = ask(JUDGE.program(), DecidingLM(certain))
     score = 0.5 + 0.5 * 4 + 0.7 + 0.3 * 1.5
     assert prediction.toDict() == {
@@ -90,7 +88,7 @@ def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expecta
     assert (pair.preferred, pair.score) == ("B", pytest.approx(-0.4))
 
 
-def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path: Path) -> None:
+def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path):
     judge = replace(Judge.of(POLITE), threshold=0.8)
     prediction = ask(judge.program(), DecidingLM(certain), answer="Sure.")
     assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
@@ -106,7 +104,7 @@ def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path
     assert Judge.from_program(program, POLITE).threshold == 0.8
 
 
-def test_the_lm_in_use_decides_in_which_form_a_program_asks() -> None:
+def test_the_lm_in_use_decides_in_which_form_a_program_asks():
     program, deciding = Judge.of(RELEVANCE).program(), DecidingLM(certain)
     chat = Engine(lambda _: "2")
     assert ask(program, lm_of(chat)).rating == 2
@@ -121,9 +119,7 @@ def test_the_lm_in_use_decides_in_which_form_a_program_asks() -> None:
         program(document="A text.", lm=deciding)
 
 
-def test_bootstrapped_demonstrations_show_the_likeliest_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bootstrapped_demonstrations_show_the_likeliest_answers(tmp_path, capsys):
     trainset = [dspy.Example(**TEXTS, rating=4).with_inputs("document", "summary")]
     optimizer = BootstrapFewShot(metric=lambda example, prediction, trace: True)
     lm = DecidingLM(certain)
@@ -144,9 +140,7 @@ def test_bootstrapped_demonstrations_show_the_likeliest_answers(
         assert Judge.from_program(program, RELEVANCE).prompt.demos[0]["tone"] == 1
 
 
-def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(
-    decision_server: DecisionServer,
-) -> None:
+def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(decision_server):
     decision_server.opinion = certain
     for form in ("systemone", "decisions"):
         judge, server = JUDGE.with_model(f"{form}/jev"), decision_server
@@ -163,12 +157,10 @@ def decision_client(behave: Any, **options: Any) -> tuple[Model, Client]:
     return model, Client(model, account=Budget(**options).account())
 
 
-def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries(
-    tmp_path: Path,
-) -> None:
+def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries(tmp_path):
     good = {"true": 0.7, "false": 0.3}
 
-    def behave(prompt: str, sampling: Any, before: int) -> str:
+    def behave(prompt, sampling, before):
         return json.dumps({"polite": good if before else "its probabilities add up to 2"})
 
     with closing(Store(tmp_path / "store")) as store:
@@ -186,7 +178,7 @@ def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries
     assert usage.get_total_tokens()["systemone/m"]["prompt_tokens"] == 2 * (10 + 10)
 
 
-def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors() -> None:
+def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
     question = {"polite": {"type": "noul", "instructions": "is it polite"}}
     request = {"state": {"inputs": {"text": "A text."}}, "questions": question}
     bad = decision_client(lambda *_: json.dumps({"polite": "its type is 'box'"}))[1]
@@ -200,8 +192,8 @@ def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors() -> None:
 
 
 def test_a_judge_without_a_model_asks_the_server_of_the_configured_lm(
-    decision_server: DecisionServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    decision_server, tmp_path, monkeypatch
+):
     decision_server.opinion, decision_server.key = certain, KEY
     judge, base = judges.load("relevance"), decision_server.url.removesuffix("/v1")
     store = tmp_path / "replies.sqlite"
@@ -223,7 +215,7 @@ def test_a_judge_without_a_model_asks_the_server_of_the_configured_lm(
 
 
 @pytest.mark.skipif(find_spec("typesafe_sdk") is None, reason="typesafe-sdk is not installed")
-def test_a_judge_and_its_program_agree_under_typesafe(decision_server: DecisionServer) -> None:
+def test_a_judge_and_its_program_agree_under_typesafe(decision_server):
     decision_server.opinion, decision_server.key = certain, KEY
     base = decision_server.url.removesuffix("/v1")
     lm = dspy.experimental.TypeSafe("jev", base_url=base, api_key=KEY, cache=False)

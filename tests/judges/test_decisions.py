@@ -42,13 +42,13 @@ both_forms = Case("lm", FORMS)
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_waits(monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     monkeypatch.setattr("judges.client.client.LONGEST_WAIT", 0.01)
 
 
 @pytest.fixture
-def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeout(monkeypatch):
     monkeypatch.setattr("judges.client.open.TIMEOUT", 0.5)
 
 
@@ -65,9 +65,7 @@ def judged(judge: Judge, lm: str, rows: Sequence[Mapping[str, str]], **options: 
 
 
 @both_forms
-def test_a_rating_is_the_expectation_over_the_scale(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_rating_is_the_expectation_over_the_scale(lm, decision_server):
     decision_server.opinion = believing(rating=[0.1, 0.2, 0.3, 0.4, 0])
     (said,) = judged(RELEVANCE, lm, ROWS[:1])
     # 1 * .1 + 2 * .2 + 3 * .3 + 4 * .4; the likeliest rating is 4.
@@ -77,9 +75,7 @@ def test_a_rating_is_the_expectation_over_the_scale(
 
 
 @both_forms
-def test_a_verdict_is_the_probability_of_the_good_word(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_verdict_is_the_probability_of_the_good_word(lm, decision_server):
     decision_server.opinion = believing(verdict=[0.3, 0.7])
     (said,) = judged(SAFE, lm, [{"answer": "Eat it."}])
     assert (said.score, said.rating) == (pytest.approx(0.3), 0)
@@ -89,9 +85,7 @@ def test_a_verdict_is_the_probability_of_the_good_word(
 
 
 @both_forms
-def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(lm, decision_server):
     longer_first = {True: [0.9, 0.1], False: [0.3, 0.7]}
     decision_server.opinion = lambda state, name, options: (
         longer_first[len(state["inputs"]["reply_a"]) > len(state["inputs"]["reply_b"])]
@@ -107,9 +101,7 @@ def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(
 
 
 @both_forms
-def test_questions_are_asked_in_one_request_and_weighed(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_questions_are_asked_in_one_request_and_weighed(lm, decision_server):
     decision_server.opinion = believing(
         deadline=[0.8, 0.2], tone=[0.5, 0.5, 0], rating=[0, 0, 0.5, 0.5, 0]
     )
@@ -122,7 +114,7 @@ def test_questions_are_asked_in_one_request_and_weighed(
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0.96, 1.04))
-def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts: list[float], total: float) -> None:
+def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts, total):
     p = [part / sum(parts) * total for part in parts]
     with Serving(DecisionServer(opinion=believing(rating=p))) as server:
         scores = [judged(RELEVANCE, lm, ROWS[:1], api_base=server.url)[0].score for lm in FORMS]
@@ -143,9 +135,7 @@ NASTY = (
 
 @both_forms
 @Case("text", NASTY)
-def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(
-    text: str, lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(text, lm, decision_server):
     judged(ASKED, lm, [ROW, {"query": text, "reply": f"It is {text}"}])
     plain, nasty = (seen.body for seen in decision_server.log)
     inputs = state_of(nasty).pop("inputs")
@@ -156,15 +146,15 @@ def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(
     assert plain == nasty
 
 
-def test_a_lone_surrogate_is_sent_as_a_question_mark(decision_server: DecisionServer) -> None:
+def test_a_lone_surrogate_is_sent_as_a_question_mark(decision_server):
     judged(RELEVANCE, FORMS[0], [{"document": "a\ud800b", "summary": "\udfff"}])
     assert state_of(decision_server.log[0].body)["inputs"] == {"document": "a?b", "summary": "?"}
 
 
 @both_forms
 def test_a_seed_changes_no_request_and_a_cache_or_store_answers_the_second_run(
-    lm: str, decision_server: DecisionServer, tmp_path: Path
-) -> None:
+    lm, decision_server, tmp_path
+):
     once = judged(RELEVANCE, lm, ROWS, cache=tmp_path / "cache")
     again = judged(RELEVANCE, lm, ROWS, cache=tmp_path / "cache", seed=7)
     assert again == once
@@ -176,9 +166,7 @@ def test_a_seed_changes_no_request_and_a_cache_or_store_answers_the_second_run(
 
 
 @Case("base", ["", "/", "/v1", "/v1/"])
-def test_a_server_may_answer_system_ones_form_at_another_path(
-    base: str, decision_server: DecisionServer
-) -> None:
+def test_a_server_may_answer_system_ones_form_at_another_path(base, decision_server):
     with Serving(DecisionServer(moved=True)) as server:
         address = server.url.removesuffix("/v1") + base
         said = judged(RELEVANCE, FORMS[1], ROWS, api_base=address)
@@ -190,18 +178,14 @@ def test_a_server_may_answer_system_ones_form_at_another_path(
 
 
 @both_forms
-def test_a_model_that_the_server_does_not_know_is_one_line_with_its_reason(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_model_that_the_server_does_not_know_is_one_line_with_its_reason(lm, decision_server):
     decision_server.habit = lambda number, body: error(404, "No model `jev` here.", "not_found")
     with pytest.raises(FatalModelError, match=r"404 from .* No model `jev` here"):
         judged(RELEVANCE, lm, ROWS[:1])
     assert len(decision_server.log) == 1
 
 
-def test_a_key_is_needed_at_openais_own_address_alone(
-    decision_server: DecisionServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_needed_at_openais_own_address_alone(decision_server, monkeypatch):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "SYSTEMONE_BASE_URL", "SYSTEMONE_API_KEY"):
         monkeypatch.delenv(name)
     for lm in FORMS:
@@ -249,8 +233,8 @@ REQUESTS = {"missing": 1, "refusal": 1, "429": 25} | dict.fromkeys(
 @pytest.mark.usefixtures("short_timeout")
 @Case("fault", [*SPOILS, *sorted(REASONS.keys() - SPOILS.keys())])
 def test_every_fault_ends_in_a_score_or_a_reason_and_neighbours_are_scored(
-    fault: str, lm: str, decision_server: DecisionServer, caplog: pytest.LogCaptureFixture
-) -> None:
+    fault, lm, decision_server, caplog
+):
     replies = [f"Ask us by day {i}." for i in range(3)]
     rows = [{"query": "When?", "reply": reply} for reply in replies]
     sound = judged(WEIGHED, lm, rows)
@@ -271,7 +255,7 @@ def test_every_fault_ends_in_a_score_or_a_reason_and_neighbours_are_scored(
 
 @both_forms
 @pytest.mark.usefixtures("short_timeout")
-def test_what_is_asked_again_may_come_right(lm: str, decision_server: DecisionServer) -> None:
+def test_what_is_asked_again_may_come_right(lm, decision_server):
     kinds = ("429", "500", "drop", "hang", "sum", "nan", "type", "html", "nested", "missing option")
     rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(40)]
     sound = judged(RELEVANCE, lm, rows)
@@ -282,16 +266,14 @@ def test_what_is_asked_again_may_come_right(lm: str, decision_server: DecisionSe
 
 
 @both_forms
-def test_a_wrong_key_ends_the_run_with_one_line(lm: str, decision_server: DecisionServer) -> None:
+def test_a_wrong_key_ends_the_run_with_one_line(lm, decision_server):
     decision_server.key = "another"
     with pytest.raises(FatalModelError, match=r"401 from .* was not accepted") as caught:
         judged(RELEVANCE, lm, ROWS)
     assert KEY not in str(caught.value)
 
 
-def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(
-    decision_server: DecisionServer,
-) -> None:
+def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(decision_server):
     long = {"document": "x" * 300_000, "summary": "y"}
     first, refused, last = judged(RELEVANCE, FORMS[0], [ROWS[0], long, ROWS[1]])
     assert first.failure is last.failure is None
@@ -306,9 +288,7 @@ def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(
 
 @pytest.mark.usefixtures("short_timeout")
 @Case(("lm", "limit"), [(FORMS[0], {"max_calls": 30}), (FORMS[1], {"max_cost": 0.0012})])
-def test_limits_hold_by_the_servers_own_bill_over_faults(
-    limit: dict[str, Any], lm: str, decision_server: DecisionServer, tmp_path: Path
-) -> None:
+def test_limits_hold_by_the_servers_own_bill_over_faults(limit, lm, decision_server, tmp_path):
     decision_server.fault = some_faults(0.4, ("429", "500", "drop", "hang", "sum", "html"))
     rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(60)]
     options = {"store": tmp_path / "store.sqlite", "price": (0.1, 0.0), "concurrency": 8, **limit}
@@ -325,7 +305,7 @@ def test_limits_hold_by_the_servers_own_bill_over_faults(
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """The working folder with rows and ratings in it."""
     monkeypatch.chdir(tmp_path)
     write_jsonl("rows.jsonl", [{"id": i, **row} for i, row in enumerate(ROWS * 5)])
@@ -351,8 +331,8 @@ VERIFY = ("relevance", "--data", "labels.jsonl")
 @both_forms
 @Case("name", WAYS)
 def test_what_is_not_for_a_decision_model_is_refused_by_name(
-    name: str, lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
+    name, lm, folder, decision_server, capsys
+):
     ways = [(main, SCORE), (tune, TUNE)]
     if name.endswith(("tokens", "effort")):  # verify has no other of these flags
         ways.append((verify.command, VERIFY))
@@ -368,8 +348,8 @@ def test_what_is_not_for_a_decision_model_is_refused_by_name(
 
 @both_forms
 def test_a_scale_of_more_than_ten_ratings_is_refused_before_anything_is_sent(
-    lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
+    lm, folder, decision_server, capsys
+):
     Path("charm.yaml").write_text(
         "name: charm\ndefinition: how charming it is\ninputs: {text: the text}\nscale: [0, 10]\n"
         "instruction: Judge the charm.\n"
@@ -384,9 +364,7 @@ def test_a_scale_of_more_than_ten_ratings_is_refused_before_anything_is_sent(
     assert decision_server.log == []
 
 
-def test_the_price_is_known_and_nothing_is_counted_for_output(
-    folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
+def test_the_price_is_known_and_nothing_is_counted_for_output(folder, decision_server, capsys):
     write_jsonl("rows.jsonl", [{"id": i, **ROWS[0]} for i in range(1000)])
     flags = ["score", "relevance", "--data", "rows.jsonl", "--dry-run", "--json", "--lm"]
     assert main([*flags, FORMS[0]]) == 0
@@ -401,11 +379,9 @@ def test_the_price_is_known_and_nothing_is_counted_for_output(
 
 
 @both_forms
-def test_verify_and_compare_ask_a_decision_model_by_name(
-    lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
+def test_verify_and_compare_ask_a_decision_model_by_name(lm, folder, decision_server, capsys):
     # People's ratings are 1 + (system + document) mod 3: a server that knows them is always right.
-    def knows(state: Any, name: str, options: Sequence[str]) -> list[float]:
+    def knows(state, name, options):
         number = int(state["inputs"]["document"].split("number ")[1].split(",")[0])
         system = int(state["inputs"]["summary"].split("Reply ")[1].split(".")[0])
         return [float(n == (system + number) % 3) for n in range(len(options))]
@@ -421,9 +397,7 @@ def test_verify_and_compare_ask_a_decision_model_by_name(
 
 
 @both_forms
-def test_a_decision_model_has_no_chat_request_and_no_batch(
-    lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
+def test_a_decision_model_has_no_chat_request_and_no_batch(lm, folder, decision_server, capsys):
     assert main(["export", "relevance", "--lm", lm]) == 2
     assert f"{lm} does not read chat requests: name a chat model" in capsys.readouterr().err
     assert main([*SCORE, "--lm", lm, "--batch-api", "submit"]) in (1, 2)
@@ -436,8 +410,8 @@ def test_a_decision_model_has_no_chat_request_and_no_batch(
 
 @both_forms
 def test_a_frozen_judge_sends_the_same_bytes_and_moves_between_models(
-    lm: str, decision_server: DecisionServer, tmp_path: Path
-) -> None:
+    lm, decision_server, tmp_path
+):
     judge = WEIGHED.with_model(lm)
     path = judge.save(tmp_path / "judge.json")
     again = judges.load(path)
@@ -452,14 +426,14 @@ def test_a_frozen_judge_sends_the_same_bytes_and_moves_between_models(
     assert back.freeze() == again.freeze()
 
 
-def test_a_model_at_the_same_address_as_a_chat_model_has_another_name() -> None:
+def test_a_model_at_the_same_address_as_a_chat_model_has_another_name():
     forms, base = ("openai", "decisions", "systemone"), "http://127.0.0.1:9/v1"
     names = {open_model(f"{form}/gpt-6-luna", api_base=base).name for form in forms}
     assert len(names) == 3
 
 
 @both_forms
-def test_messages_of_another_form_end_in_one_line(lm: str, decision_server: DecisionServer) -> None:
+def test_messages_of_another_form_end_in_one_line(lm, decision_server):
     wrong = replace(WEIGHED.with_model(lm), stored_messages=tuple(WEIGHED.template()), plan=None)
     with pytest.raises(FatalModelError, match="a decision model answers a judge's questions"):
         judged(wrong, lm, [ROW])
@@ -467,9 +441,7 @@ def test_messages_of_another_form_end_in_one_line(lm: str, decision_server: Deci
 
 
 @both_forms
-def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(lm, decision_server):
     judge = WEIGHED.with_model(lm)
     system, user = judge.template()
     fewer = RELEVANCE.with_model(lm).template()[0]["content"]
@@ -547,7 +519,7 @@ def posted(url: str, body: dict[str, Any]) -> tuple[int, Any]:
             return refused.code, json.load(refused)
 
 
-def test_the_local_server_refuses_what_a_forms_documentation_does_not_allow() -> None:
+def test_the_local_server_refuses_what_a_forms_documentation_does_not_allow():
     with Serving(DecisionServer()) as server:
         for body in SOUND_BODIES.values():
             assert posted(server.url, body)[0] == 200
@@ -560,6 +532,6 @@ def test_the_local_server_refuses_what_a_forms_documentation_does_not_allow() ->
                 assert (status, set(answer["detail"][0])) == (422, {"loc", "msg", "type"}), body
 
 
-def test_a_plan_for_chat_models_is_refused_in_python(decision_server: DecisionServer) -> None:
+def test_a_plan_for_chat_models_is_refused_in_python(decision_server):
     with pytest.raises(OptionError, match="the plan 'one' is not for decisions/gpt-6-luna"):
         judged(replace(RELEVANCE, lm=FORMS[0], plan=ASKED.plan), FORMS[0], ROWS[:1])

@@ -30,15 +30,15 @@ Write = Callable[[str], str]
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write(text: str) -> str:
+def write(tmp_path):
+    def write(text):
         (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
         return str(tmp_path / "mine.yaml")
 
     return write
 
 
-def test_a_yaml_file_defines_a_dimension(write: Write) -> None:
+def test_a_yaml_file_defines_a_dimension(write):
     subject = read_subject(write(GROUNDED))
     assert isinstance(subject, Dimension)
     assert subject.inputs == {"fact": "the fact", "response": "the reply to judge"}
@@ -47,7 +47,7 @@ def test_a_yaml_file_defines_a_dimension(write: Write) -> None:
     assert Judge.of(subject).texts == ("fact", "response")
 
 
-def test_a_yaml_file_defines_a_comparison(write: Write) -> None:
+def test_a_yaml_file_defines_a_comparison(write):
     subject = read_subject(write(KINDER))
     assert isinstance(subject, Comparison)
     assert subject.fields == ("response_a", "response_b")
@@ -64,9 +64,7 @@ def test_a_yaml_file_defines_a_comparison(write: Write) -> None:
         ("scale: [0, 100]", list(range(101))),
     ],
 )
-def test_a_scale_runs_from_lowest_to_highest_or_is_listed(
-    write: Write, scale: str, ratings: list[int]
-) -> None:
+def test_a_scale_runs_from_lowest_to_highest_or_is_listed(write, scale, ratings):
     subject = read_subject(write(f"name: a\ndefinition: d\ninputs: [x]\n{scale}\n"))
     assert list(subject.scale) == ratings
 
@@ -101,9 +99,7 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         ("x" * 300_000, "more than 200,000 bytes"),
     ],
 )
-def test_a_bad_definition_is_one_clear_line(
-    write: Write, text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_definition_is_one_clear_line(write, text, why, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DimensionError, match=why) as caught:
         read_subject(write(text))
@@ -112,7 +108,7 @@ def test_a_bad_definition_is_one_clear_line(
     assert not Path("pwned").exists()
 
 
-def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
+def test_a_file_that_is_none_says_so(tmp_path):
     with pytest.raises(DimensionError, match="No such file"):
         read_subject(str(tmp_path / "none.yaml"))
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\x00")

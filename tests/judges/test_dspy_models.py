@@ -5,13 +5,11 @@ import errno
 import logging
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import dspy
 import pandas as pd
 import pytest
-from aiohttp import web
 from behaving_model import Model, echo
 from dspy import lm15
 from dspy.utils.dummies import DummyLM
@@ -44,7 +42,7 @@ ROWS = pd.DataFrame({"summary": [f"Summary number {number}." for number in range
 
 
 @pytest.fixture
-def server(openai_server: OpenAIServer) -> OpenAIServer:
+def server(openai_server):
     openai_server.key = KEY
     return openai_server
 
@@ -60,7 +58,7 @@ def sent(server: OpenAIServer) -> list[Mapping[str, Any]]:
     ]
 
 
-def test_key_address_limits_and_arguments_go_with_every_request(server: OpenAIServer) -> None:
+def test_key_address_limits_and_arguments_go_with_every_request(server):
     lm = lm_of(server, temperature=0.3, max_tokens=77, top_p=0.9, presence_penalty=0.5)
     with dspy.context(lm=lm):
         scores = judges.load("fluency").score(ROWS)
@@ -77,9 +75,7 @@ def test_key_address_limits_and_arguments_go_with_every_request(server: OpenAISe
 # litellm leaves coroutines behind that nobody awaits.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-def test_headers_go_along_and_stay_out_of_what_is_written(
-    server: OpenAIServer, tmp_path: Path
-) -> None:
+def test_headers_go_along_and_stay_out_of_what_is_written(server, tmp_path):
     # As careless servers repeat what they were shown.
     said = error(400, f"Bearer {GATE} may not ask this", "refused")
     server.habit = lambda number, body: said if number else None
@@ -93,9 +89,7 @@ def test_headers_go_along_and_stay_out_of_what_is_written(
     assert all(GATE in str(seen.headers) for seen in server.log)
 
 
-def test_other_arguments_are_other_requests_to_a_store(
-    server: OpenAIServer, tmp_path: Path
-) -> None:
+def test_other_arguments_are_other_requests_to_a_store(server, tmp_path):
     judge = judges.load("fluency")
     for top_p, expected in ((0.9, 8), (0.9, 8), (0.5, 16)):
         with dspy.context(lm=lm_of(server, top_p=top_p)):
@@ -103,10 +97,8 @@ def test_other_arguments_are_other_requests_to_a_store(
         assert len(server.log) == expected
 
 
-def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(
-    server: OpenAIServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    def habit(number: int, body: dict[str, Any]) -> web.Response | None:
+def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(server, caplog):
+    def habit(number, body):
         text = "Unsupported value: 'temperature' does not support 0.0 with this model."
         return error(400, text, "unsupported_value") if "temperature" in body else None
 
@@ -133,7 +125,7 @@ class Scripted(dspy.BaseLM):  # type: ignore[misc]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_clients_of_ones_own_are_asked_as_well() -> None:
+def test_clients_of_ones_own_are_asked_as_well():
     with dspy.context(lm=DummyLM([{"rating": "4"}] * 20)):
         assert judges.load("fluency")(summary="A summary.").score == 4
     with dspy.context(lm=Scripted()):
@@ -145,9 +137,7 @@ def through_dspy(server: OpenAIServer) -> DspyModel:
 
 
 @pytest.mark.parametrize(("fault", "kind"), [("429", ThrottledError), ("500", TransientError)])
-def test_a_dspy_models_errors_mean_what_an_endpoints_do(
-    openai_server: OpenAIServer, fault: str, kind: type[Exception]
-) -> None:
+def test_a_dspy_models_errors_mean_what_an_endpoints_do(openai_server, fault, kind):
     openai_server.fault = lambda number, body: fault
     with pytest.raises(kind):
         asyncio.run(through_dspy(openai_server).complete(ASKED, Sampling()))
@@ -165,11 +155,9 @@ class ReadError(Exception):
         (ReadError("reset"), TransientError, True),
     ],
 )
-def test_what_was_never_sent_is_told_from_what_may_be_billed(
-    cause: Exception, kind: type[TransientError], billed: bool
-) -> None:
+def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, billed):
     class Broken:
-        def complete(self, request: object) -> object:
+        def complete(self, request):
             raise lm15.TransportError("no answer") from cause
 
     model = DspyModel(dspy.LM("local/m", engine=Broken()))
@@ -179,7 +167,7 @@ def test_what_was_never_sent_is_told_from_what_may_be_billed(
     assert caught.value.billed is billed
 
 
-def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path: Path) -> None:
+def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path):
     model = Model(lambda *_: "4", native_n=False)
     with closing(Store(tmp_path / "store")) as store:
         client = Client(model, account=Budget(store=store).account())
@@ -192,10 +180,8 @@ def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path: Path) -> Non
     assert model.calls == client.account.total.calls == 1
 
 
-def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(
-    tmp_path: Path,
-) -> None:
-    def run() -> tuple[list[str], int]:
+def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(tmp_path):
+    def run():
         model = Model(lambda prompt, sampling, before: f"said with {sampling.seed}")
         with closing(Store(tmp_path / "store")) as store:
             client = Client(model, account=Budget(store=store).account())
@@ -210,7 +196,7 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(
     assert again == (first[0], 0)
 
 
-def test_what_ended_the_run_is_kept_for_whoever_asks_dspy() -> None:
+def test_what_ended_the_run_is_kept_for_whoever_asks_dspy():
     lm = as_lm(Client(Model(echo), account=Budget(max_calls=1).account()))
     lm("hello")
     with pytest.raises(Exception, match="budget of 1 calls"):

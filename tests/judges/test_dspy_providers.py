@@ -46,7 +46,7 @@ class Provider:
 
 
 @pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keys(monkeypatch):
     for name in ("ANTHROPIC", "GEMINI", "OPENROUTER"):
         monkeypatch.setenv(f"{name}_API_KEY", "sk-local-test-key-0123456789")
 
@@ -147,12 +147,12 @@ def judged(lm: str, respond: Respond) -> list[AnyJudgement]:
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_an_answer_in_a_providers_own_form_is_read(name: str) -> None:
+def test_an_answer_in_a_providers_own_form_is_read(name):
     assert [judgement.score for judgement in judged(*RIGHT[name])] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", WITHHELD)
-def test_what_is_refused_to_one_text_fails_its_row_alone(name: str) -> None:
+def test_what_is_refused_to_one_text_fails_its_row_alone(name):
     *ask, reason = WITHHELD[name]
     judgements = judged(*ask)  # type: ignore[arg-type]
     assert [judgement.failure is None for judgement in judgements] == [True, False, True]
@@ -160,7 +160,7 @@ def test_what_is_refused_to_one_text_fails_its_row_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["insufficient balance", "check your plan and billing details"])
-def test_a_quota_that_is_gone_ends_the_run_at_once(words: str) -> None:
+def test_a_quota_that_is_gone_ends_the_run_at_once(words):
     asked = []
     with pytest.raises(FatalModelError, match=words):
         judged(GEMINI, lambda *_: asked.append(1) or refused(words))
@@ -182,14 +182,7 @@ def score(lm: str, base: str, n_rows: int, folder: Path, *flags: str) -> int:
         (GEMINI, gemini("4"), (2050, 104), 50 * 0.3 + 2000 * 0.03 + 104 * 2.5),
     ],
 )
-def test_dspys_clients_are_counted_and_paid_by_kind(
-    lm: str,
-    answer: object,
-    tokens: tuple[int, int],
-    dollars: float,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_dspys_clients_are_counted_and_paid_by_kind(lm, answer, tokens, dollars, tmp_path, capsys):
     provider = Provider(lambda *_: answer)
     with Serving(provider):  # type: ignore[arg-type]
         assert score(lm, provider.url, 3, tmp_path, "--max-cost", "1") == 0
@@ -198,9 +191,7 @@ def test_dspys_clients_are_counted_and_paid_by_kind(
     assert record["cost_usd"] == pytest.approx(3 * dollars / 1e6)
 
 
-def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
     provider = Provider(lambda *_: claude("4"))
     system: Message = {"role": "system", "content": "You rate."}
     asked: Message = {"role": "user", "content": "This one."}
@@ -208,7 +199,7 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
     with Serving(provider):  # type: ignore[arg-type]
         model = open_dspy(CLAUDE, provider.url)
 
-        async def ask() -> None:
+        async def ask():
             for messages in ([system, asked], [system, *example, asked]):
                 await model.complete(messages, Sampling(seed=7))
 
@@ -225,15 +216,12 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
 
 @pytest.mark.parametrize("limit", [0.05, 1.0])
 def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
-    limit: float,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    limit, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     billed: list[float] = []
 
-    def respond(number: int, _: str) -> object:
+    def respond(number, _):
         """Anthropic with a cache of prompts, faults and refusals, at list prices."""
         if number % 5 == 4:
             fault = {"type": "overloaded_error", "message": "Overloaded"}

@@ -89,7 +89,7 @@ def test_learning_is_the_same_each_time_and_in_any_order():
     ],
     ids=["empty", "one", "alike", "constant", "two", "one source", "huge", "odd", "no ratings"],
 )
-def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
+def test_any_demos_leave_a_judge_that_judges(demos):
     judge = make_judge(TASK, demos)
     for one in TESTED[:3]:
         latent, shares = judge.judge(one.texts)

@@ -85,7 +85,7 @@ def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_other
     prompt = find("relevance").prompt()
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
 
-    def drawn(seed: int, n: int = 40) -> list[str]:
+    def drawn(seed, n=40):
         sampling = Sampling(temperature=2.0, n=n, seed=seed)
         return [reply.text for reply in EmbeddedModel().reply(messages, sampling).replies]
 

@@ -3,11 +3,11 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from openai_server import OpenAIServer, ServingBytes
+from openai_server import ServingBytes
 from processes import run_python
 
 from judges.client.open import close_models, open_model
@@ -70,9 +70,7 @@ def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
 # A request.
 
 
-def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(
-    openai_server: OpenAIServer,
-) -> None:
+def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(openai_server):
     openai_server.judge = lambda body: [str(1 + i % 5) for i in range(20)]
     answer = complete(Sampling(n=20, temperature=2.0, seed=7, reasoning_effort="low"))
     assert [reply.text for reply in answer.replies] == [str(1 + i % 5) for i in range(20)]
@@ -89,9 +87,7 @@ def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(
     assert seen.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
 
 
-def test_azure_is_asked_at_its_own_address_with_its_own_key(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_azure_is_asked_at_its_own_address_with_its_own_key(openai_server, monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", openai_server.url.removesuffix("/v1"))
     complete(lm="azure/judge-1")
@@ -108,8 +104,8 @@ def test_azure_is_asked_at_its_own_address_with_its_own_key(
 
 
 def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    openai_server, monkeypatch
+):
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", openai_server.url)
     for key, shown in ((KEY, f"Bearer {KEY}"), ("", None)):
         monkeypatch.setenv("LITELLM_PROXY_API_KEY", key)
@@ -132,9 +128,7 @@ def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
         ("gpt-4o", {}, "no model 'gpt-4o': write embedded or PROVIDER/NAME"),
     ],
 )
-def test_a_wrong_set_up_is_said_before_any_request(
-    lm: str, options: dict[str, str], said: str
-) -> None:
+def test_a_wrong_set_up_is_said_before_any_request(lm, options, said):
     with pytest.raises(FatalModelError, match=said) as caught:
         open_model(lm, **options)
     assert KEY not in str(caught.value)
@@ -143,7 +137,7 @@ def test_a_wrong_set_up_is_said_before_any_request(
 # An answer.
 
 
-def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server: OpenAIServer) -> None:
+def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
     openai_server.judge = lambda body: "4"
     answer = complete(Sampling(top_logprobs=3))
     (reply,) = answer.replies
@@ -178,7 +172,7 @@ def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server: Ope
         (b'{"choices":[{"message":{"content":"4 \\ud800"}}]}', "malformed"),
     ],
 )
-def test_a_body_that_is_no_answer_is_called_what_it_is(body: bytes, reason: str) -> None:
+def test_a_body_that_is_no_answer_is_called_what_it_is(body, reason):
     with pytest.raises(TransientError, match=reason) as caught:
         read(body)
     assert caught.value.billed
@@ -205,7 +199,7 @@ def test_a_body_that_is_no_answer_is_called_what_it_is(body: bytes, reason: str)
         ),
     ],
 )
-def test_tokens_of_each_kind_are_read(counts: dict[str, Any], expected: Usage) -> None:
+def test_tokens_of_each_kind_are_read(counts, expected):
     answer = read({**SOUND, "usage": counts})
     kinds = answer.cache_reads, answer.cache_writes
     assert Usage(answer.tokens_in, answer.tokens_out, *kinds) == expected
@@ -225,9 +219,7 @@ def test_tokens_of_each_kind_are_read(counts: dict[str, Any], expected: Usage) -
         {"prompt_tokens": "5", "completion_tokens": [1], "total_tokens": 10**9},
     ],
 )
-def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(
-    counts: object,
-) -> None:
+def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(counts):
     # 20 bytes asked, 16 for the message's framing, and thoughts up to the limit of each reply.
     answer = read({**SOUND, "usage": counts}, Sampling(n=2, max_tokens=1000))
     assert (answer.tokens_in, answer.tokens_out) == (36, 2000)
@@ -239,14 +231,14 @@ def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_bill
 # Connections.
 
 
-def test_nobody_listening_is_unreachable() -> None:
+def test_nobody_listening_is_unreachable():
     with pytest.raises(UnreachableError, match=r"no connection to http://127\.0\.0\.1:9/v1"):
         complete(api_base="http://127.0.0.1:9/v1")
 
 
 @pytest.mark.parametrize("status", ["200 OK", "500 No"])
-def test_an_answer_without_end_is_cut_off(status: str) -> None:
-    def pieces(_: bytes) -> Iterator[bytes]:
+def test_an_answer_without_end_is_cut_off(status):
+    def pieces(_):
         yield f"HTTP/1.1 {status}\r\n\r\n".encode()
         while True:
             yield b" " * 60_000
@@ -257,7 +249,7 @@ def test_an_answer_without_end_is_cut_off(status: str) -> None:
 @pytest.mark.parametrize("depth", [400, 900, 100_000])
 @pytest.mark.parametrize("form", ['{"error":%s}', '{"error":{"message":%s}}'])
 @pytest.mark.parametrize("status", [200, 400, 429, 500])
-def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, status: int) -> None:
+def test_an_error_of_any_depth_is_an_error_in_a_line(depth, form, status):
     body = (form % ("[" * depth + "]" * depth)).encode()
     error = served(lambda _: [http(body, status=f"{status} No")])
     assert isinstance(error, ModelError)
@@ -280,9 +272,7 @@ print(len(errors), set(errors), client.account.total.calls)
 
 
 @pytest.mark.parametrize("others", [0, 80])
-def test_more_requests_than_the_system_allows_connections_wait_for_a_place(
-    openai_server: OpenAIServer, others: int
-) -> None:
+def test_more_requests_than_the_system_allows_connections_wait_for_a_place(openai_server, others):
     openai_server.latency = 0.02
     done = run_python("-c", MANY.format(base=openai_server.url, others=others), check=True)
     assert done.stdout.strip().startswith("300 {None}")

@@ -3,7 +3,7 @@
 import json
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +12,7 @@ from urllib.request import Request, urlopen
 
 import openai
 import pytest
-from decision_server import DecisionServer
-from openai_server import OpenAIServer, some_faults
+from openai_server import some_faults
 from page_code import LM, code_under, prepare
 from page_code import ROWS as PAGE_ROWS
 from processes import run_python
@@ -93,9 +92,7 @@ def expected(judge: Judge, judgement: Judgement | Preference) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("judge", "rows"), CHAT.values(), ids=CHAT)
-def test_an_engine_sends_the_clients_requests_and_reads_its_judgements(
-    judge: Judge, rows: Sequence[Mapping[str, object]], openai_server: OpenAIServer
-) -> None:
+def test_an_engine_sends_the_clients_requests_and_reads_its_judgements(judge, rows, openai_server):
     judge = pickle.loads(pickle.dumps(judge.with_model("openai/judge-1")))
     judgements = [expected(judge, each) for each in judge.judge_all(rows)]
     assert any(each["score"] is not None for each in judgements)
@@ -107,9 +104,7 @@ def test_an_engine_sends_the_clients_requests_and_reads_its_judgements(
 
 
 @pytest.mark.parametrize("form", ["systemone", "decisions"])
-def test_a_decision_model_is_asked_by_its_state_and_questions(
-    form: str, decision_server: DecisionServer
-) -> None:
+def test_a_decision_model_is_asked_by_its_state_and_questions(form, decision_server):
     url = f"{decision_server.url}/{form}"
     for judge, rows in (CHAT["one"], CHAT["verdict"], CHAT["pair with questions"]):
         judge = judge.with_model(f"{form}/judge-1")
@@ -120,9 +115,7 @@ def test_a_decision_model_is_asked_by_its_state_and_questions(
 
 
 @pytest.mark.parametrize("fault", ["empty", "null", "truncated", "filtered", "refusal", "garbage"])
-def test_what_holds_no_judgement_fails_for_the_clients_reason(
-    fault: str, openai_server: OpenAIServer
-) -> None:
+def test_what_holds_no_judgement_fails_for_the_clients_reason(fault, openai_server):
     openai_server.fault = some_faults(1.0, [fault], once=False)
     judge = CHAT["one"][0].with_model("openai/judge-1")
     (judgement,) = judge.judge_all(ROWS[:1], max_tokens=512)
@@ -131,7 +124,7 @@ def test_what_holds_no_judgement_fails_for_the_clients_reason(
     assert read["score"] is None
 
 
-def test_a_row_that_cannot_be_judged_has_no_request_and_says_why() -> None:
+def test_a_row_that_cannot_be_judged_has_no_request_and_says_why():
     judge = WEIGHED.with_plan(ONE)
     assert judge.request(ROWS[2]) is None
     nothing = dict.fromkeys(("score", "rating", "answers", "distribution", "rationale"))
@@ -140,7 +133,7 @@ def test_a_row_that_cannot_be_judged_has_no_request_and_says_why() -> None:
     assert judge.request({"query": "When?", "reply": " \u200b"}) is None
 
 
-def test_the_order_of_a_pair_is_the_callers_and_of_one_output_there_is_one() -> None:
+def test_the_order_of_a_pair_is_the_callers_and_of_one_output_there_is_one():
     texts = [PAIRED.request(PAIR, order)["messages"][-1]["content"] for order in ("ab", "ba")]
     assert texts[0].index("Good morning") < texts[0].index("\nFriday.")
     assert texts[1].index("\nFriday.") < texts[1].index("Good morning")
@@ -150,7 +143,7 @@ def test_the_order_of_a_pair_is_the_callers_and_of_one_output_there_is_one() -> 
     assert one_order["failure"] == "shown as ba: no reply"
 
 
-def test_a_reply_may_be_a_text_a_dict_or_an_object() -> None:
+def test_a_reply_may_be_a_text_a_dict_or_an_object():
     message = {"role": "assistant", "content": FULL}
     choices = [FULL, {"message": message}, SimpleNamespace(message=SimpleNamespace(**message))]
     for outputs in (FULL, *([each] for each in choices)):
@@ -160,7 +153,7 @@ def test_a_reply_may_be_a_text_a_dict_or_an_object() -> None:
     assert "needs log-probabilities" in WEIGHED.with_plan(WEIGHTED).read(ROW, [FULL])["failure"]
 
 
-def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens() -> None:
+def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens():
     row, plain = {"summary": "A dog barks."}, {"max_tokens": 512, "temperature": 0.0, "seed": 0}
     requests = [load("fluency", lm=f"openai/{lm}").request(row) for lm in ("judge-1", "qwen3-8b")]
     assert [each and each["sampling"] for each in requests] == [
@@ -169,7 +162,7 @@ def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens() -> None
     ]
 
 
-def test_a_judge_without_a_client_loads_no_event_loop() -> None:
+def test_a_judge_without_a_client_loads_no_event_loop():
     script = """
 import pickle, sys
 import judges
@@ -182,9 +175,7 @@ print(sorted({"asyncio", "aiohttp", "dspy", "pandas"} & sys.modules.keys()))
     assert run_python("-c", script).stdout.strip() == "[]"
 
 
-def test_the_pages_batch_files_are_answered_by_a_provider_and_read(
-    openai_server: OpenAIServer, here: Path
-) -> None:
+def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server, here):
     expected = prepare(openai_server)
     openai_server.fault = lambda number, body: "500" if "Room 3 " in str(body) else None
     writing, reading = code_under("Batch files of your own").split("replies = {}")
@@ -205,13 +196,11 @@ def test_the_pages_batch_files_are_answered_by_a_provider_and_read(
     ]
 
 
-def test_the_pages_example_reads_what_vllm_gives(
-    openai_server: OpenAIServer, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pages_example_reads_what_vllm_gives(openai_server, here, monkeypatch):
     expected = prepare(openai_server, load("relevance", lm=LM).with_plan(WEIGHTED))
     openai_server.models = ("Qwen/Qwen3-8B",)
 
-    def chat(messages: list[Any], parameters: SimpleNamespace) -> list[Any]:
+    def chat(messages, parameters):
         fields = {**vars(parameters), "logprobs": True, "top_logprobs": parameters.logprobs}
         url = f"{openai_server.url}/chat/completions"
         bodies = [{"model": "Qwen/Qwen3-8B", "messages": each, **fields} for each in messages]

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
@@ -37,9 +36,7 @@ STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1
         (Judge.of(RELEVANCE), {"model": "gpt-4.1-mini", "n": 1}),
     ],
 )
-def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(
-    judge: Judge, fields: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(judge, fields, tmp_path, capsys):
     file = str(judge.save(tmp_path / "judge.json")) if judge.plan else judge.name
     assert main(["export", file]) == 0
     printed = capsys.readouterr()
@@ -59,8 +56,6 @@ def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(
         replace(PAID, stored_messages=STRANGERS),
     ],
 )
-def test_a_prompt_that_would_gain_a_slot_is_refused(
-    judge: Judge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_prompt_that_would_gain_a_slot_is_refused(judge, tmp_path, capsys):
     assert main(["export", str(judge.save(tmp_path / "judge.json"))]) == 2
     assert "double braces" in capsys.readouterr().err

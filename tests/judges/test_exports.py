@@ -164,14 +164,12 @@ def read(name: str, content: Any, labelled: LabelledSet | None = None, **options
         ("r.csv", [{"id": name, **row} for name, row in zip("abc", RAGAS, strict=True)], [0.25, 1]),
     ],
 )
-def test_each_tools_scores_find_their_labelled_rows(
-    name: str, content: Any, expected: list[float]
-) -> None:
+def test_each_tools_scores_find_their_labelled_rows(name, content, expected):
     by_id = dict(zip("abc", [*expected, math.nan], strict=False))
     assert read(name, content) == pytest.approx(by_id, nan_ok=True)
 
 
-def test_a_failure_is_no_score_and_keeps_its_reason() -> None:
+def test_a_failure_is_no_score_and_keeps_its_reason():
     run = deepeval_run([[geval(0.9, reason="Kind.")], [geval(None, error="no key")], []])
     assert [score.reason for score in read("d.json", run).values()] == ["Kind.", "no key", ""]
     failed = read("p.jsonl", promptfoo_rows([0.0, None], metadata={"graderError": True}))
@@ -182,14 +180,14 @@ def test_a_failure_is_no_score_and_keeps_its_reason() -> None:
     assert read("i.json", inspect_log([*"abc"], [1, 2, None]))["c"].reason == "no file"
 
 
-def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score() -> None:
+def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():
     two_words = labels(words={"tone": ("pass", "fail")})
     rows = promptfoo_rows([0.9, 0.6, None])  # 0.6 is below the threshold of the test
     expected = {"a": 1, "b": 0, "c": math.nan}
     assert read("p.jsonl", rows, two_words) == pytest.approx(expected, nan_ok=True)
 
 
-def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said() -> None:
+def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
     notes: list[str] = []
     rows = promptfoo_rows([0.1, 0.2, 0.3, 0.4])
     rows[0]["vars"] = {"id": "a", "other": "words"}
@@ -199,14 +197,14 @@ def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said() -> None:
     assert notes == [f"note: p.jsonl (promptfoo): 'Tone'; {matched}"]
 
 
-def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out() -> None:
+def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
     # The id says b, the texts say a.
     scores = read("i.json", inspect_log(["b", "x", "c"], [1, 2, 3]))
     assert {*scores} == {"i.json, row 1", "b", "c"}
     assert {*read("i.json", inspect_log(["c", "x", "c"], [1, 2, 3]))} >= {"b"}
 
 
-def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said() -> None:
+def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said():
     notes: list[str] = []
     log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
     for sample in log["samples"][3:]:
@@ -220,7 +218,7 @@ def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said
     assert read("p.jsonl", rows) == pytest.approx({"a": 0.2, "b": 0.2})
 
 
-def test_of_rows_with_one_context_and_answer_the_question_tells_which() -> None:
+def test_of_rows_with_one_context_and_answer_the_question_tells_which():
     same = {"context": "C.", "answer": "Yes."}
     outputs = (replace(one, texts={**one.texts, **same}) for one in labels().outputs)
     rows = promptfoo_rows([0.1, 0.2, 0.3])
@@ -231,7 +229,7 @@ def test_of_rows_with_one_context_and_answer_the_question_tells_which() -> None:
     assert scores == {"a": 0.1, "b": 0.2, "c": 0.3}
 
 
-def test_numbers_of_rows_are_no_ids() -> None:
+def test_numbers_of_rows_are_no_ids():
     """Inspect numbers samples without ids from 1, as labels without ids are numbered."""
     notes: list[str] = []
     log = inspect_log([3, 2, 1], [0.1, 0.2, 0.3])
@@ -239,7 +237,7 @@ def test_numbers_of_rows_are_no_ids() -> None:
     assert notes[0].endswith("0 by id and 3 by their texts")
 
 
-def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one() -> None:
+def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
     assert read("l.csv", LANGSMITH, metric="Length")["a"] == 3
     two_cases = [{**row, "feedback.Tone": 4} for row in LANGSMITH]
     assert read("l.csv", two_cases)["a"] == 1
@@ -262,9 +260,7 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one() -> None:
         ("p.csv", [{"id": "a", "tone": 1, "Status": "PASS", "Grader Reason": ""}], "eval -o res"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_with_the_way_out(
-    name: str, content: Any, reason: str
-) -> None:
+def test_what_cannot_be_read_is_one_line_with_the_way_out(name, content, reason):
     with pytest.raises(RecordingError, match=reason):
         read(name, content)
 
@@ -278,12 +274,12 @@ def test_what_cannot_be_read_is_one_line_with_the_way_out(
         {**LANGSMITH[0], "judgements": {"tone": {"score": 1}}},
     ],
 )
-def test_plain_scores_and_rows_of_this_projects_judges_are_no_tools(row: dict[str, Any]) -> None:
+def test_plain_scores_and_rows_of_this_projects_judges_are_no_tools(row):
     assert read("s.jsonl", [row]) is read("o.json", {"rows": [row]}) is None
 
 
 @given(order=st.permutations(range(10)), n=st.integers(1, 10))
-def test_the_order_of_rows_changes_nothing(order: list[int], n: int) -> None:
+def test_the_order_of_rows_changes_nothing(order, n):
     rows = promptfoo_rows([place / 10 for place in range(10)])
     scores = read("p.jsonl", [rows[place] for place in order], labels(n))
     assert [scores[name] for name in "abcdefghij"[:n]] == [place / 10 for place in range(n)]
