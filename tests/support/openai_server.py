@@ -397,17 +397,17 @@ def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     assert not server.invalid, server.invalid
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def serve_by_hand(server: OpenAIServer) -> None:
+    """Serve until the process is ended, as the command line has it."""
+    parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before every answer")
-    parser.add_argument("--faults", type=float, default=0.0, help="share of requests to spoil")
-    given = parser.parse_args()
-    server = OpenAIServer(latency=given.latency, fault=some_faults(given.faults or 1e-12))
-    with Serving(server, given.port):
+    words = parser.parse_args()
+    server.latency = words.latency
+    with Serving(server, words.port):
         print(server.url, flush=True)
         threading.Event().wait()
 
 
 if __name__ == "__main__":
-    main()
+    serve_by_hand(OpenAIServer())
