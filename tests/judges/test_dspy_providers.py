@@ -16,7 +16,7 @@ import judges
 from judges.__main__ import main
 from judges.client.dspy import open_dspy
 from judges.judgement import AnyJudgement
-from judges.protocol import FatalModelError, Message, Sampling
+from judges.protocol import FatalModelError, Sampling
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 ROUTED = "openrouter/openai/gpt-4o-mini"
@@ -85,23 +85,14 @@ def gemini(*parts: str | dict[str, Any], finish: str = "STOP") -> dict[str, Any]
     }
 
 
-def routed(rating: str) -> dict[str, Any]:
-    return completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating])
-
-
 def refused(message: str, status: int = 429) -> tuple[int, dict[str, Any]]:
     error = {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
     return status, {"error": error}
 
 
-def unless_two(respond: Callable[[str], object], otherwise: object) -> Respond:
-    """What the row that is worth 2 gets, and what the others get."""
-    return lambda _, rating: otherwise if rating == "2" else respond(rating)
-
-
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 THOUGHT = {"type": "thinking", "thinking": "1 or 2?", "signature": "s"}
-RIGHT: dict[str, tuple[str, Respond]] = {
+RIGHT = {
     "Claude's thoughts": (CLAUDE, lambda _, rating: claude(THOUGHT, rating)),
     "Gemini's thoughts": (
         GEMINI,
@@ -113,48 +104,44 @@ RIGHT: dict[str, tuple[str, Respond]] = {
     ),
     "one answer that is no answer": (CLAUDE, lambda n, rating: claude(rating) if n else ["what?"]),
 }
-BLOCKED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
-FLAGGED = "it requires moderation and your input was flagged for x"
-WITHHELD: dict[str, tuple[str, Respond, str]] = {
-    "a reply held back": (
-        GEMINI,
-        unless_two(gemini, gemini(finish="SAFETY")),
-        "Candidate blocked: SAFETY",
-    ),
+# What the row that is worth 2 gets, where the others are answered, and the reason in its row.
+WITHHELD = {
+    "a reply held back": (GEMINI, gemini, gemini(finish="SAFETY"), "Candidate blocked: SAFETY"),
     "a prompt held back": (
         GEMINI,
-        unless_two(gemini, BLOCKED),
+        gemini,
+        {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
         "Prompt blocked: PROHIBITED_CONTENT",
     ),
     "a text that moderation flags": (
         ROUTED,
-        unless_two(routed, refused(FLAGGED, 403)),
+        lambda rating: completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating]),
+        refused("it requires moderation and your input was flagged for x", 403),
         "your input was flagged",
     ),
     "a text refused as a request": (
         CLAUDE,
-        unless_two(claude, refused("messages: text content must be non-empty", 400)),
+        claude,
+        refused("messages: text content must be non-empty", 400),
         "must be non-empty",
     ),
 }
 
 
 def judged(lm: str, respond: Respond) -> list[AnyJudgement]:
-    provider = Provider(respond)
-    with Serving(provider):  # type: ignore[arg-type]
-        options: Any = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
+    with Serving(Provider(respond)) as provider:
+        options = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
         return list(judges.load("relevance").judge_all(ROWS, **options))
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_an_answer_in_a_providers_own_form_is_read(name):
-    assert [judgement.score for judgement in judged(*RIGHT[name])] == [1, 2, 3]
+@pytest.mark.parametrize(("lm", "respond"), RIGHT.values(), ids=RIGHT)
+def test_an_answer_in_a_providers_own_form_is_read(lm, respond):
+    assert [judgement.score for judgement in judged(lm, respond)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("name", WITHHELD)
-def test_what_is_refused_to_one_text_fails_its_row_alone(name):
-    *ask, reason = WITHHELD[name]
-    judgements = judged(*ask)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("lm", "respond", "withheld", "reason"), WITHHELD.values(), ids=WITHHELD)
+def test_what_is_refused_to_one_text_fails_its_row_alone(lm, respond, withheld, reason):
+    judgements = judged(lm, lambda _, rating: withheld if rating == "2" else respond(rating))
     assert [judgement.failure is None for judgement in judgements] == [True, False, True]
     assert reason in str(judgements[1].failure)
 
@@ -183,8 +170,7 @@ def score(lm: str, base: str, n_rows: int, folder: Path, *flags: str) -> int:
     ],
 )
 def test_dspys_clients_are_counted_and_paid_by_kind(lm, answer, tokens, dollars, tmp_path, capsys):
-    provider = Provider(lambda *_: answer)
-    with Serving(provider):  # type: ignore[arg-type]
+    with Serving(Provider(lambda *_: answer)) as provider:
         assert score(lm, provider.url, 3, tmp_path, "--max-cost", "1") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["tokens"] == {"in": 3 * tokens[0], "out": 3 * tokens[1]}
@@ -192,18 +178,15 @@ def test_dspys_clients_are_counted_and_paid_by_kind(lm, answer, tokens, dollars,
 
 
 def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
-    provider = Provider(lambda *_: claude("4"))
-    system: Message = {"role": "system", "content": "You rate."}
-    asked: Message = {"role": "user", "content": "This one."}
-    example: list[Message] = [asked, {"role": "assistant", "content": "3"}]
-    with Serving(provider):  # type: ignore[arg-type]
-        model = open_dspy(CLAUDE, provider.url)
+    system = {"role": "system", "content": "You rate."}
+    asked = {"role": "user", "content": "This one."}
 
-        async def ask():
-            for messages in ([system, asked], [system, *example, asked]):
-                await model.complete(messages, Sampling(seed=7))
+    async def ask(model):
+        for example in ((), (asked, {"role": "assistant", "content": "3"})):
+            await model.complete([system, *example, asked], Sampling(seed=7))
 
-        asyncio.run(ask())
+    with Serving(Provider(lambda *_: claude("4"))) as provider:
+        asyncio.run(ask(open_dspy(CLAUDE, provider.url)))
     mark = {"cache_control": {"type": "ephemeral"}}
     first, second = provider.log
     assert first["system"][0].items() >= mark.items()
@@ -233,8 +216,7 @@ def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
         text = "4" if stop == "end_turn" else "It is"
         return claude(text, stop=stop, counts=(40, 60, writes, reads))
 
-    provider = Provider(respond)
-    with Serving(provider):  # type: ignore[arg-type]
+    with Serving(Provider(respond)) as provider:
         ended = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
     captured = capsys.readouterr()
     assert sum(billed) <= limit
