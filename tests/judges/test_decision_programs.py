@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import dspy
@@ -72,19 +71,11 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
 
 def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations():
     prediction = ask(JUDGE.program(), DecidingLM(certain))
-    score = 0.5 + 0.5 * 4 + 0.7 + 0.3 * 1.5
-    assert prediction.toDict() == {
-        "names_day": "yes",
-        "tone": 1,
-        "rating": 5,
-        "score": pytest.approx(score),
-    }
+    score = pytest.approx(0.5 + 0.5 * 4 + 0.7 + 0.3 * 1.5)
+    assert prediction.toDict() == {"names_day": "yes", "tone": 1, "rating": 5, "score": score}
     assert ask(replace(JUDGE, weights=None).program(), DecidingLM(certain)).score == 4.0
-    pair = ask(
-        Judge.of(TLDR_CONCISE).program(),
-        DecidingLM(certain),
-        **dict.fromkeys(Judge.of(TLDR_CONCISE).texts, "A text."),
-    )
+    texts = dict.fromkeys(Judge.of(TLDR_CONCISE).texts, "A text.")
+    pair = ask(Judge.of(TLDR_CONCISE).program(), DecidingLM(certain), **texts)
     assert (pair.preferred, pair.score) == ("B", pytest.approx(-0.4))
 
 
@@ -132,23 +123,18 @@ def test_bootstrapped_demonstrations_show_the_likeliest_answers(tmp_path, capsys
     for program in (tuned, loaded):
         ask(program, lm)
         (demo,) = lm.asked[-1][0]["demos"]
-        assert {name: demo[name] for name in ("names_day", "tone", "rating")} == {
-            "names_day": "yes",
-            "tone": 1,
-            "rating": 5,
-        }
+        assert demo.items() >= {"names_day": "yes", "tone": 1, "rating": 5}.items()
         assert Judge.from_program(program, RELEVANCE).prompt.demos[0]["tone"] == 1
 
 
 def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(decision_server):
     decision_server.opinion = certain
     for form in ("systemone", "decisions"):
-        judge, server = JUDGE.with_model(f"{form}/jev"), decision_server
+        judge = JUDGE.with_model(f"{form}/jev")
         program = judge.program()
         assert judge(**TEXTS).score == program(**TEXTS).score
         assert asyncio.run(program.acall(**TEXTS)).score == program(**TEXTS).score
-        assert len({seen.asked for seen in server.log}) == 1
-        server.log.clear()
+    assert len({seen.asked for seen in decision_server.log}) == 2
 
 
 def decision_client(behave: Any, **options: Any) -> tuple[Model, Client]:
@@ -165,9 +151,8 @@ def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries
 
     with closing(Store(tmp_path / "store")) as store:
         model, client = decision_client(behave, store=store)
-        program = dspy.Predict(
-            dspy.Signature("text -> polite: bool").with_updated_fields("polite", desc="?")
-        )
+        signature = dspy.Signature("text -> polite: bool")
+        program = dspy.Predict(signature.with_updated_fields("polite", desc="?"))
         with dspy.context(lm=as_lm(client)), dspy.track_usage() as usage:
             assert program(text="A text.").polite is True
             assert asyncio.run(program.acall(text="A text.")).polite is True
@@ -212,14 +197,3 @@ def test_a_judge_without_a_model_asks_the_server_of_the_configured_lm(
     ):
         judge(**TEXTS)
     assert wrong not in str(caught.value)
-
-
-@pytest.mark.skipif(find_spec("typesafe_sdk") is None, reason="typesafe-sdk is not installed")
-def test_a_judge_and_its_program_agree_under_typesafe(decision_server):
-    decision_server.opinion, decision_server.key = certain, KEY
-    base = decision_server.url.removesuffix("/v1")
-    lm = dspy.experimental.TypeSafe("jev", base_url=base, api_key=KEY, cache=False)
-    with dspy.context(lm=lm):
-        assert JUDGE(**TEXTS).score == JUDGE.program()(**TEXTS).score
-    first, second = (seen.body for seen in decision_server.log)
-    assert first == second

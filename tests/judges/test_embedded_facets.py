@@ -68,19 +68,16 @@ TURNS = {
 
 
 def facets(text: str, *sources: str) -> np.ndarray:
-    parts = measure(text, *sources)
-    return np.bincount(FACET_OF, weights=parts * PART_SHARES)
+    return np.bincount(FACET_OF, weights=measure(text, *sources) * PART_SHARES)
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
-def test_a_facet_of_summaries_prefers_the_better_of_two(name):
-    better, worse = (facets(text, SOURCE, "", "")[FACET_INDEX[name]] for text in SUMMARIES[name])
-    assert better > worse
+OF_SUMMARIES = [(name, (SOURCE, "", ""), texts) for name, texts in SUMMARIES.items()]
+OF_TALK = [(name, ("", TALK, FACT), texts) for name, texts in TURNS.items()]
 
 
-@pytest.mark.parametrize("name", TURNS)
-def test_a_facet_of_talk_prefers_the_better_of_two(name):
-    better, worse = (facets(text, "", TALK, FACT)[FACET_INDEX[name]] for text in TURNS[name])
+@pytest.mark.parametrize(("name", "sources", "texts"), OF_SUMMARIES + OF_TALK)
+def test_a_facet_prefers_the_better_of_two(name, sources, texts):
+    better, worse = (facets(text, *sources)[FACET_INDEX[name]] for text in texts)
     assert better > worse
 
 
@@ -88,10 +85,6 @@ def test_a_facet_of_talk_prefers_the_better_of_two(name):
 def test_parts_are_finite_and_bounded_whatever_the_source(document):
     values = measure("Some text.", document, "", "")
     assert all(math.isfinite(value) and abs(value) <= 3 for value in values)
-
-
-def weigh(instruction: str) -> np.ndarray:
-    return facet_weights([(instruction, 1.0)], is_talk=False)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +102,8 @@ def weigh(instruction: str) -> np.ndarray:
     ],
 )
 def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, facet):
-    assert NAMES[int(np.argmax(weigh(instruction)))] == facet
+    weights = facet_weights([(instruction, 1.0)], is_talk=False)
+    assert NAMES[int(np.argmax(weights))] == facet
 
 
 def test_a_rendered_prompt_reads_back_whole():

@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
@@ -14,8 +15,7 @@ from judges.embedded.facets import Vector
 from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_prompt
 from judges.labels.types import LabelledOutput
 
-UNTUNED = find("relevance").prompt()
-TASK = read_prompt(UNTUNED.template()[0]["content"])
+TASK = read_prompt(find("relevance").prompt().template()[0]["content"])
 OUTPUTS = data.starter().outputs
 DOCUMENTS = sorted({one.document_id for one in OUTPUTS})
 TAUGHT = set(DOCUMENTS[::2])
@@ -40,14 +40,10 @@ def within(
     judge: EmbeddedJudge, outputs: Sequence[LabelledOutput], wanted: Sequence[float]
 ) -> float:
     """Mean rho within documents, those left out where all is wanted alike."""
-    scores, groups = latents(judge, outputs), [output.document_id for output in outputs]
-    values = []
-    for group in sorted(set(groups)):
-        rows = [row for row, other in enumerate(groups) if other == group]
-        if len({wanted[row] for row in rows}) > 1:
-            rho = spearmanr(scores[rows], [wanted[row] for row in rows]).statistic
-            values.append(float(rho))
-    return float(np.mean(values))
+    table = pd.DataFrame({"score": latents(judge, outputs), "wanted": wanted})
+    documents = [group for _, group in table.groupby([one.document_id for one in outputs])]
+    varied = [group for group in documents if group["wanted"].nunique() > 1]
+    return np.mean([spearmanr(group["score"], group["wanted"]).statistic for group in varied])
 
 
 def test_a_rule_that_no_word_of_the_prompt_names_is_learned_for_other_documents():
@@ -99,23 +95,21 @@ def test_any_demos_leave_a_judge_that_judges(demos):
 
 
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
-    untuned = find("tldr_concise").prompt()
-    task, rng = read_prompt(untuned.template()[0]["content"]), random.Random(0)
+    template, rng = find("tldr_concise").prompt().template(), random.Random(0)
+    task = read_prompt(template[0]["content"])
+
+    def pair(one, other, **more):
+        texts = {"summary_a": one.texts["summary"], "summary_b": other.texts["summary"]}
+        return {"post": one.texts["document"], **texts, **more}
+
     demos = []
     for document in DOCUMENTS[::2]:
         one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)
-        demos.append(
-            {
-                "post": one.texts["document"],
-                "summary_a": one.texts["summary"],
-                "summary_b": other.texts["summary"],
-                "preferred": "A" if hidden(one) >= hidden(other) else "B",
-            }
-        )
+        preferred = "A" if hidden(one) >= hidden(other) else "B"
+        demos.append(pair(one, other, preferred=preferred))
     judge = make_judge(task, demos)
-    first, second = TESTED[0], TESTED[1]
-    texts = {"post": first.texts["document"], "summary_a": first.texts["summary"]}
-    texts["summary_b"] = second.texts["summary"]
+    first, second = TESTED[:2]
+    texts = pair(first, second)
     turned = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
     assert judge.judge(texts)[0] != make_judge(task, []).judge(texts)[0]
     assert judge.judge(turned)[0] == pytest.approx(-judge.judge(texts)[0])

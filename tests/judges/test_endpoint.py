@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from openai_server import ServingBytes
 from processes import run_python
 
 from judges.client.open import close_models, open_model
-from judges.client.openai import EndpointModel
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -27,44 +25,34 @@ ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
 SOUND = {
     "choices": [{"message": {"content": "four"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 1},
     "model": "judge-1",
 }
 
 
-def complete(
-    sampling: Sampling | None = None, lm: str = "openai/judge-1", **options: Any
-) -> Completion:
+PLAIN = Sampling()
+
+
+def complete(sampling: Sampling = PLAIN, lm: str = "openai/judge-1", **options: Any) -> Completion:
     async def once() -> Completion:
         model = open_model(lm, **options)
         try:
-            return await model.complete(ASKED, sampling or Sampling())
+            return await model.complete(ASKED, sampling)
         finally:
             await close_models()
 
     return asyncio.run(once())
 
 
-def read(body: object, sampling: Sampling | None = None) -> Completion:
-    """What is made of a body, given as it is or as what its JSON says."""
+def read(body: bytes, sampling: Sampling = PLAIN) -> Completion:
+    """What is made of an answer's body."""
     model = open_model("openai/judge-1", api_base="http://127.0.0.1:9/v1")
-    assert isinstance(model, EndpointModel)
-    answer = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return model.read_answer(answer, ASKED, sampling or Sampling())
+    return model.read_answer(body, ASKED, sampling)
 
 
-def served(answer: Callable[[bytes], Iterable[bytes]], **options: Any) -> Any:
-    """The answer, or the error, of a server that sends just this."""
-    with ServingBytes(answer) as base:
-        try:
-            return complete(api_base=base, **options)
-        except ModelError as error:
-            return error
-
-
-def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
+def usage_of(counts: object, sampling: Sampling = PLAIN) -> Usage:
+    """What an answer with these counts of tokens is said to have taken."""
+    answer = read(json.dumps({**SOUND, "usage": counts}).encode(), sampling)
+    return Usage(answer.tokens_in, answer.tokens_out, answer.cache_reads, answer.cache_writes)
 
 
 # A request.
@@ -72,18 +60,12 @@ def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
 
 def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(openai_server):
     openai_server.judge = lambda body: [str(1 + i % 5) for i in range(20)]
-    answer = complete(Sampling(n=20, temperature=2.0, seed=7, reasoning_effort="low"))
+    fields = {"n": 20, "temperature": 2.0, "seed": 7, "reasoning_effort": "low"}
+    answer = complete(Sampling(**fields))
     assert [reply.text for reply in answer.replies] == [str(1 + i % 5) for i in range(20)]
     (seen,) = openai_server.log
-    assert seen.body == {
-        "model": "judge-1",
-        "messages": ASKED,
-        "max_tokens": 512,
-        "temperature": 2.0,
-        "seed": 7,
-        "n": 20,
-        "reasoning_effort": "low",
-    }
+    fields |= {"model": "judge-1", "messages": ASKED, "max_tokens": 512}
+    assert seen.body == fields
     assert seen.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
 
 
@@ -182,50 +164,45 @@ def test_a_body_that_is_no_answer_is_called_what_it_is(body, reason):
 # What it took.
 
 
+def counts(*numbers: object) -> dict[str, object]:
+    return dict(zip(("prompt_tokens", "completion_tokens", "total_tokens"), numbers, strict=False))
+
+
+CACHE = {"prompt_tokens_details": {"cached_tokens": 1500, "cache_write_tokens": 400}}
+
+
 @pytest.mark.parametrize(
-    ("counts", "expected"),
+    ("given", "usage"),
     [
-        ({"prompt_tokens": 100, "completion_tokens": 5}, Usage(100, 5)),
+        (counts(100, 5), Usage(100, 5)),
         # Gemini counts 605 in all, of which 100 were read and 5 shown; OpenAI's total says no more.
-        ({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 605}, Usage(100, 505)),
-        (
-            {
-                "prompt_tokens": 2000,
-                "completion_tokens": 300,
-                "total_tokens": 2300,
-                "prompt_tokens_details": {"cached_tokens": 1500, "cache_write_tokens": 400},
-            },
-            Usage(2000, 300, 1500, 400),
-        ),
+        (counts(100, 5, 605), Usage(100, 505)),
+        (counts(2000, 300, 2300) | CACHE, Usage(2000, 300, 1500, 400)),
     ],
 )
-def test_tokens_of_each_kind_are_read(counts, expected):
-    answer = read({**SOUND, "usage": counts})
-    kinds = answer.cache_reads, answer.cache_writes
-    assert Usage(answer.tokens_in, answer.tokens_out, *kinds) == expected
+def test_tokens_of_each_kind_are_read(given, usage):
+    assert usage_of(given) == usage
 
 
 @pytest.mark.parametrize(
-    "counts",
+    "given",
     [
         None,
         [5, 1],
         "five",
-        {"prompt_tokens": -5, "completion_tokens": -1},
-        {"prompt_tokens": 10**400, "completion_tokens": 10**400},
-        {"prompt_tokens": 10**12, "completion_tokens": 1e300},
-        {"prompt_tokens": True, "completion_tokens": False},
-        {"prompt_tokens": 0, "completion_tokens": 0},
-        {"prompt_tokens": "5", "completion_tokens": [1], "total_tokens": 10**9},
+        counts(-5, -1),
+        counts(10**400, 10**400),
+        counts(10**12, 1e300),
+        counts(True, False),
+        counts(0, 0),
+        counts("5", [1], 10**9),
     ],
 )
-def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(counts):
+def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(given):
     # 20 bytes asked, 16 for the message's framing, and thoughts up to the limit of each reply.
-    answer = read({**SOUND, "usage": counts}, Sampling(n=2, max_tokens=1000))
-    assert (answer.tokens_in, answer.tokens_out) == (36, 2000)
+    assert usage_of(given, Sampling(n=2, max_tokens=1000)) == Usage(36, 2000)
     # An endpoint that heeds no limit has written 4 bytes and their framing.
-    answer = read({**SOUND, "usage": counts}, Sampling(max_tokens=1))
-    assert (answer.tokens_in, answer.tokens_out) == (36, 20)
+    assert usage_of(given, Sampling(max_tokens=1)) == Usage(36, 20)
 
 
 # Connections.
@@ -243,18 +220,23 @@ def test_an_answer_without_end_is_cut_off(status):
         while True:
             yield b" " * 60_000
 
-    assert "more than 8,388,608 bytes" in str(served(pieces))
+    with (
+        ServingBytes(pieces) as base,
+        pytest.raises(ModelError, match="more than 8,388,608 bytes"),
+    ):
+        complete(api_base=base)
 
 
 @pytest.mark.parametrize("depth", [400, 900, 100_000])
 @pytest.mark.parametrize("form", ['{"error":%s}', '{"error":{"message":%s}}'])
 @pytest.mark.parametrize("status", [200, 400, 429, 500])
 def test_an_error_of_any_depth_is_an_error_in_a_line(depth, form, status):
-    body = (form % ("[" * depth + "]" * depth)).encode()
-    error = served(lambda _: [http(body, status=f"{status} No")])
-    assert isinstance(error, ModelError)
-    assert "\n" not in str(error)
-    assert len(str(error)) < 500
+    body = form % ("[" * depth + "]" * depth)
+    answer = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    with ServingBytes(lambda _: [answer]) as base, pytest.raises(ModelError) as caught:
+        complete(api_base=base)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 MANY = """

@@ -12,17 +12,12 @@ from judges.__main__ import main
 from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.judge import Judge
 from judges.protocol import Message
-from judges.scoring import SamplingPlan
+from judges.scoring import ONE, WEIGHTED, SamplingPlan
 
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
-PAID = replace(
-    prompted(Judge.of(RELEVANCE), demos=[DEMO]),
-    plan=SamplingPlan(kind="one"),
-    lm="openai/gpt-4.1-mini",
-)
-WEIGHTED = replace(PAID, plan=SamplingPlan(kind="weighted"), lm="openai/gpt-4o")
+PAID = prompted(Judge.of(RELEVANCE, lm="openai/gpt-4.1-mini").with_plan(ONE), demos=[DEMO])
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
-PAIRWISE = replace(Judge.of(TLDR_CONCISE), plan=MEAN, lm="openai/gpt-5")
+PAIRWISE = Judge.of(TLDR_CONCISE, lm="openai/gpt-5").with_plan(MEAN)
 # As a file may hold them: what looks like a slot in an earlier message is sent as it stands.
 STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1:])
 
@@ -31,7 +26,10 @@ STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1
     ("judge", "fields"),
     [
         (PAID, {"model": "gpt-4.1-mini", "n": 1, "temperature": 0.0}),
-        (WEIGHTED, {"model": "gpt-4o", "n": 1, "top_logprobs": 20}),
+        (
+            replace(PAID, plan=WEIGHTED, lm="openai/gpt-4o"),
+            {"model": "gpt-4o", "n": 1, "top_logprobs": 20},
+        ),
         (PAIRWISE, {"model": "gpt-5", "n": 20}),
         (Judge.of(RELEVANCE), {"model": "gpt-4.1-mini", "n": 1}),
     ],
