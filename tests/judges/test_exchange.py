@@ -12,25 +12,19 @@ from urllib.request import Request, urlopen
 
 import openai
 import pytest
-from openai_server import some_faults
+from openai_server import WITHHELD, some_faults
 from page_code import LM, code_under, prepare
 from page_code import ROWS as PAGE_ROWS
 from processes import run_python
 from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 
 from dspy_judges.errors import OptionError
-from judges import Dimension, Judge, Judgement, Preference, SamplingPlan, load
+from judges import Judge, Judgement, Preference, SamplingPlan, load
+from judges.loading import dimension_on
 from judges.scoring import ONE, WEIGHTED
 
 MEAN = SamplingPlan(kind="mean", samples=3, temperature=1.0)
-ANSWERS = Dimension(
-    name="answers",
-    definition="whether the reply answers",
-    inputs={"query": "what was asked", "reply": "the reply to judge"},
-    anchors={0: "", 1: ""},
-    words=("pass", "fail"),
-    instruction="Decide: pass or fail.",
-)
+ANSWERS = dimension_on("answers", ("pass", "fail"), ["query", "reply"], "whether it answers")
 ROWS: list[dict[str, Any]] = [{"query": f"When is part {i}?", "reply": "Later."} for i in range(6)]
 ROWS[2] = {"query": "When?", "reply": None}
 ROWS[3] = {"query": 7, "reply": ["By Friday.", "Or later."]}
@@ -74,20 +68,17 @@ def in_an_engine(judge: Judge, row: Mapping[str, object], url: str, key: str) ->
 
 def expected(judge: Judge, judgement: Judgement | Preference) -> dict[str, Any]:
     """What `read` gives, from the judgement of our client."""
-    failure, answer = judgement.failure, getattr(judgement, "preferred", None)
-    distribution = None
-    if isinstance(judgement, Judgement):
-        answer, distribution = judgement.rating, judgement.as_json()["distribution"]
+    pairwise, distribution = judge.kind == "pairwise", getattr(judgement, "distribution", None)
+    answer = judgement.preferred if pairwise else judgement.rating
     if judge.kind == "verdict" and answer is not None:
         answer = ("fail", "pass")[answer]
     return {
-        "score": None if failure else judgement.score,
-        "preference" if judge.kind == "pairwise" else judge.kind: answer,
+        "score": None if judgement.failure else judgement.score,
+        "preference" if pairwise else judge.kind: answer,
         "answers": judgement.answers,
-        "distribution": distribution,
-        "rationale": getattr(judgement, "rationale", None)
-        or getattr(judgement, "comparison", None),
-        "failure": failure,
+        "distribution": distribution and {str(r): p for r, p in distribution.items()},
+        "rationale": judgement.comparison if pairwise else judgement.rationale,
+        "failure": judgement.failure,
     }
 
 
@@ -114,7 +105,7 @@ def test_a_decision_model_is_asked_by_its_state_and_questions(form, decision_ser
         assert damaged["failure"]
 
 
-@pytest.mark.parametrize("fault", ["empty", "null", "truncated", "filtered", "refusal", "garbage"])
+@pytest.mark.parametrize("fault", WITHHELD)
 def test_what_holds_no_judgement_fails_for_the_clients_reason(fault, openai_server):
     openai_server.fault = some_faults(1.0, [fault], once=False)
     judge = CHAT["one"][0].with_model("openai/judge-1")
@@ -154,12 +145,9 @@ def test_a_reply_may_be_a_text_a_dict_or_an_object():
 
 
 def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens():
-    row, plain = {"summary": "A dog barks."}, {"max_tokens": 512, "temperature": 0.0, "seed": 0}
-    requests = [load("fluency", lm=f"openai/{lm}").request(row) for lm in ("judge-1", "qwen3-8b")]
-    assert [each and each["sampling"] for each in requests] == [
-        plain,
-        {**plain, "max_tokens": 4096},
-    ]
+    for lm, max_tokens in (("judge-1", 512), ("qwen3-8b", 4096)):
+        request = load("fluency", lm=f"openai/{lm}").request({"summary": "A dog barks."})
+        assert request["sampling"] == {"max_tokens": max_tokens, "temperature": 0.0, "seed": 0}
 
 
 def test_a_judge_without_a_client_loads_no_event_loop():
@@ -173,6 +161,10 @@ assert judge.read({"summary": "A dog barks."}, ["4"])["score"] == 4
 print(sorted({"asyncio", "aiohttp", "dspy", "pandas"} & sys.modules.keys()))
 """
     assert run_python("-c", script).stdout.strip() == "[]"
+
+
+def outcomes(judgements: list[Any]) -> list[Any]:
+    return [(each["score"], each["failure"]) for each in judgements]
 
 
 def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server, here):
@@ -191,9 +183,7 @@ def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server
         client.files.content(batch.output_file_id).write_to_file("results.jsonl")
     exec(f"replies = {{}}{reading}", names)
     expected[3] |= {"score": None, "failure": "no reply"}
-    assert [(each["score"], each["failure"]) for each in names["judged"]] == [
-        (each["score"], each["failure"]) for each in expected
-    ]
+    assert outcomes(names["judged"]) == outcomes(expected)
 
 
 def test_the_pages_example_reads_what_vllm_gives(openai_server, here, monkeypatch):
@@ -212,23 +202,20 @@ def test_the_pages_example_reads_what_vllm_gives(openai_server, here, monkeypatc
     monkeypatch.setitem(sys.modules, "vllm", vllm)
     names: dict[str, Any] = {"rows": PAGE_ROWS}
     exec(code_under("vLLM without a server"), names)
-    assert [(each["score"], each["failure"]) for each in names["judged"]] == [
-        (each["score"], each["failure"]) for each in expected
-    ]
+    assert outcomes(names["judged"]) == outcomes(expected)
 
 
 def of_vllm(choice: Any) -> SimpleNamespace:
     """A choice as vLLM has it; the id of a token is its place among the alternatives."""
     tops = [token["top_logprobs"] for token in choice["logprobs"]["content"]]
-    logprobs = [
-        {
-            n: SimpleNamespace(logprob=a["logprob"], decoded_token=a["token"])
-            for n, a in enumerate(top)
-        }
-        for top in tops
-    ]
-    text, reason = choice["message"]["content"], choice["finish_reason"]
+
+    def alternative(a):
+        return SimpleNamespace(logprob=a["logprob"], decoded_token=a["token"])
+
     output = SimpleNamespace(
-        text=text, token_ids=[0] * len(tops), logprobs=logprobs, finish_reason=reason
+        text=choice["message"]["content"],
+        token_ids=[0] * len(tops),
+        logprobs=[dict(enumerate(map(alternative, top))) for top in tops],
+        finish_reason=choice["finish_reason"],
     )
     return SimpleNamespace(outputs=[output])
