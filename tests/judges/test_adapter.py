@@ -56,9 +56,7 @@ def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four):
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("place", ["document", "summary"])
-def test_a_hostile_text_reaches_the_model_as_text_and_changes_no_framing(
-    always_four, hostile, place
-):
+def test_a_hostile_text_is_sent_as_text_and_changes_no_framing(always_four, hostile, place):
     judge = Judge.of(RELEVANCE)
     texts = {**TEXTS, place: hostile}
     assert judge.program()(**texts).rating == 4
@@ -144,9 +142,7 @@ def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path):
         RatingJudge(RELEVANCE)(**TEXTS)
 
 
-def test_a_configured_lm_and_a_predictors_own_come_before_the_judges_model(
-    openai_server, always_four
-):
+def test_a_configured_lm_and_a_predictors_own_come_first(openai_server, always_four):
     openai_server.judge = lambda body: "2"
     program = Judge.of(RELEVANCE, lm="openai/judge-1").program()
     assert program(**TEXTS).rating == 4

@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -30,18 +28,18 @@ SCORE = ["score", "relevance", "--data", "in.jsonl", "--out", "out.jsonl", "--lm
 PRICE = Price(per_token_in=1e-6, per_token_out=4e-6)
 
 
-def judge_all(store: Path | None, *, batch: Batch | None = None, rows: Any = ROWS) -> list[Any]:
+def judge_all(store, *, batch=None, rows=ROWS):
     with Session(store=store, models={LM: batch} if batch else None, cache="none") as session:
         return list(judges.load("relevance").judge_rows(rows, session.client(LM)))
 
 
 @contextmanager
-def opened(folder: Path, **options: Any) -> Iterator[Batch]:
+def opened(folder, **options):
     with Session(store=folder / "store", **options) as session:
         yield Batch(folder / "out.csv", LM, session, price=PRICE)
 
 
-def submit(folder: Path, rows: Any = ROWS, **limits: Any) -> int:
+def submit(folder, rows=ROWS, **limits):
     with opened(folder, **limits) as batch:
         judge_all(None, batch=batch, rows=rows)
         n = batch.begin()
@@ -49,12 +47,12 @@ def submit(folder: Path, rows: Any = ROWS, **limits: Any) -> int:
         return n
 
 
-def collect(folder: Path) -> list[str]:
+def collect(folder):
     with opened(folder) as batch:
         return batch.collect()
 
 
-def cost(store: Path) -> float:
+def cost(store):
     with closing(Store(store)) as opened_store:
         return sum(total.cost for total in opened_store.totals())
 
@@ -137,9 +135,7 @@ def test_a_submission_killed_at_any_write_starts_one_batch(openai_server, tmp_pa
     assert collect(tmp_path) == []
 
 
-def test_a_collection_killed_while_its_rows_are_written_goes_on_by_the_same_command(
-    openai_server, table_folder, monkeypatch
-):
+def test_a_killed_collection_goes_on_by_the_same_command(openai_server, table_folder, monkeypatch):
     ask = [*SCORE, "--quiet", "--batch-api"]
     assert main([*ask, "submit"]) == 0
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import zlib
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,7 @@ from behaving_model import Model, asks, echo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.client.budget import Account, Booking, Budget, BudgetSpentError
+from judges.client.budget import Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.store import Store
@@ -22,15 +21,15 @@ ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 1
 SHORT = Sampling(max_tokens=50)  # at worst 150 dollars
 
 
-def took(tokens_in: int, tokens_out: int) -> Completion:
+def took(tokens_in, tokens_out):
     return Completion(replies=(), tokens_in=tokens_in, tokens_out=tokens_out, model="m")
 
 
-def account_of(max_cost: float | None) -> Account:
+def account_of(max_cost):
     return Budget(max_cost=max_cost).account(price=DOLLAR)
 
 
-def book(account: Account, sampling: Sampling = SHORT) -> Booking:
+def book(account, sampling=SHORT):
     booking = account.book(b"key", ASKED, sampling)
     assert booking is not None
     return booking
@@ -113,7 +112,7 @@ class Billing(Model):
 
     dollars = 0
 
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    async def complete(self, messages, sampling):
         prompt, number = messages[-1]["content"], self.calls
         chance = zlib.crc32(f"{prompt} {self.seen[prompt]}".encode())
         answer = replace(await super().complete(messages, sampling), tokens_out=chance % 51)
@@ -124,9 +123,7 @@ class Billing(Model):
 
 
 @pytest.mark.parametrize(("limit", "concurrency"), [(50, 8), (5_000, 2), (20_000, 64)])
-def test_a_provider_that_bills_what_nobody_waits_for_never_bills_more_than_the_limit(
-    limit, concurrency
-):
+def test_what_nobody_waits_for_is_never_billed_above_the_limit(limit, concurrency):
     """A twelve-hundredth of the scale of life: a timeout of 0.1 s, and late answers after 1 s."""
     model, account = Billing(echo), account_of(limit)
     client = Client(model, account=account, concurrency=concurrency, timeout=0.1)

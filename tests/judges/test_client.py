@@ -12,11 +12,10 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from shutil import copyfile
-from typing import Any
 
 import pytest
 from answers import answered
-from behaving_model import Behave, Model, asks, echo, parsed
+from behaving_model import Model, asks, echo, parsed
 from processes import TIMEOUT, until
 
 from judges.client import open_model, shared_client
@@ -24,7 +23,6 @@ from judges.client.client import (
     Client,
     FailingRunError,
     FailureMonitor,
-    Response,
     event_loop,
 )
 from judges.client.open import Session
@@ -47,24 +45,19 @@ def _short_waits(monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
 
 
-def run(
-    model: Model, count: int, sampling: Sampling | None = None, **options: Any
-) -> list[Response]:
+def run(model, count, sampling=None, **options):
     return list(Client(model, **options).run(asks(count, sampling)))
 
 
-def failing(error: Exception, *, times: int = 10**9, first: int = 0, last: int = 10**9) -> Behave:
+def failing(error, *, times=10**9, first=0, last=10**9):
     """Raise an error so many times for each of these prompts, and echo them then."""
 
-    def behave(prompt: str, sampling: Sampling, before: int) -> str:
+    def behave(prompt, sampling, before):
         if before < times and first <= int(prompt) <= last:
             raise error
         return prompt
 
     return behave
-
-
-# Many requests.
 
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
@@ -176,9 +169,6 @@ def test_identical_requests_in_flight_are_sent_once():
     assert model.calls == 1
     assert parsed(responses) == [0] * 50
     assert sum(not response.cached for response in responses) == 1
-
-
-# Faults.
 
 
 @pytest.mark.parametrize(
@@ -325,9 +315,6 @@ def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
         assert parsed(list(session.client(LM).run(asks(40)))) == list(range(40))
 
 
-# Replies.
-
-
 def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages():
     def restate(messages):
         return [{"role": "user", "content": messages[0]["content"] + "!"}]
@@ -345,9 +332,7 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
     ("afresh", "values", "failures"),
     [(["2", "4"], (1, 2, 3, 4), ()), (["2", "z"], (1, 2, 3), ("no number in 'z'",))],
 )
-def test_only_the_samples_that_failed_are_asked_afresh_and_some_are_better_than_none(
-    afresh, values, failures
-):
+def test_failed_samples_alone_are_asked_afresh_and_some_suffice(afresh, values, failures):
     model = Model(lambda p, s, before: ["1", "x", "3", "y"] if not before else afresh[-s.n :])
     (response,) = run(model, 1, Sampling(n=4))
     assert (response.values, response.failures, response.error) == (values, failures, None)
@@ -374,9 +359,7 @@ def test_samples_that_are_missing_are_asked_singly(native_n):
         (400, {"max_tokens": 100}, [100]),  # its user's own limit
     ],
 )
-def test_a_reply_cut_at_its_limit_is_asked_once_again_with_four_times_the_room(
-    tokens, options, limits
-):
+def test_a_reply_cut_at_its_limit_is_asked_once_more_with_fourfold_room(tokens, options, limits):
     cut = Reply(text="", finish_reason="length")
     model = Model(lambda p, s, before: p if s.max_tokens >= tokens else cut)
     (response,) = run(model, 1, Sampling(max_tokens=100), **options)
@@ -397,9 +380,6 @@ def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(text, finish, error
     model = Model(lambda *_: Reply(text=text, finish_reason=finish))
     (response,) = run(model, 1)
     assert (response.error, model.calls) == (error, 1)
-
-
-# One client of a process.
 
 
 @pytest.mark.parametrize(

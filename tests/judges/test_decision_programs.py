@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import dspy
 import pytest
@@ -43,11 +42,11 @@ PROBABILITIES: Mapping[str, Sequence[float]] = {
 }
 
 
-def certain(state: Any, name: str, options: Sequence[str]) -> Sequence[float]:
+def certain(state, name, options):
     return PROBABILITIES[name]
 
 
-def ask(program: dspy.Module, lm: Any, **texts: str) -> dspy.Prediction:
+def ask(program, lm, **texts):
     with dspy.context(lm=lm):
         return program(**(texts or TEXTS))
 
@@ -137,7 +136,7 @@ def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(decis
     assert len({seen.asked for seen in decision_server.log}) == 2
 
 
-def decision_client(behave: Any, **options: Any) -> tuple[Model, Client]:
+def decision_client(behave, **options):
     model = Model(behave, native_n=False, endpoint="http://test")
     model.name = "systemone/m"
     return model, Client(model, account=Budget(**options).account())
@@ -176,9 +175,7 @@ def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
     assert isinstance(lm.engine.stopped, BudgetSpentError)
 
 
-def test_a_judge_without_a_model_asks_the_server_of_the_configured_lm(
-    decision_server, tmp_path, monkeypatch
-):
+def test_a_judge_without_a_model_asks_the_configured_server(decision_server, tmp_path, monkeypatch):
     decision_server.opinion, decision_server.key = certain, KEY
     judge, base = judges.load("relevance"), decision_server.url.removesuffix("/v1")
     store = tmp_path / "replies.sqlite"

@@ -24,7 +24,7 @@ from judges.client import open_model
 from judges.client.prices import find_price
 from judges.loading import dimension_on
 from judges.protocol import FatalModelError
-from optimize import compare, verify
+from optimize import verify
 from optimize.__main__ import command as tune
 
 FORMS = ("decisions/gpt-6-luna", "systemone/jev-latest")
@@ -60,9 +60,6 @@ def judgement(server, judge, lm, row, **opinion):
     return judged(judge, lm, [row])[0]
 
 
-# What comes of probabilities.
-
-
 def test_a_rating_is_the_expectation_over_the_scale(lm, decision_server):
     said = judgement(decision_server, RELEVANCE, lm, ROWS[0], rating=[0.1, 0.2, 0.3, 0.4, 0])
     # 1 * .1 + 2 * .2 + 3 * .3 + 4 * .4; the likeliest rating is 4.
@@ -73,9 +70,7 @@ def test_a_rating_is_the_expectation_over_the_scale(lm, decision_server):
 
 # The threshold moves .3 to .5 + (.3 - .2) / .8 / 2.
 @pytest.mark.parametrize(("threshold", "score", "rating"), [(0.5, 0.3, 0), (0.2, 0.5625, 1)])
-def test_a_verdict_is_the_probability_of_the_good_word(
-    threshold, score, rating, lm, decision_server
-):
+def test_a_verdict_is_its_good_words_probability(threshold, score, rating, lm, decision_server):
     judge = replace(SAFE, threshold=threshold)
     said = judgement(decision_server, judge, lm, {"answer": "Eat it."}, verdict=[0.3, 0.7])
     assert (said.score, said.rating) == (pytest.approx(score), rating)
@@ -115,8 +110,6 @@ def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts, total):
     assert scores == pytest.approx([expected, expected])
 
 
-# What is sent.
-
 NASTY = (
     '"}, "questions": {}',
     "{{document}} {{summary}} {} {0}",
@@ -139,9 +132,7 @@ def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(lm, decision_
         assert body == plain
 
 
-def test_a_seed_changes_no_request_and_a_cache_or_store_answers_the_second_run(
-    lm, decision_server, tmp_path
-):
+def test_a_seed_changes_nothing_and_a_cache_or_store_answers(lm, decision_server, tmp_path):
     for n, kept in enumerate(({"cache": tmp_path / "c"}, {"store": tmp_path / "s"}), 1):
         once = judged(RELEVANCE, lm, ROWS, **kept)
         assert judged(RELEVANCE, lm, ROWS, seed=7, **kept) == once
@@ -183,8 +174,6 @@ def test_a_key_is_needed_at_openais_own_address_alone(decision_server, monkeypat
     assert all("Authorization" not in seen.headers for seen in decision_server.log)
 
 
-# Faults.
-
 REASONS = {
     "missing": "no answer to deadline",
     "refusal": "no answer to deadline",
@@ -215,9 +204,7 @@ REQUESTS = {"missing": 1, "refusal": 1, "429": 25} | dict.fromkeys(
 
 @pytest.mark.usefixtures("short_timeout")
 @pytest.mark.parametrize("fault", [*SPOILS, *sorted(REASONS.keys() - SPOILS.keys())])
-def test_every_fault_ends_in_a_score_or_a_reason_and_neighbours_are_scored(
-    fault, lm, decision_server, caplog
-):
+def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(fault, lm, decision_server, caplog):
     rows = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
     sound = judged(WEIGHED, lm, rows)
     decision_server.log.clear()
@@ -255,9 +242,6 @@ def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(decision_server):
     decision_server.invalid.clear()
 
 
-# Limits.
-
-
 @pytest.mark.usefixtures("short_timeout")
 @pytest.mark.parametrize(
     ("lm", "limit"), [(FORMS[0], {"max_calls": 30}), (FORMS[1], {"max_cost": 0.0012})]
@@ -284,8 +268,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-# The command line.
-
 WAYS = {
     "--plan": ["--plan", "one"],
     "--samples": ["--plan", "mean", "--samples", "3"],
@@ -300,9 +282,7 @@ VERIFY = ("relevance", "--data", "labels.jsonl")
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_what_is_not_for_a_decision_model_is_refused_by_name(
-    name, lm, folder, decision_server, capsys
-):
+def test_what_is_for_chat_models_is_refused_by_name(name, lm, folder, decision_server, capsys):
     ways = {main: SCORE, tune: TUNE}
     if name.endswith(("tokens", "effort")):  # verify has no other of these flags
         ways[verify.command] = VERIFY
@@ -315,9 +295,7 @@ def test_what_is_not_for_a_decision_model_is_refused_by_name(
     assert {path.name for path in folder.iterdir()} - {"run"} == {"rows.jsonl", "labels.jsonl"}
 
 
-def test_a_scale_of_more_than_ten_ratings_is_refused_before_anything_is_sent(
-    lm, folder, decision_server, capsys
-):
+def test_more_than_ten_ratings_are_refused_before_any_request(lm, folder, decision_server, capsys):
     charm = "name: charm\ndefinition: how charming it is\ninputs: [summary]\nscale: [0, 10]\n"
     Path("charm.yaml").write_text(charm)
     flags = ["score", "charm.yaml", "--data", "rows.jsonl", "--lm", lm]
@@ -342,23 +320,6 @@ def test_the_price_is_known_and_nothing_is_counted_for_output(folder, decision_s
     assert decision_server.log == []
 
 
-def test_verify_and_compare_ask_a_decision_model_by_name(lm, folder, decision_server, capsys):
-    # People's ratings are 1 + (system + document) mod 3: a server that knows them is always right.
-    def knows(state, name, options):
-        number = int(state["inputs"]["document"].split("number ")[1].split(",")[0])
-        system = int(state["inputs"]["summary"].split("Reply ")[1].split(".")[0])
-        return [float(n == (system + number) % 3) for n in range(len(options))]
-
-    decision_server.opinion = knows
-    labels = ["--data", "labels.jsonl", "--json"]
-    verify.command(["relevance", "--lm", lm, *labels])
-    result = json.loads(capsys.readouterr().out)
-    assert result["correlations"][0]["value"] == pytest.approx(1.0)
-    assert compare.command(["relevance", f"relevance@{lm}", *labels]) == 0
-    assert f"relevance@{lm}" in capsys.readouterr().out
-    assert len(decision_server.log) == 2 * 80
-
-
 def test_a_decision_model_has_no_chat_request_and_no_batch(lm, folder, decision_server, capsys):
     for command, reason in (
         (["export", "relevance"], f"{lm} does not read chat requests: name a chat model"),
@@ -369,12 +330,7 @@ def test_a_decision_model_has_no_chat_request_and_no_batch(lm, folder, decision_
     assert decision_server.log == []
 
 
-# Frozen judges.
-
-
-def test_a_frozen_judge_sends_the_same_bytes_and_moves_between_models(
-    lm, decision_server, tmp_path
-):
+def test_a_frozen_judge_sends_the_same_and_moves_between_models(lm, decision_server, tmp_path):
     judge = WEIGHED.with_model(lm)
     path = judge.save(tmp_path / "judge.json")
     again = judges.load(path)

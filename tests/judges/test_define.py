@@ -28,7 +28,7 @@ source: ours
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def write(text: str) -> str:
+def write(text):
     Path("mine.yaml").write_text(text, encoding="utf-8")
     return "mine.yaml"
 

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 from contextlib import closing
-from typing import Any
 
 import dspy
 import pandas as pd
@@ -12,7 +11,6 @@ from behaving_model import Model, echo
 from dspy import lm15
 from dspy.utils.dummies import DummyLM
 from openai_replies import completion, error
-from openai_server import OpenAIServer
 
 import judges
 from judges.base_judge import FailedJudgementWarning
@@ -45,7 +43,7 @@ def server(openai_server):
     return openai_server
 
 
-def lm_of(server: OpenAIServer, **arguments: Any) -> dspy.LM:
+def lm_of(server, **arguments):
     return dspy.LM("openai/judge-1", api_key=KEY, api_base=server.url, **arguments)
 
 
@@ -99,10 +97,10 @@ def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(server
 class Scripted(dspy.BaseLM):  # type: ignore[misc]
     """As people write their own clients, without an asynchronous call."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("mine/scripted")
 
-    def forward(self, prompt: Any = None, messages: Any = None, **options: Any) -> Any:
+    def forward(self, prompt=None, messages=None, **options):
         from litellm import ModelResponse
 
         return ModelResponse(**completion({"model": "scripted", "messages": messages}, ["4"]))

@@ -67,7 +67,7 @@ TURNS = {
 }
 
 
-def facets(text: str, *sources: str) -> np.ndarray:
+def facets(text, *sources):
     return np.bincount(FACET_OF, weights=measure(text, *sources) * PART_SHARES)
 
 

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,7 @@ from scipy.stats import spearmanr
 
 import data
 from judges.catalog import find
-from judges.embedded.facets import Vector
-from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_prompt
-from judges.labels.types import LabelledOutput
+from judges.embedded.model import make_judge, read_prompt
 
 TASK = read_prompt(find("relevance").prompt().template()[0]["content"])
 OUTPUTS = data.starter().outputs
@@ -23,22 +20,20 @@ TEACHING = [one for one in OUTPUTS if one.document_id in TAUGHT]
 TESTED = [one for one in OUTPUTS if one.document_id not in TAUGHT]
 
 
-def hidden(output: LabelledOutput) -> int:
+def hidden(output):
     """A rule against what the facets hold: 5 for summaries of few words, 1 for long ones."""
     return max(1, 6 - len(output.texts["summary"].split()) // 12)
 
 
-def demo(output: LabelledOutput, rating: int) -> Demo:
+def demo(output, rating):
     return {**output.texts, "rating": str(rating)}
 
 
-def latents(judge: EmbeddedJudge, outputs: Sequence[LabelledOutput]) -> Vector:
+def latents(judge, outputs):
     return np.array([judge.judge(output.texts)[0] for output in outputs])
 
 
-def within(
-    judge: EmbeddedJudge, outputs: Sequence[LabelledOutput], wanted: Sequence[float]
-) -> float:
+def within(judge, outputs, wanted):
     """Mean rho within documents, those left out where all is wanted alike."""
     table = pd.DataFrame({"score": latents(judge, outputs), "wanted": wanted})
     documents = [group for _, group in table.groupby([one.document_id for one in outputs])]

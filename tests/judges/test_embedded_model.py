@@ -9,7 +9,7 @@ from judges.catalog import find, names
 from judges.dimension import Comparison, Dimension, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.prompt import Field, Prompt
-from judges.protocol import FatalModelError, Reply, Sampling
+from judges.protocol import FatalModelError, Sampling
 from judges.scoring import SamplingPlan, read_sample, score_of
 
 WEIGHTED = SamplingPlan(kind="weighted")
@@ -25,12 +25,12 @@ GOOD = (
 BAD = "the of a bakery bakery sells sells and [UNK] the . Plum cake plum cake 700 the"
 
 
-def ask(prompt: Prompt, texts: dict[str, str], **sampling: object) -> Reply:
+def ask(prompt, texts, **sampling):
     asked = Sampling(**{"top_logprobs": 20, **sampling})  # type: ignore[arg-type]
     return EmbeddedModel().reply(prompt.messages(texts), asked).replies[0]
 
 
-def score(prompt: Prompt, texts: dict[str, str]) -> float:
+def score(prompt, texts):
     return score_of(WEIGHTED, [read_sample(WEIGHTED, prompt, ask(prompt, texts))]).score
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-from typing import Any
 
 import pytest
 from openai_server import ServingBytes
@@ -11,7 +10,6 @@ from processes import run_python
 
 from judges.client.open import close_models, open_model
 from judges.protocol import (
-    Completion,
     FatalModelError,
     Message,
     ModelError,
@@ -32,8 +30,8 @@ SOUND = {
 PLAIN = Sampling()
 
 
-def complete(sampling: Sampling = PLAIN, lm: str = "openai/judge-1", **options: Any) -> Completion:
-    async def once() -> Completion:
+def complete(sampling=PLAIN, lm="openai/judge-1", **options):
+    async def once():
         model = open_model(lm, **options)
         try:
             return await model.complete(ASKED, sampling)
@@ -43,19 +41,16 @@ def complete(sampling: Sampling = PLAIN, lm: str = "openai/judge-1", **options: 
     return asyncio.run(once())
 
 
-def read(body: bytes, sampling: Sampling = PLAIN) -> Completion:
+def read(body, sampling=PLAIN):
     """What is made of an answer's body."""
     model = open_model("openai/judge-1", api_base="http://127.0.0.1:9/v1")
     return model.read_answer(body, ASKED, sampling)
 
 
-def usage_of(counts: object, sampling: Sampling = PLAIN) -> Usage:
+def usage_of(counts, sampling=PLAIN):
     """What an answer with these counts of tokens is said to have taken."""
     answer = read(json.dumps({**SOUND, "usage": counts}).encode(), sampling)
     return Usage(answer.tokens_in, answer.tokens_out, answer.cache_reads, answer.cache_writes)
-
-
-# A request.
 
 
 def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(openai_server):
@@ -85,9 +80,7 @@ def test_azure_is_asked_at_its_own_address_with_its_own_key(openai_server, monke
         open_model("azure/judge-1")
 
 
-def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
-    openai_server, monkeypatch
-):
+def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_server, monkeypatch):
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", openai_server.url)
     for key, shown in ((KEY, f"Bearer {KEY}"), ("", None)):
         monkeypatch.setenv("LITELLM_PROXY_API_KEY", key)
@@ -114,9 +107,6 @@ def test_a_wrong_set_up_is_said_before_any_request(lm, options, said):
     with pytest.raises(FatalModelError, match=said) as caught:
         open_model(lm, **options)
     assert KEY not in str(caught.value)
-
-
-# An answer.
 
 
 def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
@@ -161,10 +151,7 @@ def test_a_body_that_is_no_answer_is_called_what_it_is(body, reason):
     assert len(str(caught.value)) < 500
 
 
-# What it took.
-
-
-def counts(*numbers: object) -> dict[str, object]:
+def counts(*numbers):
     return dict(zip(("prompt_tokens", "completion_tokens", "total_tokens"), numbers, strict=False))
 
 
@@ -203,9 +190,6 @@ def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_bill
     assert usage_of(given, Sampling(n=2, max_tokens=1000)) == Usage(36, 2000)
     # An endpoint that heeds no limit has written 4 bytes and their framing.
     assert usage_of(given, Sampling(max_tokens=1)) == Usage(36, 20)
-
-
-# Connections.
 
 
 def test_nobody_listening_is_unreachable():

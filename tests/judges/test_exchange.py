@@ -3,7 +3,6 @@
 import json
 import pickle
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from processes import run_python
 from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 
 from dspy_judges.errors import OptionError
-from judges import Judge, Judgement, Preference, SamplingPlan, load
+from judges import Judge, SamplingPlan, load
 from judges.loading import dimension_on
 from judges.scoring import ONE, WEIGHTED
 
@@ -47,13 +46,13 @@ CHAT = {
 }
 
 
-def post(url: str, body: Mapping[str, Any]) -> Any:
+def post(url, body):
     headers = {"Content-Type": "application/json"}
     with urlopen(Request(url, json.dumps(body).encode(), headers)) as response:
         return json.loads(response.read())
 
 
-def in_an_engine(judge: Judge, row: Mapping[str, object], url: str, key: str) -> dict[str, Any]:
+def in_an_engine(judge, row, url, key):
     """The judgement of a row by an engine that posts the request itself."""
     outputs = []
     for order in ("ab", "ba") if judge.kind == "pairwise" else ("ab",):
@@ -66,7 +65,7 @@ def in_an_engine(judge: Judge, row: Mapping[str, object], url: str, key: str) ->
     return judge.read(row, *outputs)
 
 
-def expected(judge: Judge, judgement: Judgement | Preference) -> dict[str, Any]:
+def expected(judge, judgement):
     """What `read` gives, from the judgement of our client."""
     pairwise, distribution = judge.kind == "pairwise", getattr(judgement, "distribution", None)
     answer = judgement.preferred if pairwise else judgement.rating
@@ -163,7 +162,7 @@ print(sorted({"asyncio", "aiohttp", "dspy", "pandas"} & sys.modules.keys()))
     assert run_python("-c", script).stdout.strip() == "[]"
 
 
-def outcomes(judgements: list[Any]) -> list[Any]:
+def outcomes(judgements):
     return [(each["score"], each["failure"]) for each in judgements]
 
 
@@ -205,7 +204,7 @@ def test_the_pages_example_reads_what_vllm_gives(openai_server, here, monkeypatc
     assert outcomes(names["judged"]) == outcomes(expected)
 
 
-def of_vllm(choice: Any) -> SimpleNamespace:
+def of_vllm(choice):
     """A choice as vLLM has it; the id of a token is its place among the alternatives."""
     tops = [token["top_logprobs"] for token in choice["logprobs"]["content"]]
 

@@ -20,7 +20,7 @@ Rows = list[dict[str, Any]]
 THREE = (1, 2, 3)
 
 
-def labels(n: int = 3, *, numbered: bool = False, **fields: Any) -> LabelledSet:
+def labels(n=3, *, numbered=False, **fields):
     """Outputs a, b, c and on, of which n are labelled; `numbered`: by their rows alone."""
     outputs = tuple(
         LabelledOutput(
@@ -36,7 +36,7 @@ def labels(n: int = 3, *, numbered: bool = False, **fields: Any) -> LabelledSet:
     return LabelledSet(name="l", sha256="0" * 64, outputs=outputs, reading=reading, **fields)
 
 
-def inspect_log(ids: list[Any], values: list[Any]) -> dict[str, Any]:
+def inspect_log(ids, values):
     """As `inspect log dump` prints it; a sample without a value ended in an error."""
     samples = [
         {
@@ -52,12 +52,12 @@ def inspect_log(ids: list[Any], values: list[Any]) -> dict[str, Any]:
     return {"version": 2, "samples": samples}
 
 
-def promptfoo_rows(scores: list[float | None], **more: Any) -> Rows:
+def promptfoo_rows(scores, **more):
     """As `-o FILE` writes them; a test that ended in an error has no grading."""
     other = {"pass": True, "score": 1, "assertion": {"type": "contains"}}
     tone = {"assertion": {"type": "llm-rubric", "metric": "Tone"}, **more}
 
-    def graded(n: int, score: float) -> Rows:
+    def graded(n, score):
         result = {"pass": score > 0.7, "score": score, "reason": f"Because {n}."}
         return [result | tone, other]
 
@@ -74,18 +74,18 @@ def promptfoo_rows(scores: list[float | None], **more: Any) -> Rows:
     ]
 
 
-def deepeval_run(metrics: list[Rows]) -> dict[str, Any]:
+def deepeval_run(metrics):
     """As DeepEval saves a test run."""
     texts = ({"input": f"Question {n}?", "actualOutput": f"Answer {n}."} for n in THREE)
     cases = zip(texts, metrics, strict=False)
     return {"testCases": [{**case, "metricsData": data} for case, data in cases]}
 
 
-def geval(score: float | None, **more: Any) -> dict[str, Any]:
+def geval(score, **more):
     return {"name": "Tone [GEval]", "success": False, "score": score, **more}
 
 
-def mlflow_rows(judge: str, feedback: Rows) -> Rows:
+def mlflow_rows(judge, feedback):
     """As `result_df.to_json` writes them; people expect a tone of 5."""
     human = {"source": {"source_type": "HUMAN"}, "expectation": {"value": 5}}
     return [
@@ -137,7 +137,7 @@ RAGAS = [
 ]
 
 
-def read(name: str, content: Any, labelled: LabelledSet | None = None, **options: Any) -> Any:
+def read(name, content, labelled=None, **options):
     """What is read from content in a file of this name; what is notes goes to the list `notes`."""
     notes: list[str] = options.pop("notes", [])
     with TemporaryDirectory() as folder:
