@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import pytest
 from aiohttp import web
+from jsonl import write_jsonl
 from openai_replies import completion
 from openai_server import Serving
 
@@ -49,11 +49,7 @@ def _keys(monkeypatch):
         monkeypatch.setenv(f"{name}_API_KEY", "sk-local-test-key-0123456789")
 
 
-def claude(
-    *content,
-    stop="end_turn",
-    counts=(50, 4, 0, 2000),
-):
+def claude(*content, stop="end_turn", counts=(50, 4, 0, 2000)):
     """An answer of Anthropic's, whose counts of cached tokens are apart from those read."""
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens")
     return {
@@ -155,9 +151,8 @@ def test_a_quota_that_is_gone_ends_the_run_at_once(words):
 def score(lm, base, n_rows, folder, *flags):
     """The exit code of the command over so many rows."""
     rows = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(n_rows)]
-    pd.DataFrame(rows).to_json(folder / "rows.jsonl", orient="records", lines=True)
-    files = ["--data", str(folder / "rows.jsonl"), "--out", str(folder / "out.jsonl"), "--json"]
-    return main(["score", "relevance", *files, "--lm", lm, "--api-base", base, *flags])
+    files = [write_jsonl(folder / "rows.jsonl", rows), "--out", str(folder / "out.jsonl"), "--json"]
+    return main(["score", "relevance", "--lm", lm, "--api-base", base, *flags, "--data", *files])
 
 
 @pytest.mark.parametrize(
@@ -188,9 +183,8 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
     mark = {"cache_control": {"type": "ephemeral"}}
     first, second = provider.log
     assert first["system"][0].items() >= mark.items()
-    assert "cache_control" not in json.dumps(first["messages"])
     assert second["messages"][1]["content"][-1].items() >= mark.items()
-    assert "cache_control" not in json.dumps(second["messages"][-1])
+    assert "cache_control" not in json.dumps([first["messages"], second["messages"][-1]])
     # The Messages API has no seed, which is said once.
     assert caplog.text.count("takes no such seed (DSPy has dropped it)") == 1
 

@@ -1,4 +1,4 @@
-"""The embedded model: ratings of any prompt in its format, what decides them, what examples teach."""
+"""The embedded model: ratings of any prompt, what decides them, and what examples teach it."""
 
 import math
 import random
@@ -32,9 +32,8 @@ GOOD = (
 BAD = "the of a bakery bakery sells sells and [UNK] the . Plum cake plum cake 700 the"
 
 
-def ask(prompt, texts, **sampling):
-    asked = Sampling(**{"top_logprobs": 20, **sampling})
-    return EmbeddedModel().reply(prompt.messages(texts), asked).replies[0]
+def ask(prompt, texts):
+    return EmbeddedModel().reply(prompt.messages(texts), Sampling(top_logprobs=20)).replies[0]
 
 
 def score(prompt, texts):
