@@ -116,15 +116,12 @@ def test_a_text_not_given_is_an_error_and_not_the_word_none(always_four):
 
 def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four):
     program = RatingJudge(RELEVANCE)
-    predict = program.judge
-    predict.signature = predict.signature.with_instructions("Rate what matters.")
-    predict.demos = [dspy.Example(augmented=True, **DEMO)]
+    program.judge.signature = program.judge.signature.with_instructions("Rate what matters.")
+    program.judge.demos = [dspy.Example(augmented=True, **DEMO)]
     program(**TEXTS)
     assert "Rate what matters." in always_four.requests[0].system
-    judge = Judge.from_program(program, RELEVANCE)
-    assert judge.prompt.instruction == "Rate what matters."
-    assert judge.prompt.demos == (DEMO,)
-    assert judge.program().judge.signature.instructions == "Rate what matters."
+    prompt = Judge.from_program(program, RELEVANCE).prompt
+    assert (prompt.instruction, prompt.demos) == ("Rate what matters.", (DEMO,))
 
 
 def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path):

@@ -10,7 +10,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from itertools import count
 from shutil import copyfile
 
 import pytest
@@ -74,9 +73,11 @@ def test_responses_come_in_order_and_no_more_requests_are_in_flight_than_allowed
 
 
 def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
-    freed, unanswered = asyncio.Event(), list[int]()
+    freed, unanswered = asyncio.Event(), []
 
     async def hang(prompt, sampling, before):
+        if model.calls == 4096:
+            freed.set()
         if prompt == "0":
             await freed.wait()
         return prompt
@@ -86,38 +87,25 @@ def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
             unanswered.append(len(unanswered) + 1 - model.calls + model.busy)
             yield request
 
-    def free():
-        until(lambda: model.calls == 4096)
-        event_loop().call_soon_threadsafe(freed.set)
-
     model = Model(hang)
     responses = Client(model, concurrency=4).run(counted())
-    threading.Thread(target=free).start()
     # All but the first are answered of the 4,096 that may wait, three read for each place.
     assert next(responses).values == (0,)
     assert len(unanswered) == 4096
     assert max(unanswered) <= 3 * 4
-    responses.close()  # type: ignore[attr-defined]
+    responses.close()
 
 
 def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
     async def notebook():
-        ticks = count()
+        client = Client(Model(echo, wait=0.1))
+        asked = asyncio.gather(*map(client.ask_async, asks(10)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not asked.done()
+        return await asked, list(client.run(asks(10)))
 
-        async def tick():
-            while True:
-                next(ticks)
-                await asyncio.sleep(0)
-
-        ticking = asyncio.create_task(tick())
-        client = Client(Model(echo, wait=0.01))
-        asynchronous = await asyncio.gather(*map(client.ask_async, asks(10)))
-        ticking.cancel()
-        return list(client.run(asks(10))), asynchronous, next(ticks)
-
-    *responses, ticks = asyncio.run(notebook())
-    assert list(map(parsed, responses)) == [list(range(10))] * 2
-    assert ticks > 5
+    assert list(map(parsed, asyncio.run(notebook()))) == [list(range(10))] * 2
 
 
 def test_many_threads_may_ask_one_client():
@@ -172,24 +160,19 @@ def test_identical_requests_in_flight_are_sent_once():
 
 
 @pytest.mark.parametrize(
-    ("error", "times", "attempts"),
+    ("error", "attempts"),
     [
-        (TransientError("500"), 3, 4),
-        (TransientError("503", retry_after=31_536_000.0), 2, 3),  # a year: our own waits count
-        (UnreachableError("no connection to http://late"), 3, 6),
+        (TransientError("500"), 4),
+        (TransientError("503", retry_after=31_536_000.0), 3),  # a year: our own waits count
+        (UnreachableError("no connection to http://late"), 6),
+        (RefusedError("400: context too long"), 1),
     ],
 )
-def test_what_may_pass_is_asked_again_until_it_does(error, times, attempts):
+def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_why(error, attempts):
+    times = min(attempts - 1, 3)  # a host that nobody has reached is given up after four
     model = Model(failing(error, times=times))
     assert parsed(run(model, 20, attempts=attempts)) == list(range(20))
     assert set(model.seen.values()) == {times + 1}
-
-
-@pytest.mark.parametrize(
-    ("error", "attempts"),
-    [(TransientError("500"), 3), (UnreachableError("no connection"), 5), (RefusedError("400"), 1)],
-)
-def test_what_never_passes_is_a_failed_row_that_says_why(error, attempts):
     model = Model(failing(error, first=2, last=2))
     responses = run(model, 4, attempts=attempts, concurrency=1)
     assert parsed(responses) == [0, 1, None, 3]
@@ -216,8 +199,8 @@ def test_what_cannot_pass_ends_the_run_at_once(error, message, monkeypatch):
         raise error
 
     model, start = Model(behave), time.monotonic()
-    kind = ZeroDivisionError if isinstance(error, ZeroDivisionError) else FatalModelError
-    with pytest.raises(kind, match=message):
+    kinds = (FatalModelError, ZeroDivisionError)
+    with pytest.raises(kinds, match=message):
         run(model, 100)
     assert time.monotonic() - start < 25
     assert model.seen["5"] == 1
@@ -371,15 +354,13 @@ def test_a_reply_cut_at_its_limit_is_asked_once_more_with_fourfold_room(tokens, 
 
 @pytest.mark.parametrize(
     ("text", "finish", "error"),
-    [
-        ("I cannot.", "refusal", "the model refused: 'I cannot.'"),
-        ("", "content_filter", "the endpoint's content filter withheld the reply"),
-    ],
+    [("No.", "refusal", "refused: 'No.'"), ("", "content_filter", "content filter withheld")],
 )
 def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(text, finish, error):
     model = Model(lambda *_: Reply(text=text, finish_reason=finish))
     (response,) = run(model, 1)
-    assert (response.error, model.calls) == (error, 1)
+    assert error in response.error
+    assert model.calls == 1
 
 
 @pytest.mark.parametrize(
@@ -387,8 +368,8 @@ def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(text, finish, error
     [(LM, "OPENAI_API_KEY"), (LM, "OPENAI_BASE_URL"), ("azure/judge-1", "AZURE_OPENAI_API_KEY")],
 )
 def test_another_key_or_address_in_the_environment_makes_another_client(monkeypatch, lm, variable):
-    for name in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"):
-        monkeypatch.setenv(name, "local-test-key-0123456789")
+    monkeypatch.setenv("OPENAI_API_KEY", "local-test-key-0123456789")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "local-test-key-0123456789")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
     client = shared_client(lm)
     assert shared_client(lm) is client

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from decision_server import SPOILS, TEXTS, DecisionServer, questions_of, state_of
+from decision_server import DecisionServer, questions_of, state_of
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
@@ -174,36 +174,34 @@ def test_a_key_is_needed_at_openais_own_address_alone(decision_server, monkeypat
     assert all("Authorization" not in seen.headers for seen in decision_server.log)
 
 
-REASONS = {
-    "missing": "no answer to deadline",
-    "refusal": "no answer to deadline",
-    "sum": "add up to",
-    "nan": "Expected `float`",
-    "negative": "Expected `float`",
-    "wrong option": "its (options|levels) are",
-    "missing option": "its options are",
-    "many options": "its (options|levels) are",
-    "labels": "its levels are not those of the question",
-    "type": "Invalid enum value 'box'",
-    "twice": "Expected `object`, got `array`",
-    "huge": "an answer of more than 8,388,608 bytes",
-    "echo": "its (options|levels) are",
-    **dict.fromkeys(TEXTS, "malformed answer"),
-    "429": "gave up after .* 429 from http",
-    "500": "gave up after 6 attempts: 500 from http",
-    "drop": "gave up after 6 attempts: connection to",
-    "hang": "gave up after 6 attempts: no answer within 0.5 s",
+# The reason, and the requests: a refusal is not asked again, what cannot be read twice.
+FAILS = {
+    "missing": ("no answer to deadline", 1),
+    "refusal": ("no answer to deadline", 1),
+    "sum": ("add up to", 3),
+    "nan": ("Expected `float`", 3),
+    "negative": ("Expected `float`", 3),
+    "wrong option": ("its (options|levels) are", 3),
+    "missing option": ("its options are", 3),
+    "many options": ("its (options|levels) are", 3),
+    "labels": ("its levels are not those of the question", 3),
+    "type": ("Invalid enum value 'box'", 3),
+    "twice": ("Expected `object`, got `array`", 3),
+    "echo": ("its (options|levels) are", 3),
+    "huge": ("an answer of more than 8,388,608 bytes", 6),
+    "html": ("malformed answer", 6),
+    "nested": ("malformed answer", 6),
+    "429": ("gave up after .* 429 from http", 25),
+    "500": ("gave up after 6 attempts: 500 from http", 6),
+    "drop": ("gave up after 6 attempts: connection to", 6),
+    "hang": ("gave up after 6 attempts: no answer within 0.5 s", 6),
 }
 # Faults that leave a sound answer; the last two do so in System One's form alone.
 SOUND = ("order", "extra", "no usage", "absurd usage", "labels", "twice")
-# The most requests for a judgement: refusals are not asked again, what cannot be read is, twice.
-REQUESTS = {"missing": 1, "refusal": 1, "429": 25} | dict.fromkeys(
-    ("huge", *TEXTS, "500", "drop", "hang"), 6
-)
 
 
 @pytest.mark.usefixtures("short_timeout")
-@pytest.mark.parametrize("fault", [*SPOILS, *sorted(REASONS.keys() - SPOILS.keys())])
+@pytest.mark.parametrize("fault", [*FAILS, *SOUND[:4]])
 def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(fault, lm, decision_server, caplog):
     rows = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
     sound = judged(WEIGHED, lm, rows)
@@ -215,9 +213,10 @@ def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(fault, lm, decisio
     if fault in SOUND[: 6 if lm == FORMS[1] else 4]:
         assert (said[1], n_sent) == (sound[1], 1)
         return
+    reason, n_requests = FAILS[fault]
     assert math.isnan(said[1].score)
-    assert re.search(REASONS[fault], said[1].failure)
-    assert n_sent == REQUESTS.get(fault, 3)
+    assert re.search(reason, said[1].failure)
+    assert n_sent == n_requests
     assert len(said[1].failure) < 700
     assert KEY not in f"{said} {caplog.text}"
 
@@ -296,11 +295,9 @@ def test_what_is_for_chat_models_is_refused_by_name(name, lm, folder, decision_s
 
 
 def test_more_than_ten_ratings_are_refused_before_any_request(lm, folder, decision_server, capsys):
-    charm = "name: charm\ndefinition: how charming it is\ninputs: [summary]\nscale: [0, 10]\n"
-    Path("charm.yaml").write_text(charm)
-    flags = ["score", "charm.yaml", "--data", "rows.jsonl", "--lm", lm]
-    for more in (["--dry-run"], ["--out", "out.jsonl"]):
-        assert main([*flags, *more]) == 1
+    Path("a.yaml").write_text("name: a\ndefinition: d\ninputs: [summary]\nscale: [0, 10]\n")
+    for way in (["--dry-run"], ["--out", "out.jsonl"]):
+        assert main(["score", "a.yaml", "--data", "rows.jsonl", "--lm", lm, *way]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
         assert re.search("its scale has 11 ratings.* define the judge with fewer ratings", said)
     assert decision_server.log == []

@@ -7,7 +7,7 @@ from contextlib import closing
 import dspy
 import pandas as pd
 import pytest
-from behaving_model import Model, echo
+from behaving_model import Model
 from dspy import lm15
 from dspy.utils.dummies import DummyLM
 from openai_replies import completion, error
@@ -15,7 +15,7 @@ from openai_replies import completion, error
 import judges
 from judges.base_judge import FailedJudgementWarning
 from judges.catalog import RELEVANCE
-from judges.client.budget import Budget, BudgetSpentError
+from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.store import Store
@@ -167,11 +167,3 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(t
     said, calls = run()
     assert (len(set(said)), said[0], calls) == (5, "said with 3", 5)
     assert run() == (said, 0)
-
-
-def test_what_ended_the_run_is_kept_for_whoever_asks_dspy():
-    lm = as_lm(Client(Model(echo), account=Budget(max_calls=1).account()))
-    lm("hello")
-    with pytest.raises(Exception, match="budget of 1 calls"):
-        lm("hello again")
-    assert isinstance(lm.engine.stopped, BudgetSpentError)
