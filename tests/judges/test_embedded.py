@@ -19,12 +19,12 @@ from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
 from judges.scoring import WEIGHTED, read_sample, score_of
 
-DOCUMENT = (
-    "The town of Marl will close its swimming pool in May. The council said that repairs would cost"
-    " 2 million. Swimmers started a petition, which 900 people signed. The mayor, Ada Finch, will"
-    " meet them on Friday. A bakery near the pool sells plum cake on Sundays. Its owner does not"
-    " mind the closure."
-)
+CLOSING = "The town of Marl will close its swimming pool in May."
+COST = "The council said that repairs would cost 2 million."
+PETITION = "Swimmers started a petition, which 900 people signed."
+CAKE = "A bakery near the pool sells plum cake on Sundays. Its owner does not mind the closure."
+MAYOR = "The mayor, Ada Finch, will meet them on Friday."
+DOCUMENT = f"{CLOSING} {COST} {PETITION} {MAYOR} {CAKE}"
 GOOD = (
     "The town of Marl will close its swimming pool in May because repairs would cost 2 million."
     " Swimmers signed a petition, and the mayor will meet them on Friday."
@@ -145,35 +145,15 @@ TALK = "Do you like swimming?\nYes, the old pool in Marl was my favourite. Have 
 FACT = "The pool in Marl was built in 1931 and holds 900 swimmers."
 # Facet -> the better text and the worse.
 SUMMARIES = {
-    "coverage": (
-        "Marl will close its swimming pool in May because repairs would cost 2 million.",
-        "A bakery sells plum cake on Sundays and its owner does not mind.",
-    ),
+    "coverage": (GOOD, "A bakery sells plum cake on Sundays and its owner does not mind."),
     "focus": ("The town of Marl will close its pool.", "Its owner sells plum cake."),
-    "support": (
-        "The council said that repairs would cost 2 million.",
-        "The council hopes that a lottery might pay for new slides.",
-    ),
-    "truth": (
-        "The council said that repairs would cost 2 million.",
-        "The council said that repairs would cost 7 million.",
-    ),
-    "order": (
-        "The town of Marl will close its swimming pool in May. The council said that repairs would"
-        " cost 2 million. Swimmers started a petition.",
-        "Swimmers started a petition. The council said that repairs would cost 2 million. The town"
-        " of Marl will close its swimming pool in May.",
-    ),
-    "rewording": (
-        "Marl is shutting its pool this spring over the price of repairs.",
-        "The town of Marl will close its swimming pool in May.",
-    ),
-    "repetition": (
-        "Marl will close its swimming pool. Swimmers signed a petition.",
-        "Marl will close its swimming pool. Marl will close its swimming pool.",
-    ),
+    "support": (COST, "The council hopes that a lottery might pay for new slides."),
+    "truth": (COST, COST.replace("2", "7")),
+    "order": (f"{CLOSING} {COST} {PETITION}", f"{PETITION} {COST} {CLOSING}"),
+    "rewording": ("Marl is shutting its pool this spring over the price of repairs.", CLOSING),
+    "repetition": (f"{CLOSING} Swimmers signed a petition.", f"{CLOSING} {CLOSING}"),
     "connection": (
-        "Swimmers started a petition. They will meet the mayor about the petition on Friday.",
+        f"{PETITION} They will meet the mayor about the petition on Friday.",
         "Swimmers started a petition. Bakers sell plum cake. Money is short. It is sad.",
     ),
     "style": (

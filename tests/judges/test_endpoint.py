@@ -75,9 +75,6 @@ def test_azure_is_asked_at_its_own_address_with_its_own_key(openai_server, monke
     with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY") as caught:
         complete(lm="azure/judge-1")
     assert KEY not in str(caught.value)
-    monkeypatch.delenv("AZURE_OPENAI_API_KEY")
-    with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY is not set"):
-        open_model("azure/judge-1")
 
 
 def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_server, monkeypatch):
@@ -93,6 +90,7 @@ def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_se
     ("lm", "options", "said"),
     [
         ("openai/m", {}, "OPENAI_API_KEY is not set"),
+        ("azure/m", {"api_base": "http://127.0.0.1:9"}, "AZURE_OPENAI_API_KEY is not set"),
         ("openai/m", {"api_base": ""}, "the address is empty"),
         ("groq/m", {"api_base": " "}, "the address is empty"),
         ("embedded", {"api_base": ""}, "the address is empty"),
@@ -115,9 +113,8 @@ def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
     (reply,) = answer.replies
     assert (reply.text, reply.finish_reason) == ("4", "stop")
     # The server's 4 has probability 1/2, its neighbours 1/4 each.
-    assert {text: math.exp(value) for text, value in reply.tokens[0].top.items()} == pytest.approx(
-        {"4": 0.5, "3": 0.25, "5": 0.25}
-    )
+    shares = {text: math.exp(value) for text, value in reply.tokens[0].top.items()}
+    assert shares == pytest.approx({"4": 0.5, "3": 0.25, "5": 0.25})
     assert (answer.tokens_in, answer.tokens_out, answer.model) == (5, 1, "judge-1")
 
 
@@ -204,10 +201,7 @@ def test_an_answer_without_end_is_cut_off(status):
         while True:
             yield b" " * 60_000
 
-    with (
-        ServingBytes(pieces) as base,
-        pytest.raises(ModelError, match="more than 8,388,608 bytes"),
-    ):
+    with ServingBytes(pieces) as base, pytest.raises(ModelError, match="more than 8,388,608 b"):
         complete(api_base=base)
 
 

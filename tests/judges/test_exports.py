@@ -22,15 +22,16 @@ THREE = (1, 2, 3)
 
 def labels(n=3, *, numbered=False, **fields):
     """Outputs a, b, c and on, of which n are labelled; `numbered`: by their rows alone."""
+    ids = range(1, n + 1) if numbered else "abcdefghij"[:n]
     outputs = tuple(
         LabelledOutput(
-            id=str(number) if numbered else "abcdefghij"[number - 1],
+            id=str(id_),
             document_id=str(number),
             system=None,
             texts={"input": f"Question {number}?", "output": f"Answer {number}."},
             ratings={"tone": (1.0,)},
         )
-        for number in range(1, n + 1)
+        for number, id_ in enumerate(ids, 1)
     )
     reading = FileReading(rows={"id": ("#row",)} if numbered else {})
     return LabelledSet(name="l", sha256="0" * 64, outputs=outputs, reading=reading, **fields)
@@ -76,9 +77,11 @@ def promptfoo_rows(scores, **more):
 
 def deepeval_run(metrics):
     """As DeepEval saves a test run."""
-    texts = ({"input": f"Question {n}?", "actualOutput": f"Answer {n}."} for n in THREE)
-    cases = zip(texts, metrics, strict=False)
-    return {"testCases": [{**case, "metricsData": data} for case, data in cases]}
+    cases = [
+        {"input": f"Question {n}?", "actualOutput": f"Answer {n}.", "metricsData": data}
+        for n, data in enumerate(metrics, 1)
+    ]
+    return {"testCases": cases}
 
 
 def geval(score, **more):
@@ -88,15 +91,13 @@ def geval(score, **more):
 def mlflow_rows(judge, feedback):
     """As `result_df.to_json` writes them; people expect a tone of 5."""
     human = {"source": {"source_type": "HUMAN"}, "expectation": {"value": 5}}
+    people = {"assessment_name": "tone", **human}
     return [
         {
             "trace_id": f"tr-{n}",
             "request": {"question": f"Question {n}?"},
             "response": f"Answer {n}.",
-            "assessments": [
-                {"assessment_name": "tone", **human},
-                {"assessment_name": judge, "feedback": given},
-            ],
+            "assessments": [people, {"assessment_name": judge, "feedback": given}],
         }
         for n, given in enumerate(feedback, 1)
     ]
@@ -220,12 +221,11 @@ def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said
 
 def test_of_rows_with_one_context_and_answer_the_question_tells_which():
     same = {"context": "C.", "answer": "Yes."}
-    outputs = (replace(one, texts={**one.texts, **same}) for one in labels().outputs)
+    outputs = tuple(replace(one, texts={**one.texts, **same}) for one in labels().outputs)
     rows = promptfoo_rows([0.1, 0.2, 0.3])
     for row in rows:
-        row["vars"]["context"] = "C."
-        row["response"]["output"] = "Yes."
-    scores = read("p.jsonl", rows[::-1], replace(labels(), outputs=tuple(outputs)))
+        row["vars"]["context"], row["response"]["output"] = same.values()
+    scores = read("p.jsonl", rows[::-1], replace(labels(), outputs=outputs))
     assert scores == {"a": 0.1, "b": 0.2, "c": 0.3}
 
 
