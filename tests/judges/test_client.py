@@ -18,12 +18,7 @@ from behaving_model import Model, asks, echo, parsed
 from processes import TIMEOUT, until
 
 from judges.client import open_model, shared_client
-from judges.client.client import (
-    Client,
-    FailingRunError,
-    FailureMonitor,
-    event_loop,
-)
+from judges.client.client import Client, FailingRunError, FailureMonitor, event_loop
 from judges.client.open import Session
 from judges.client.store import request_key
 from judges.protocol import (

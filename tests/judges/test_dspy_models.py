@@ -20,13 +20,7 @@ from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.store import Store
 from judges.modules import RatingJudge
-from judges.protocol import (
-    Message,
-    Sampling,
-    ThrottledError,
-    TransientError,
-    UnreachableError,
-)
+from judges.protocol import Message, Sampling, ThrottledError, TransientError, UnreachableError
 
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 GATE = "Gx47QpLw92VnRt61MzKd"

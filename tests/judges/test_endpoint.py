@@ -21,10 +21,7 @@ from judges.protocol import (
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
-SOUND = {
-    "choices": [{"message": {"content": "four"}, "finish_reason": "stop"}],
-    "model": "judge-1",
-}
+SOUND = {"choices": [{"message": {"content": "four"}, "finish_reason": "stop"}], "model": "judge-1"}
 
 
 PLAIN = Sampling()
