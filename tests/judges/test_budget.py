@@ -14,10 +14,10 @@ from judges.client.budget import Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.store import Store
-from judges.protocol import Completion, Message, Sampling, Usage
+from judges.protocol import Completion, Sampling, Usage
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
-ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
+ASKED = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
 SHORT = Sampling(max_tokens=50)  # at worst 150 dollars
 
 

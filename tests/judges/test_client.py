@@ -138,7 +138,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
     with Session(store=tmp_path / "s", models={"m": Model(reluctant)}) as session:
         responses = session.client("m", price=(1e6, 1e6)).run(asks(2))
         assert next(responses).values == (0,)
-        responses.close()  # type: ignore[attr-defined]
+        responses.close()
     assert ended.wait(TIMEOUT)
     with Session(store=tmp_path / "s", models={"m": Model(echo)}) as session:
         client = session.client("m", price=(1e6, 1e6))
@@ -210,7 +210,7 @@ def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_att
 
 
 def test_clients_that_fail_together_come_back_at_different_times(monkeypatch):
-    sleep, waits = asyncio.sleep, list[float]()
+    sleep, waits = asyncio.sleep, []
 
     async def noted(seconds):
         waits.append(seconds)
@@ -233,7 +233,7 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatc
 
 
 def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
-    sent: list[float] = []
+    sent = []
 
     def limited(prompt, sampling, before):
         now = time.monotonic()

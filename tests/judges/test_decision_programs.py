@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -33,7 +32,7 @@ QUESTIONS = [
 WEIGHTS = AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "names_day": 1.0, "tone": 0.3})
 JUDGE = replace(Judge.of(RELEVANCE, questions=QUESTIONS), weights=WEIGHTS)
 POLITE = dimension_on("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
-PROBABILITIES: Mapping[str, Sequence[float]] = {
+PROBABILITIES = {
     "names_day": [0.7, 0.3],
     "tone": [0.5, 0.5, 0.0],
     "rating": [0.0, 0.1, 0.2, 0.3, 0.4],

@@ -219,17 +219,10 @@ def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(fault, lm, decisio
     assert n_sent == n_requests
     assert len(said[1].failure) < 700
     assert KEY not in f"{said} {caplog.text}"
-
-
-@pytest.mark.usefixtures("short_timeout")
-def test_what_is_asked_again_may_come_right(lm, decision_server):
-    kinds = ("429", "500", "drop", "hang", "sum", "nan", "type", "html", "nested", "missing option")
-    rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(40)]
-    sound = judged(RELEVANCE, lm, rows)
-    decision_server.fault = some_faults(0.5, kinds)
-    decision_server.retry_after = "0.01"
-    assert judged(RELEVANCE, lm, rows) == sound
-    assert len({seen.done for seen in decision_server.log} & {*kinds}) > 5
+    if n_requests > 1:  # what is asked again may come right
+        decision_server.fault = some_faults(1.0, [fault])
+        decision_server.retry_after = "0.01"
+        assert judged(WEIGHED, lm, rows) == sound
 
 
 def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(decision_server):

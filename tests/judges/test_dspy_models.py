@@ -20,11 +20,11 @@ from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.store import Store
 from judges.modules import RatingJudge
-from judges.protocol import Message, Sampling, ThrottledError, TransientError, UnreachableError
+from judges.protocol import Sampling, ThrottledError, TransientError, UnreachableError
 
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 GATE = "Gx47QpLw92VnRt61MzKd"
-ASKED: list[Message] = [
+ASKED = [
     {"role": "system", "content": "You rate."},
     {"role": "user", "content": "Rate it from 1 to 5."},
 ]
@@ -88,7 +88,7 @@ def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(server
     assert caplog.text.count("openai/judge-1 takes no temperature (requests go without it)") == 1
 
 
-class Scripted(dspy.BaseLM):  # type: ignore[misc]
+class Scripted(dspy.BaseLM):
     """As people write their own clients, without an asynchronous call."""
 
     def __init__(self):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from judges.protocol import FatalModelError, Sampling
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 ROUTED = "openrouter/openai/gpt-4o-mini"
 ROWS = [{"document": "A.", "summary": f"This summary is worth {i}."} for i in (1, 2, 3)]
-Respond = Callable[[int, str], object]
 
 
 class Provider:
@@ -192,7 +190,7 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
 @pytest.mark.parametrize("limit", [0.05, 1.0])
 def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
-    billed: list[float] = []
+    billed = []
 
     def respond(number, _):
         """Anthropic with a cache of prompts, faults and refusals, at list prices."""

@@ -11,10 +11,11 @@ from scipy.stats import spearmanr
 
 import data
 from judges.catalog import find, names
-from judges.dimension import Comparison, Dimension, untuned_prompt
+from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_INDEX, FACET_OF, NAMES, PART_SHARES, facet_weights, measure
 from judges.embedded.model import make_judge, read_prompt
+from judges.loading import dimension_on
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
 from judges.scoring import WEIGHTED, read_sample, score_of
@@ -60,13 +61,7 @@ def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
 )
 @pytest.mark.parametrize("rationale", [False, True])
 def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
-    zest = Dimension(
-        name="zest",
-        definition="how zesty it is",
-        inputs={"document": "the source", "summary": "the text to judge"},
-        anchors=dict.fromkeys(scale, ""),
-        instruction="Judge the zest.",
-    )
+    zest = dimension_on("zest", [scale[0], scale[-1]], ["document", "summary"])
     prompt = untuned_prompt(zest, "brief" if rationale else None)
     good, bad = (
         read_sample(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
@@ -77,11 +72,8 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
         assert math.fsum(sample.probabilities.values()) == pytest.approx(1)
         assert sample.value == max(sample.probabilities, key=sample.probabilities.__getitem__)
         assert bool(sample.text) == rationale
-    mean = [
-        math.fsum(int(rating) * p for rating, p in sample.probabilities.items())
-        for sample in (good, bad)
-    ]
-    assert mean[0] > mean[1]
+    means = [score_of(WEIGHTED, [sample]).score for sample in (good, bad)]
+    assert means[0] > means[1]
 
 
 def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_others():

@@ -11,7 +11,6 @@ from processes import run_python
 from judges.client.open import close_models, open_model
 from judges.protocol import (
     FatalModelError,
-    Message,
     ModelError,
     Sampling,
     TransientError,
@@ -19,7 +18,7 @@ from judges.protocol import (
     Usage,
 )
 
-ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
+ASKED = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
 SOUND = {"choices": [{"message": {"content": "four"}, "finish_reason": "stop"}], "model": "judge-1"}
 

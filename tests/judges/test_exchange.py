@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.request import Request, urlopen
 
 import openai
@@ -24,7 +23,7 @@ from judges.scoring import ONE, WEIGHTED
 
 MEAN = SamplingPlan(kind="mean", samples=3, temperature=1.0)
 ANSWERS = dimension_on("answers", ("pass", "fail"), ["query", "reply"], "whether it answers")
-ROWS: list[dict[str, Any]] = [{"query": f"When is part {i}?", "reply": "Later."} for i in range(6)]
+ROWS = [{"query": f"When is part {i}?", "reply": "Later."} for i in range(6)]
 ROWS[2] = {"query": "When?", "reply": None}
 ROWS[3] = {"query": 7, "reply": ["By Friday.", "Or later."]}
 PAIRS = [{**PAIR, "query": f"When is part {i}?"} for i in range(6)] + [{**PAIR, "reply_b": 1.5}]
@@ -170,7 +169,7 @@ def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server
     expected = prepare(openai_server)
     openai_server.fault = lambda number, body: "500" if "Room 3 " in str(body) else None
     writing, reading = code_under("Batch files of your own").split("replies = {}")
-    names: dict[str, Any] = {"rows": PAGE_ROWS}
+    names = {"rows": PAGE_ROWS}
     exec(writing, names)
     with openai.OpenAI() as client:
         file = client.files.create(file=Path("requests.jsonl"), purpose="batch")
@@ -195,11 +194,10 @@ def test_the_pages_example_reads_what_vllm_gives(openai_server, here, monkeypatc
         bodies = [{"model": "Qwen/Qwen3-8B", "messages": each, **fields} for each in messages]
         return [of_vllm(post(url, body)["choices"][0]) for body in bodies]
 
-    vllm: Any = SimpleNamespace(
-        LLM=lambda model: SimpleNamespace(chat=chat), SamplingParams=SimpleNamespace
-    )
+    llm = SimpleNamespace(chat=chat)
+    vllm = SimpleNamespace(LLM=lambda model: llm, SamplingParams=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "vllm", vllm)
-    names: dict[str, Any] = {"rows": PAGE_ROWS}
+    names = {"rows": PAGE_ROWS}
     exec(code_under("vLLM without a server"), names)
     assert outcomes(names["judged"]) == outcomes(expected)
 

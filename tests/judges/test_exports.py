@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,6 @@ from judges.labels.types import FileReading, LabelledOutput, LabelledSet
 from optimize.measuring.exports import read_export
 from optimize.measuring.recorded import RecordingError
 
-Rows = list[dict[str, Any]]
 THREE = (1, 2, 3)
 
 
@@ -140,7 +138,7 @@ RAGAS = [
 
 def read(name, content, labelled=None, **options):
     """What is read from content in a file of this name; what is notes goes to the list `notes`."""
-    notes: list[str] = options.pop("notes", [])
+    notes = options.pop("notes", [])
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         if path.suffix == ".csv":
@@ -190,7 +188,7 @@ def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():
 
 
 def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
-    notes: list[str] = []
+    notes = []
     rows = promptfoo_rows([0.1, 0.2, 0.3, 0.4])
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
@@ -206,7 +204,7 @@ def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
 
 
 def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said():
-    notes: list[str] = []
+    notes = []
     log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
     for sample in log["samples"][3:]:
         n = "abc".index(sample["id"]) + 1
@@ -231,7 +229,7 @@ def test_of_rows_with_one_context_and_answer_the_question_tells_which():
 
 def test_numbers_of_rows_are_no_ids():
     """Inspect numbers samples without ids from 1, as labels without ids are numbered."""
-    notes: list[str] = []
+    notes = []
     log = inspect_log([3, 2, 1], [0.1, 0.2, 0.3])
     assert read("i.json", log, labels(numbered=True), notes=notes) == {"1": 0.1, "2": 0.2, "3": 0.3}
     assert notes[0].endswith("0 by id and 3 by their texts")
