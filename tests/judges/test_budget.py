@@ -54,10 +54,8 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
-    spent = (
-        r"\$320\.0000 of the budget of \$390 is spent and the next request may cost \$150\.0000;"
-    )
-    with pytest.raises(BudgetSpentError, match=f"{spent} the limit holds for one start: the same"):
+    spent = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
+    with pytest.raises(BudgetSpentError, match=spent):
         account.book(b"", ASKED, SHORT)
 
 
@@ -69,12 +67,8 @@ def test_with_a_limit_of_zero_only_what_is_free_is_sent():
         paid.book(b"", ASKED, SHORT)
 
 
-outcomes = st.tuples(
-    st.sampled_from(["answered", "lost", "refused", "killed"]),
-    st.integers(0, 100),
-    st.integers(0, 50),
-    st.integers(0, 7),
-)
+ends_of_requests = st.sampled_from(["answered", "lost", "refused", "killed"])
+outcomes = st.tuples(ends_of_requests, st.integers(0, 100), st.integers(0, 50), st.integers(0, 7))
 
 
 @given(limit=st.integers(0, 2000), ends=st.lists(outcomes, max_size=30))

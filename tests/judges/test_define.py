@@ -56,7 +56,7 @@ def test_a_yaml_file_defines_a_comparison():
         ("scale: [0, 50, 100]", [0, 50, 100]),
         ("scale: [-1, 1]", [-1, 0, 1]),
         ("anchors: {1: bad, 5: good}", [1, 2, 3, 4, 5]),
-        ("scale: [0, 100]", list(range(101))),
+        ("scale: [0, 100]", [*range(101)]),
     ],
 )
 def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):

@@ -142,10 +142,10 @@ def test_a_reply_may_be_a_text_a_dict_or_an_object():
     assert "needs log-probabilities" in WEIGHED.with_plan(WEIGHTED).read(ROW, [FULL])["failure"]
 
 
-def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens():
-    for lm, max_tokens in (("judge-1", 512), ("qwen3-8b", 4096)):
-        request = load("fluency", lm=f"openai/{lm}").request({"summary": "A dog barks."})
-        assert request["sampling"] == {"max_tokens": max_tokens, "temperature": 0.0, "seed": 0}
+@pytest.mark.parametrize(("lm", "max_tokens"), [("judge-1", 512), ("qwen3-8b", 4096)])
+def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens(lm, max_tokens):
+    request = load("fluency", lm=f"openai/{lm}").request({"summary": "A dog barks."})
+    assert request["sampling"] == {"max_tokens": max_tokens, "temperature": 0.0, "seed": 0}
 
 
 def test_a_judge_without_a_client_loads_no_event_loop():
@@ -173,11 +173,9 @@ def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server
     exec(writing, names)
     with openai.OpenAI() as client:
         file = client.files.create(file=Path("requests.jsonl"), purpose="batch")
-        batch = client.batches.create(
-            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
-        )
+        asked = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        batch = client.batches.create(input_file_id=file.id, **asked)
         batch = client.batches.retrieve(batch.id)
-        assert batch.output_file_id is not None
         client.files.content(batch.output_file_id).write_to_file("results.jsonl")
     exec(f"replies = {{}}{reading}", names)
     expected[3] |= {"score": None, "failure": "no reply"}
