@@ -128,11 +128,13 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
     ended = threading.Event()
 
     async def reluctant(prompt, sampling, before):
-        try:
-            await asyncio.sleep(3600 if prompt == "1" else 0.5)
-        finally:
-            await asyncio.sleep(0.3)  # to close its connection
-            event_loop().call_soon(ended.set if prompt == "1" else ended.clear)
+        if prompt == "1":
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                await asyncio.sleep(0.3)  # to close its connection
+                event_loop().call_soon(ended.set)
+        await asyncio.sleep(0.5)
         return prompt
 
     with Session(store=tmp_path / "s", models={"m": Model(reluctant)}) as session:
