@@ -1,0 +1,57 @@
+"""Files of labels in the working folder, what readers refuse, and what commands print."""
+
+import io
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import data
+
+
+def file_of(content: str | bytes, name: str = "labels.csv") -> Path:
+    """Write a file into the working folder."""
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(name)
+
+
+def csv_of(*rows: Sequence[object], delimiter: str = ",") -> str:
+    """Rows as CSV with every cell quoted."""
+    quoted = (delimiter.join(f'"{cell}"' for cell in row) for row in rows)
+    return "".join(f"{line}\r\n" for line in quoted)
+
+
+def refusal(source: Any, *, read: Callable[..., object] = data.read_labels, **how: Any) -> str:
+    """The one line in which a reader refuses a source."""
+    with pytest.raises(data.LabelError) as caught:
+        read(source, **how)
+    message = str(caught.value)
+    assert message.isprintable(), "one line, and nothing that steers a terminal"
+    assert message.startswith(str(source) if isinstance(source, str | Path) else "")
+    return message
+
+
+class Ended(NamedTuple):
+    """The exit code of a command, and what it printed."""
+
+    code: object
+    out: str
+    err: str
+
+    @property
+    def last(self) -> str:
+        """The last line on stderr."""
+        return self.err.splitlines()[-1]
+
+
+def ended(command: Callable[[list[str]], int], *words: str | Path) -> Ended:
+    """Run a command to its end, also where its parser ends the process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code: object = command([*map(str, words)])
+        except SystemExit as end:
+            code = end.code
+    return Ended(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
