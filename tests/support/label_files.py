@@ -1,12 +1,14 @@
 """Files of labels in the working folder, what readers refuse, and what commands print."""
 
 import io
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from openpyxl import Workbook
 
 import data
 
@@ -21,6 +23,28 @@ def csv_of(*rows: Sequence[object], delimiter: str = ",") -> str:
     """Rows as CSV with every cell quoted."""
     quoted = (delimiter.join(f'"{cell}"' for cell in row) for row in rows)
     return "".join(f"{line}\r\n" for line in quoted)
+
+
+def workbook(*rows: Sequence[object], name: str = "labels.xlsx", merge: str = "") -> Path:
+    """Write a workbook of one sheet, with cells merged if told."""
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    if merge:
+        book.active.merge_cells(merge)
+    book.save(name)
+    return Path(name)
+
+
+def edited(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
+    """The workbook with the XML of one of its parts edited, packed small."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts[f"xl/{part}"] = parts[f"xl/{part}"].replace(old, new)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, raw in parts.items():
+            archive.writestr(name, raw)
+    return path
 
 
 def refusal(source: Any, *, read: Callable[..., object] = data.read_labels, **how: Any) -> str:
