@@ -30,8 +30,8 @@ def in_workbook(old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> 
     return edited(book, old, new + old, part)
 
 
-def parquet(values: pa.Array) -> Path:
-    pq.write_table(pa.table({"x": values}), "x.parquet", compression="zstd", store_schema=False)
+def parquet(values: pa.Array, **how: object) -> Path:
+    pq.write_table(pa.table({"x": values}), "x.parquet", **how)
     assert Path("x.parquet").stat().st_size < 50_000
     return Path("x.parquet")
 
@@ -41,6 +41,7 @@ STYLES = b'<xf numFmtId="0" fontId="0"/>' * 100_000
 END = b"</sheetData>"
 LAST = b'<row r="1048576"><c r="%s1048576"><v>1</v></c></row>'
 AREA = b'<mergeCell ref="A1:XFD1048576"/>'
+PLAIN = {"compression": "zstd", "store_schema": False}
 TEXTS = pa.DictionaryArray.from_arrays
 # Each is packed into, or written as, a few kilobytes to a few megabytes.
 HUGE: dict[str, tuple[Callable[[], Path], str]] = {
@@ -87,7 +88,7 @@ HELD: dict[str, tuple[Callable[[], Path], str]] = {
     ),
     # 3 GB if it were unpacked.
     "a column of one text": (
-        lambda: parquet(TEXTS(pa.array([0] * 100), ["a" * 30_000_000])),
+        lambda: parquet(TEXTS(pa.array([0] * 100), ["a" * 30_000_000]), **PLAIN),
         "takes more than 128 MiB of memory; leave out",
     ),
     "a column of nothing": (
