@@ -53,7 +53,7 @@ def refusal(source: Any, *, read: Callable[..., object] = data.read_labels, **ho
         read(source, **how)
     message = str(caught.value)
     assert message.isprintable(), "one line, and nothing that steers a terminal"
-    assert message.startswith(str(source) if isinstance(source, str | Path) else "")
+    assert message.startswith(str(source) if isinstance(source, Path) else "")
     return message
 
 
