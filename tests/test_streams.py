@@ -1,93 +1,100 @@
-"""Streams that end early, are full or lack letters: none of them decides what a command does."""
+"""Streams that end early, are full or lack letters, and Ctrl-C: what a command does, and says."""
 
-import json
-import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from processes import TIMEOUT, run_python
+from jsonl import write_jsonl
+from openai_server import OpenAIServer, hang_from
+from processes import TIMEOUT, end_of, run_python, start_command, until
+from rating_files import weather_rows
 
+from dspy_judges.startup import exit_on_ctrl_c
+
+pytestmark = pytest.mark.usefixtures("here")
 COMMANDS = {
-    "check": (["check", "labels.jsonl"], 0, None),
-    "verify": (
-        ["verify", "relevance", "--data", "labels.jsonl", "--min-spearman", "0.99"],
-        3,
-        None,
-    ),
-    "tune": (
-        ["tune", "--dimension", "relevance", "--data", "labels.jsonl", "--out", "run"],
-        0,
-        "run/summary.json",
-    ),
+    "check": ("check labels.jsonl", 0),
+    "verify": ("verify relevance --data labels.jsonl --min-spearman 0.99", 3),
+    "tune": ("tune --dimension relevance --data labels.jsonl --out run", 0),
 }
-
-
-@pytest.fixture(scope="module")
-def labels() -> str:
-    """Twelve documents, too few for an interval: a gate is undecided."""
-    draw, rows = random.Random(0), []
-    words = ["river", "rose", "night", "people", "left", "homes", "before", "roads", "closed"]
-    for number in range(48):
-        document = " ".join(random.Random(number // 4).choices(words, k=40))
-        row = {"id": str(number), "document": document, "system": "abcd"[number % 4]}
-        rows.append(
-            {**row, "summary": " ".join(draw.choices(words, k=9)), "relevance": number % 5 + 1}
-        )
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 @pytest.mark.parametrize(("name", "n_read"), [*((name, 0) for name in COMMANDS), ("check", 150)])
 def test_a_reader_that_leaves_decides_neither_the_work_nor_its_exit_code(
-    name: str, n_read: int, labels: str, tmp_path: Path
+    name: str, n_read: int
 ) -> None:
-    words, code, made = COMMANDS[name]
-    (tmp_path / "labels.jsonl").write_text(labels)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "dspy_judges", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        bufsize=0,
-        cwd=tmp_path,
-    )
-    assert running.stdout is not None
+    write_jsonl("labels.jsonl", weather_rows(12, 4))
+    line, code = COMMANDS[name]
+    command = [sys.executable, "-m", "dspy_judges", *line.split()]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    running = subprocess.Popen(command, bufsize=0, **piped)  # type: ignore[call-overload]
     said = running.stdout.read(n_read)
     running.stdout.close()
     assert running.wait(TIMEOUT) == code, said
-    assert made is None or (tmp_path / made).exists()
+    assert Path("run/summary.json").exists() == (name == "tune")
 
 
-def test_help_goes_nowhere_without_a_trace() -> None:
-    command = f"{sys.executable} -m dspy_judges --help | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("0\n", "")
+def shell(line: str) -> tuple[int, str, str]:
+    line = line.replace("dspy-judges", f"{sys.executable} -m dspy_judges")
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize("words", [("--help",), ("check", "starter", "--json")])
-def test_a_result_that_cannot_be_written_is_a_failure_of_one_line(words: tuple[str, ...]) -> None:
-    script = "import sys; from dspy_judges.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", script, *words], stdout=full, stderr=subprocess.PIPE, text=True
-        )
-    expected = "dspy-judges: stdout: No space left on device\n"
-    assert (done.returncode, done.stderr) == (1, expected)
+FULL = (1, "", "dspy-judges: stdout: No space left on device\n")
+GONE = (1, "", "dspy-judges: the working folder is gone; change to one that exists\n")
+needs_full = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="no device that is always full"
+)
 
 
-def test_what_an_encoding_lacks_is_escaped_as_in_json(tmp_path: Path) -> None:
-    (tmp_path / "kind.yaml").write_text(
-        "name: kind\ndefinition: 答え 😀\ninputs: [answer]\nscale: [1, 2]\nanchors: {}\n", "utf-8"
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        ("dspy-judges --help | true; echo ${PIPESTATUS[0]}", (0, "0\n", "")),
+        pytest.param("dspy-judges --help > /dev/full", FULL, marks=needs_full),
+        pytest.param("dspy-judges check starter --json > /dev/full", FULL, marks=needs_full),
+        ("mkdir gone && cd gone && rmdir ../gone && dspy-judges list", GONE),
+    ],
+)
+def test_where_a_result_cannot_go_a_command_says_so_in_one_line_or_nothing(
+    line: str, result: tuple[int, str, str]
+) -> None:
+    assert shell(line) == result
+
+
+def test_what_an_encoding_lacks_is_escaped_as_in_json() -> None:
+    definition = "name: kind\ndefinition: 答え 😀\ninputs: [answer]\nscale: [1, 2]\nanchors: {}\n"
+    Path("kind.yaml").write_text(definition, "utf-8")
+    shown = shell("PYTHONIOENCODING=ascii dspy-judges show kind.yaml")
+    assert (shown[0], shown[2]) == (0, "")
+    assert shown[1].startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
+
+
+def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever() -> None:
+    loading = (
+        "import os, signal, time\n"
+        "from dspy_judges.startup import exit_on_ctrl_c\n"
+        "with exit_on_ctrl_c():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
     )
-    ascii_only = {"PYTHONIOENCODING": "ascii"}
-    done = run_python("-m", "dspy_judges", "show", "kind.yaml", cwd=tmp_path, env=ascii_only)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
+    done = run_python("-c", loading)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    before = signal.getsignal(signal.SIGINT)
+    with exit_on_ctrl_c():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
-    script = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m dspy_judges list"
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
-    expected = "dspy-judges: the working folder is gone; change to one that exists\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
+def test_ctrl_c_while_tuning_says_how_to_go_on(openai_server: OpenAIServer) -> None:
+    openai_server.models, openai_server.latency = ("gpt-4.1-mini",), 0.1
+    openai_server.fault = hang_from(8)
+    flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--out", "run"]
+    running = start_command("tune", *flags)
+    until(lambda: len(openai_server.log) >= 2 or running.poll() is not None)
+    running.send_signal(signal.SIGINT)
+    code, err = end_of(running)
+    assert code == 130
+    assert err.splitlines()[-1].endswith("interrupted: the same command again goes on from here")
