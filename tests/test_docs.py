@@ -2,13 +2,12 @@
 
 import ast
 import re
-import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-import yaml
+from label_files import file_of
 from processes import run_python
 
 import judges.testing
@@ -23,43 +22,29 @@ OTHERS = [
     *(ROOT / folder / "README.md" for folder in ("benchmarks", "notebooks", "data/starter")),
 ]
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
-LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def text_of(page: Path) -> str:
-    """A page without its code."""
-    return CODE.sub("`code`", page.read_text(encoding="utf-8"))
 
 
 def anchors(page: Path) -> set[str]:
     """Its headings as the site's builder makes anchors of them."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    plain = (heading.replace("`", "") for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
-    return {slug(heading) for heading in plain}
-
-
-def slug(heading: str) -> str:
-    ascii_text = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", ascii_text).strip().lower())
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {
+        re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", one, flags=re.A).strip().lower())
+        for one in headings
+    }
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_link_on_a_page_is_dead(page: Path) -> None:
-    for _, target in LINK.findall(text_of(page)):
+    for target in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = target.partition("#")
         if re.match(r"[a-z]+:", target):
             continue
-        path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.exists(), f"{page.name}: {target}"
-        if anchor:
-            assert anchor in anchors(file), f"{page.name}: {target}"
-
-
-def site() -> dict[str, object]:
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert isinstance(settings, dict)
-    return settings
+        assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
 
 
 def test_readme_is_short_and_says_what_a_reader_must_know() -> None:
@@ -73,6 +58,8 @@ def test_readme_is_short_and_says_what_a_reader_must_know() -> None:
         "When not to use it",
     ):
         assert claim in words
+    starter = (ROOT / "data" / "starter" / "README.md").read_text(encoding="utf-8")
+    assert re.match("[^\n]*constructed[^\n]*no person", starter)
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "-c constraints.txt -e '.[test]'" in ci
     assert "tests/check" in ci
@@ -87,12 +74,12 @@ def blocks(language: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_each_definition_on_a_page_is_one_that_judges_read(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_each_definition_on_a_page_is_one_that_judges_read() -> None:
     definitions = [block for _, block in blocks("yaml") if "definition:" in block]
     assert len(definitions) == 5
     for block in definitions:
-        (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")
-        subject = read_subject(f"{tmp_path / 'mine.yaml'}")
+        subject = read_subject(str(file_of(block, "mine.yaml")))
         assert f"name: {subject.name}\n" in block
 
 
