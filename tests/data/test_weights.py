@@ -1,28 +1,28 @@
 """Documents drawn with unequal chances: the weighted mean of labels is that of all documents."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import combinations, product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
+from label_files import refusal
 
 import data
 from judges.labels.weights import AT_RANDOM, Draw, document_weights
 
 VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
+Draws = dict[str, Draw]
 
 
-def weighted_mean(draws: Mapping[str, Draw], values: Mapping[str, float]) -> float:
+def weighted_mean(draws: Mapping[str, Draw]) -> float:
     weights = document_weights(draws)
-    return sum(weight * values[name] for name, weight in weights.items()) / len(weights)
+    return sum(weight * VALUES[name] for name, weight in weights.items()) / len(weights)
 
 
-def next_draws(draws: Mapping[str, Draw]) -> Iterator[dict[str, Draw]]:
+def next_draws(draws: Draws) -> list[Draws]:
     """Every outcome, all equally likely, of a draw of one document from each of two strata.
 
     Which strata is decided by the labels so far, and their documents' chances differ.
@@ -30,37 +30,30 @@ def next_draws(draws: Mapping[str, Draw]) -> Iterator[dict[str, Draw]]:
     left = [name for name in VALUES if name not in draws]
     first = 1 + (sum(VALUES[name] for name in draws) > 5) * (len(left) > 3)
     strata = left[:first], left[first:]
-    for drawn in product(*strata):
-        sizes = (float(len(stratum)) for stratum in strata)
-        yield {**draws} | {n: (w, float(len(left))) for n, w in zip(drawn, sizes, strict=True)}
+    sizes = [(float(len(stratum)), float(len(left))) for stratum in strata]
+    return [draws | dict(zip(drawn, sizes, strict=True)) for drawn in product(*strata)]
+
+
+def outcomes(rounds: int) -> list[tuple[float, Draws]]:
+    """Every outcome with its chance: two documents at random, and then so many rounds."""
+    if not rounds:
+        pairs = [*combinations(VALUES, 2)]
+        return [(1 / len(pairs), dict.fromkeys(pair, AT_RANDOM)) for pair in pairs]
+    before = [(chance, next_draws(draws)) for chance, draws in outcomes(rounds - 1)]
+    return [(chance / len(after), draws) for chance, after in before for draws in after]
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds: int) -> None:
-    pairs = [*combinations(VALUES, 2)]
-    outcomes: list[tuple[float, dict[str, Draw]]]
-    outcomes = [(1 / len(pairs), dict.fromkeys(pair, AT_RANDOM)) for pair in pairs]
-    for _ in range(rounds):
-        outcomes = [
-            (chance / len(after), draws)
-            for chance, before in outcomes
-            for after in [[*next_draws(before)]]
-            for draws in after
-        ]
-    means = [chance * weighted_mean(draws, VALUES) for chance, draws in outcomes]
-    assert sum(means) == pytest.approx(sum(VALUES.values()) / len(VALUES), abs=1e-12)
+    mean = sum(chance * weighted_mean(draws) for chance, draws in outcomes(rounds))
+    assert mean == pytest.approx(sum(VALUES.values()) / len(VALUES), abs=1e-12)
 
 
-@given(
-    st.dictionaries(
-        st.text(max_size=3),
-        st.one_of(
-            st.just(AT_RANDOM), st.tuples(st.floats(0.01, 100), st.sampled_from([10.0, 50.0, 70.0]))
-        ),
-        min_size=1,
-    )
-)
-def test_weights_are_positive_and_1_on_average(draws: dict[str, Draw]) -> None:
+drawn_later = st.tuples(st.floats(0.01, 100), st.sampled_from([10.0, 50.0, 70.0]))
+
+
+@given(st.dictionaries(st.text(max_size=3), st.just(AT_RANDOM) | drawn_later, min_size=1))
+def test_weights_are_positive_and_1_on_average(draws: Draws) -> None:
     weights = document_weights(draws)
     assert weights.keys() == draws.keys()
     assert min(weights.values()) > 0
@@ -87,23 +80,19 @@ RATINGS = {"a1": 1, "a2": 2, "b1": 3, "c1": 4, "c2": 5}
 WEIGHTS = {"a": 11 / 9, "b": 4 / 9, "c": 12 / 9}
 
 
-def test_the_labelled_documents_of_a_file_weigh_by_its_columns(tmp_path: Path) -> None:
-    labels = [
-        {"id": row["id"], "dimension": "good", "annotator": "x", "rating": RATINGS[str(row["id"])]}
-        | {name: row[name] for name in row if name.startswith("sampling")}
-        for row in OUTPUTS
-        if row["id"] in RATINGS
-    ]
-    long = write_jsonl(tmp_path / "labels.jsonl", labels)
-    plain = [{n: c for n, c in row.items() if not n.startswith("sampling")} for row in OUTPUTS]
+def test_the_labelled_documents_of_a_file_weigh_by_its_columns() -> None:
+    plain = [output(str(row["id"])) for row in OUTPUTS]
+    draws = [{n: c for n, c in row.items() if n == "id" or "sampling" in n} for row in OUTPUTS]
+    label = {"dimension": "good", "annotator": "x"}
+    labels = [row | label | {"rating": RATINGS[row["id"]]} for row in draws if row["id"] in RATINGS]  # type: ignore[index]
+    long = write_jsonl("labels.jsonl", labels)
     rated = [row | {"good": RATINGS.get(str(row["id"]))} for row in OUTPUTS]
-    sets = [
+    for labelled in (
         data.read_labels(rated, dimensions=["good"]),
         data.read_labels(plain, annotations=long),
         data.read_labels(OUTPUTS, annotations=long),
-    ]
-    for labelled in sets:
-        weights = {o.document_id: o.weight for o in labelled.outputs if o.ratings}
+    ):
+        weights = {one.document_id: one.weight for one in labelled.outputs if one.ratings}
         assert weights == pytest.approx(WEIGHTS)
         assert labelled.outputs[2].texts == {"document": "Text b.", "summary": "b1"}
         assert any("drawn with unequal chances" in note for note in labelled.notes)
@@ -116,27 +105,17 @@ def test_without_the_columns_every_document_weighs_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "fault"),
+    ("weight", "size", "fault"),
     [
-        ((2, 8), (0, 8), "line 2: [0, 8] are not two numbers above 0; correct sampling_weight and"),
-        ((2, 8), (-1, 8), "[-1, 8] are not two numbers above 0"),
-        ((2, 8), ("inf", 8), "['inf', 8] are not two numbers above 0"),
-        ((2, 8), ("two", 8), "['two', 8] are not two numbers above 0"),
-        ((2, 8), (2, None), "[2, None] are not two numbers above 0"),
-        ((2, 8), (None, 8), "[None, 8] are not two numbers above 0"),
-        (
-            (2, 8),
-            (3, 8),
-            "line 2: [3, 8] differ in another row of 'a'; correct sampling_weight and",
-        ),
+        *((weight, 8, "are not two numbers above 0") for weight in (0, -1, "inf", "two", None)),
+        (2, None, "are not two numbers above 0"),
+        (3, 8, "differ in another row of 'a'"),
     ],
 )
 def test_nonsense_is_refused_with_its_line_and_a_way_out(
-    first: tuple[object, ...], second: tuple[object, ...], fault: str, tmp_path: Path
+    weight: object, size: object, fault: str
 ) -> None:
-    rows = [output(f"a{n}", good=n, **drawn(*cells)) for n, cells in enumerate([first, second])]
-    path = write_jsonl(tmp_path / "labels.jsonl", rows)
-    with pytest.raises(data.LabelError, match=re.escape(fault)) as caught:
-        data.read_labels(path, dimensions=["good"])
-    assert str(caught.value).startswith(f"{path}, line 2: ")
-    assert "or remove both: then all documents count alike" in str(caught.value)
+    rows = [output("a0", good=0, **drawn(2, 8)), output("a1", good=1, **drawn(weight, size))]
+    message = refusal(rows, dimensions=["good"])
+    assert message.startswith(f"rows, row 2: [{weight!r}, {size}] {fault}; correct sampling_weight")
+    assert "or remove both: then all documents count alike" in message
