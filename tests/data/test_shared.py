@@ -34,17 +34,6 @@ def test_summeval_has_its_sixteen_hundred_outputs() -> None:
     )
 
 
-def test_topical_chat_has_its_six_dimensions_on_three_scales() -> None:
-    scales = dict.fromkeys(("understandability", "groundedness"), (0.0, 1.0))
-    labelled = data.read_labels(
-        SHARED / "topical_chat" / "topical_chat.jsonl",
-        scales={**scales, "overall": (1, 5), "*": (1, 3)},
-        texts=("context", "fact", "response"),
-    )
-    assert (len(labelled.outputs), len(labelled.documents), len(labelled.systems)) == (360, 60, 6)
-    assert len(labelled.dimensions) == 6
-
-
 # From each folder's README.
 @pytest.mark.parametrize(
     ("name", "n_pairs", "n_votes"),
