@@ -28,7 +28,7 @@ def test_a_benchmark_says_what_it_measures(name: str, monkeypatch: pytest.Monkey
     assert f"python benchmarks/{name}" in TEXTS["README.md"]
 
 
-def test_a_recorded_model_answers_questions_that_are_named_like_a_quality_as_recorded(
+def test_questions_named_like_a_quality_are_answered_as_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))

@@ -70,9 +70,7 @@ def refresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @by_name
-def test_a_notebook_runs_and_prints_what_it_stores(
-    path: Path, tmp_path: Path, refresh: Any
-) -> None:
+def test_a_notebook_prints_what_it_stores(path: Path, tmp_path: Path, refresh: Any) -> None:
     refresh.run_cell(f"%reset -f\n%cd -q {tmp_path}")
     fresh = refresh.execute(path.name, tmp_path)
     # The figures move with every change of the embedded model; what kind of output comes does not.

@@ -93,9 +93,7 @@ def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> opti
     )
 
 
-def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
-    run: optimize.Run, starter: pd.DataFrame
-) -> None:
+def test_a_run_on_a_frame_goes_on_with_its_labels(run: optimize.Run, starter: pd.DataFrame) -> None:
     assert run.summary["data"]["n_outputs"] == len(starter)
     # As a kill before its end leaves it.
     drawn = run.report.read_bytes()
@@ -109,9 +107,7 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
     assert len(again.report.read_bytes()) == pytest.approx(len(drawn), abs=2)
 
 
-def test_gepa_with_a_tuned_judge_as_its_metric_improves_a_program(
-    run: optimize.Run, starter: pd.DataFrame
-) -> None:
+def test_gepa_by_a_tuned_judge_improves_a_program(run: optimize.Run, starter: pd.DataFrame) -> None:
     class Student(Engine):
         """Writes broken sentences unless its instruction asks for complete ones."""
 

@@ -22,9 +22,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("name", "n_read"), [*((name, 0) for name in COMMANDS), ("check", 150)])
-def test_a_reader_that_leaves_decides_neither_the_work_nor_its_exit_code(
-    name: str, n_read: int
-) -> None:
+def test_a_reader_that_leaves_decides_nothing(name: str, n_read: int) -> None:
     write_jsonl("labels.jsonl", weather_rows(12, 4))
     line, code = COMMANDS[name]
     command = [sys.executable, "-m", "dspy_judges", *line.split()]
@@ -58,9 +56,7 @@ needs_full = pytest.mark.skipif(
         ("mkdir gone && cd gone && rmdir ../gone && dspy-judges list", GONE),
     ],
 )
-def test_where_a_result_cannot_go_a_command_says_so_in_one_line_or_nothing(
-    line: str, result: tuple[int, str, str]
-) -> None:
+def test_a_result_with_nowhere_to_go_is_one_line(line: str, result: tuple[int, str, str]) -> None:
     assert shell(line) == result
 
 

@@ -67,9 +67,7 @@ def judge_file(lm: str, **provenance: object) -> Path:
         "unheard/of",
     ],
 )
-def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
-    lm: str, stranger: str
-) -> None:
+def test_a_strangers_judge_that_names_a_host_is_not_asked(lm: str, stranger: str) -> None:
     path = judge_file(lm.format(stranger), endpoint=f"http://{stranger}/v1")
     judge = judges.load(path)
     for ask in (
@@ -190,9 +188,7 @@ def models_of(server: OpenAIServer) -> set[str]:
     return {seen.body["model"] for seen in server.log}
 
 
-def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
-    private: OpenAIServer,
-) -> None:
+def test_an_endpoint_holds_for_the_judge_and_the_proposer(private: OpenAIServer) -> None:
     there = ["--api-base", private.url]
     assert ended(optimize_command, *TUNE, *MODELS, *there).code == 0
     assert models_of(private) == {"judge-1", "proposer-1"}

@@ -91,9 +91,7 @@ def child() -> Iterator[ProcessPoolExecutor]:
 
 
 @pytest.mark.parametrize("name", [*HUGE, *HELD])
-def test_a_file_beyond_a_bound_is_refused_by_every_reader_in_little_memory(
-    name: str, child: ProcessPoolExecutor
-) -> None:
+def test_what_is_too_big_is_refused_in_little_memory(name: str, child: ProcessPoolExecutor) -> None:
     content, fault = (HUGE | HELD)[name]
     path = content().resolve()
     assert path.stat().st_size < 8_000_000
@@ -105,9 +103,7 @@ def test_a_file_beyond_a_bound_is_refused_by_every_reader_in_little_memory(
             [*read_records(path)]
 
 
-def test_one_area_merged_over_all_cells_is_read_in_little_memory(
-    child: ProcessPoolExecutor,
-) -> None:
+def test_an_area_over_all_cells_is_read_in_little_memory(child: ProcessPoolExecutor) -> None:
     path = edited(in_workbook(b"", b""), b"B2:B3", b"A1:XFD1048576").resolve()
     problems, growth = child.submit(reading, path).result()
     assert problems == []

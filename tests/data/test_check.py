@@ -106,9 +106,7 @@ VALUES = "--values 1=0,2=25,3=50,4=75,5=100"
         (USUAL, VALUES, f"{VALUES} --scale 0:100"),
     ],
 )
-def test_the_command_that_check_suggests_runs_as_printed(
-    header: str, flags: str, suggested: str
-) -> None:
+def test_the_suggested_command_runs_as_printed(header: str, flags: str, suggested: str) -> None:
     rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
     code, out, _ = ended(main, file_of("\n".join([header, *rows])), *flags.split())
     assert code == 0
@@ -157,9 +155,7 @@ def test_a_mapping_file_that_is_none_is_refused_in_one_line(content: str, fault:
 
 
 @pytest.mark.parametrize(("column", "earns"), [("label", "a pass"), ("charm", "a high rating")])
-def test_labels_without_a_definition_end_with_a_line_that_asks_for_one_and_takes_it(
-    column: str, earns: str
-) -> None:
+def test_the_last_line_asks_for_a_definition_and_takes_it(column: str, earns: str) -> None:
     rows = [f"Ask {n}?,Answer {n}.,{('pass', 'fail')[n % 2]},{n % 5}" for n in range(12)]
     file_of("\n".join(["input,output,label,charm", *rows]), "sheet.csv")
     code, out, _ = ended(main, "sheet.csv", "--dimension", column)

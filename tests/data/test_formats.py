@@ -108,7 +108,7 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused() -> None:
     assert "'relevance' names two columns" in refusal(Path("labels.parquet"))
 
 
-def test_a_set_of_the_hub_reads_as_the_file_it_came_from_and_asks_for_its_split(
+def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole, asked = datasets.Dataset.from_list(ROWS), list[str]()

@@ -43,7 +43,7 @@ def test_a_label_inside_an_object_is_found_by_its_name() -> None:
         (("coherence",), "relevance", "no output has a rating on it"),
     ],
 )
-def test_labels_that_may_be_another_dimensions_are_asked_about(
+def test_labels_of_no_sure_dimension_are_asked_for(
     labels: tuple[str, ...], name: str, asked: str
 ) -> None:
     values = (1, 0) if name.startswith("rel") else ("yes", "no")

@@ -174,9 +174,7 @@ NAMED = {"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}
         (table(**NAMED), {"tone": (*NAMED,)}),
     ],
 )
-def test_columns_that_nobody_names_are_read_where_that_is_sure(
-    content: str, ratings: dict[str, tuple[str, ...]]
-) -> None:
+def test_unnamed_columns_are_read_where_that_is_sure(content: str, ratings: Any) -> None:
     labelled = data.read_labels(file_of(content))
     assert labelled.reading.ratings == ratings
     is_told = any(note.endswith("one annotator per column") for note in labelled.notes)
@@ -199,7 +197,7 @@ SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B"
         (table(mark=["good", "fair", *["good"] * 6]), "'fair' is not a known word, as the others"),
     ],
 )
-def test_columns_that_nobody_names_are_else_asked_about(content: str, question: str) -> None:
+def test_unnamed_columns_are_else_asked_about(content: str, question: str) -> None:
     message = refusal(file_of(content))
     assert question in message
     assert "more: dspy-judges check" not in message
@@ -239,9 +237,7 @@ def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name: str) -> N
 @pytest.mark.parametrize(
     "texts", [("input", "output"), ("Frage", "Antwort"), ("prompt", "completion"), ("Was", "Wie")]
 )
-def test_outputs_of_one_source_are_one_document_whatever_the_headers(
-    texts: tuple[str, str],
-) -> None:
+def test_outputs_of_one_source_are_one_document(texts: tuple[str, str]) -> None:
     rows = [[TEXTS[n // 3], f"Short words {n}.", n % 5 + 1] for n in range(24)]
     labelled = data.read_labels(file_of(csv_of([*texts, "mark"], *rows)))
     assert (len(labelled.outputs), len(labelled.documents)) == (24, 8)

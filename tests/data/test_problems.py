@@ -40,9 +40,7 @@ def refused(*rows: Mapping[str, object], **how: object) -> str:
         ("group", None, "is empty"),
     ],
 )
-def test_a_faulty_cell_is_named_with_its_line_field_and_value(
-    field: str, value: object, fault: str
-) -> None:
+def test_a_faulty_cell_is_named_by_line_and_field(field: str, value: object, fault: str) -> None:
     message = refused(
         *(GOOD, {**GOOD, "id": "b", field: value}, {**GOOD, "id": "c"}),
         scales={"relevance": (1, 5)},

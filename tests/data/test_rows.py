@@ -200,9 +200,7 @@ def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])
-def test_a_line_without_end_is_refused_with_the_way_out(
-    form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_without_end_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dspy_judges.bounds.MAX_BYTES", 2**20)
     path = file_of(b"id,text\n" + b"a" * 3_000_000, f"x.{form}")
     assert ", line 2: the line is longer than 1 MiB; end every row" in fault(path)

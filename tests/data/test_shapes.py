@@ -18,30 +18,20 @@ def ratings(source: Any, **how: Any) -> list[Any]:
     return [dict(one.ratings) for one in data.read_labels(source, **how).outputs]
 
 
-NESTED = [output(ratings={"Rel": 4, "Flu": 2}, crowd={"rel": [1, 2]})]
-CROWD = {"map": {"relevance": "crowd.rel"}, "dimensions": ["relevance"]}
-MEANS = [
-    output("a", ratings={"relevance": 2.0}, annotations={"relevance": [1, 2, 3]}),
-    output("b", ratings={"relevance": 2.5}, annotations=None),
-]
+def test_annotations_go_before_their_mean_and_null_ones_leave_the_mean() -> None:
+    first = output("a", ratings={"relevance": 2.0}, annotations={"relevance": [1, 2, 3]})
+    second = output("b", ratings={"relevance": 2.5}, annotations=None)
+    outputs = data.read_labels([first, second]).outputs
+    assert outputs[0].ratings == {"relevance": (1.0, 2.0, 3.0)}
+    assert outputs[0].annotators == {"relevance": ("1", "2", "3")}
+    assert (outputs[1].ratings, outputs[1].annotators) == ({"relevance": (2.5,)}, {})
 
 
-@pytest.mark.parametrize(
-    ("rows", "how", "expected"),
-    [
-        # Annotations go before their mean, and null ones leave the mean.
-        (MEANS, {}, [{"relevance": (1.0, 2.0, 3.0)}, {"relevance": (2.5,)}]),
-        (NESTED, {"map": {"relevance": "ratings.Rel"}}, [{"relevance": (4.0,), "Flu": (2.0,)}]),
-        (NESTED, CROWD, [{"relevance": (1.0, 2.0)}]),
-    ],
-)
-def test_ratings_are_read_from_nested_columns(rows: Any, how: Any, expected: Any) -> None:
-    assert ratings(rows, **how) == expected
-
-
-def test_annotations_without_names_are_numbered() -> None:
-    annotators = [one.annotators for one in data.read_labels(MEANS).outputs]
-    assert annotators == [{"relevance": ("1", "2", "3")}, {}]
+def test_a_dotted_mapping_reaches_into_a_nested_column() -> None:
+    rows = [output(ratings={"Rel": 4, "Flu": 2}, crowd={"rel": [1, 2]})]
+    assert ratings(rows, map={"relevance": "ratings.Rel"}) == [{"relevance": (4.0,), "Flu": (2.0,)}]
+    crowd = ratings(rows, map={"relevance": "crowd.rel"}, dimensions=["relevance"])
+    assert crowd == [{"relevance": (1.0, 2.0)}]
 
 
 LONG = [
@@ -69,6 +59,7 @@ def test_joined_ratings_without_an_output_are_noted_and_refused_if_all_are() -> 
     long = write_jsonl("long.jsonl", LONG)
     labelled = data.read_labels([output("b")], annotations=long)
     assert "left out 1 rated id without an output, such as 'a'" in labelled.notes
+    assert labelled.outputs[0].ratings == {"relevance": (5.0,)}
     message = refusal([output("c")], annotations=long)
     assert "'a' is rated, but no output has this id or any other" in message
 
@@ -91,9 +82,7 @@ def test_with_ratings_leaves_out_what_has_none() -> None:
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
 @pytest.mark.parametrize("dimensions", [None, ["relevance"]])
-def test_a_flat_column_may_hold_a_list_with_one_rating_an_annotator(
-    ending: str, dimensions: list[str] | None
-) -> None:
+def test_a_column_may_hold_a_rating_an_annotator(ending: str, dimensions: list[str] | None) -> None:
     lists = [[4, 5, 3], [2, None, 3.5], [1]]
     rows = [output(str(place), relevance=cell) for place, cell in enumerate(lists)]
     file = write_jsonl("labels.jsonl", rows)
@@ -110,9 +99,7 @@ def test_a_flat_column_may_hold_a_list_with_one_rating_an_annotator(
 
 
 @pytest.mark.parametrize("dimensions", [None, ["engaging"]])
-def test_a_dimension_in_several_columns_has_one_annotator_in_each(
-    dimensions: list[str] | None,
-) -> None:
+def test_several_columns_have_one_annotator_each(dimensions: list[str] | None) -> None:
     rows = "a,Text,Short,1,3\nb,Text,Other,4,\nc,Text,Third,,\n"
     path = file_of(f"id,document,summary,A,B\n{rows}")
     labelled = data.read_labels(path, map={"engaging": ["A", "B"]}, dimensions=dimensions)
@@ -144,9 +131,7 @@ def test_rows_of_several_annotators_are_one_output_not_several() -> None:
 
 
 @pytest.mark.parametrize("is_nested", [True, False])
-def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
-    is_nested: bool,
-) -> None:
+def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested: bool) -> None:
     cell = '"{""rel"": 2, ""flu"": 4}"'
     flat = file_of(f"id,document,summary,ratings\na,One,Short,{cell}\n")
     source = [output(ratings={"rel": 2, "flu": 4})] if is_nested else flat

@@ -227,9 +227,7 @@ RESPONSES = {"suggestions": {}, "responses": {"quality": [{"value": 3, "user_id"
         ([mlflow_trace(n) | {"assessments": "[\n{'a': 1}]"} for n in N], "to_json"),
     ],
 )
-def test_a_file_that_does_not_say_who_rated_is_refused_with_what_to_take(
-    content: Rows, advice: str
-) -> None:
+def test_a_file_that_does_not_say_who_rated_is_refused(content: Rows, advice: str) -> None:
     assert advice in refusal(content).partition("is an export of ")[2]
     if "texts" not in advice:
         # Somebody who is to label the outputs needs no labels.

@@ -47,9 +47,7 @@ REVERSES = f"{PASS}; --values reverses it"
         ("1 -1", {"scales": {"*": (-1, 1)}}, None, ""),
     ],
 )
-def test_it_is_said_which_word_is_good_and_values_turn_it(
-    cells: str, how: dict[str, Any], words: tuple[str, str] | None, note: str
-) -> None:
+def test_it_is_said_which_word_is_good(cells: str, how: Any, words: Any, note: str) -> None:
     labelled = data.read_labels(sheet(cells.split()), **how)
     assert labelled.words.get("label") == words
     assert not note or f"label: {note.format(*words or ())}" in labelled.notes
@@ -95,7 +93,7 @@ CORRECT = "correct the word, or say what it counts: --values "
         (OTHERWISE, "pass=1,fail=0,passed=1,pas=1", "12 outputs rated: 7 pass, 5 fail"),
     ],
 )
-def test_check_says_what_is_wrong_with_two_words_and_the_flag_that_reads_them(
+def test_check_names_the_flag_that_reads_two_words(
     cells: list[str], values: str, part: str
 ) -> None:
     flags = ["--values", values] if values else []
@@ -109,9 +107,7 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything() -> None:
 @pytest.mark.parametrize(
     ("header", "good", "bad"), [("is_harmful", "yes", "no"), ("Hallucination", "1", "0")]
 )
-def test_what_yes_means_is_asked_of_a_column_that_names_what_is_bad(
-    header: str, good: str, bad: str
-) -> None:
+def test_what_yes_means_of_something_bad_is_asked(header: str, good: str, bad: str) -> None:
     path = sheet([good, bad], header)
     message = refusal(path)
     assert f"{header}' may be the name of something bad; " in message
@@ -122,8 +118,6 @@ def test_what_yes_means_is_asked_of_a_column_that_names_what_is_bad(
 @pytest.mark.parametrize(
     ("header", "words"), [("no_errors", "yes no"), ("error check", "pass fail")]
 )
-def test_a_column_that_names_no_fault_or_a_check_is_not_asked_about(
-    header: str, words: str
-) -> None:
+def test_a_column_that_names_no_fault_is_not_asked_about(header: str, words: str) -> None:
     good, bad = words.split()
     assert data.read_labels(sheet([good, bad], header)).words == {header: (good, bad)}

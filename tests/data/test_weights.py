@@ -112,9 +112,7 @@ def test_without_the_columns_every_document_weighs_1() -> None:
         (3, 8, "differ in another row of 'a'"),
     ],
 )
-def test_nonsense_is_refused_with_its_line_and_a_way_out(
-    weight: object, size: object, fault: str
-) -> None:
+def test_nonsense_is_refused_with_a_way_out(weight: object, size: object, fault: str) -> None:
     rows = [output("a0", good=0, **drawn(2, 8)), output("a1", good=1, **drawn(weight, size))]
     message = refusal(rows, dimensions=["good"])
     assert message.startswith(f"rows, row 2: [{weight!r}, {size}] {fault}; correct sampling_weight")

@@ -41,18 +41,14 @@ def test_a_frame_engine_gives_the_clients_judgements(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_rays_callable_gives_the_clients_judgements_on_two_cores(
-    openai_server: OpenAIServer, expected: Judgements
-) -> None:
+def test_rays_callable_gives_our_scores(openai_server: OpenAIServer, expected: Judgements) -> None:
     exec(code_under("Many machines: Ray"), {})
     assert in_order("scored") == expected
     assert set(openai_server.n_answered.values()) == {1}
 
 
 @pytest.mark.usefixtures("cluster")
-def test_rays_processor_asks_by_our_requests_and_reads_our_judgements(
-    openai_server: OpenAIServer, expected: Judgements
-) -> None:
+def test_rays_processor_reads_our_scores(openai_server: OpenAIServer, expected: Judgements) -> None:
     exec(code_under("Ray's processors for language models"), {})
     lines = [line for file in Path("scored").iterdir() for line in file.read_text().splitlines()]
     judged = sorted(map(json.loads, lines), key=lambda each: each["id"])

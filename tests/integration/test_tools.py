@@ -156,9 +156,7 @@ def test_deepeval_takes_a_verdict_s_own_threshold(verdict: Judge) -> None:
     assert [each.success for each in scored] == [True, False]
 
 
-def test_promptfoo_runs_a_judge_as_its_assertion_and_its_repeats_are_averaged(
-    tmp_path: Path,
-) -> None:
+def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path: Path) -> None:
     promptfoo = shutil.which("promptfoo")
     if promptfoo is None:
         pytest.skip("promptfoo is not installed")
