@@ -1,6 +1,7 @@
 """People's labels in other tools' exports; the rows have the form that the tools write."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ def langfuse_trace(n: int, **cells: Any) -> dict[str, Any]:
 
 def later_score(score: dict[str, Any]) -> dict[str, Any]:
     """As Langfuse's SDK 5 names the subject of a score."""
-    rest = {name: cell for name, cell in score.items() if name != "traceId"}
-    return rest | {"subject": {"id": score["traceId"]}}
+    rest = {**score, "subject": {"id": score["traceId"]}}
+    return {name: rest[name] for name in rest if name != "traceId"}
 
 
 def phoenix_span(n: int) -> dict[str, Any]:
@@ -64,16 +65,16 @@ def phoenix_annotations(n: int, name: str = "name") -> Rows:
 
 
 def label_studio_task(n: int) -> dict[str, Any]:
-    def result(value: float) -> Rows:
+    def result(value: float) -> dict[str, Rows]:
         why = {"from_name": "why", "type": "textarea", "value": {"text": [f"why {n}"]}}
-        return [{"from_name": "quality", "type": "rating", "value": {"rating": value}}, why]
+        rating = {"from_name": "quality", "type": "rating", "value": {"rating": value}}
+        return {"result": [rating, why]}
 
-    who = {"id": 1, "email": "ann@example.org"}
-    annotation = {"completed_by": who, "was_cancelled": False, "result": result(n + 1)}
-    cancelled = {"completed_by": 2, "was_cancelled": True, "result": result(MACHINES)}
-    predictions = [{"model_version": "m", "result": result(MACHINES)}]
-    own = {"id": n, "data": flat_texts(n), "inner_id": n}
-    return {**own, "annotations": [annotation, cancelled], "predictions": predictions}
+    who = {"completed_by": {"id": 1, "email": "ann@example.org"}, "was_cancelled": False}
+    cancelled = {"completed_by": 2, "was_cancelled": True, **result(MACHINES)}
+    labels = [{**who, **result(n + 1)}, cancelled]
+    own = {"id": n, "data": flat_texts(n), "annotations": labels, "inner_id": n}
+    return {**own, "predictions": [{"model_version": "m", **result(MACHINES)}]}
 
 
 def label_studio_row(n: int) -> dict[str, Any]:
@@ -82,15 +83,13 @@ def label_studio_row(n: int) -> dict[str, Any]:
 
 
 def argilla_record(n: int) -> dict[str, Any]:
-    def responses(name: str, **cells: list[Any]) -> dict[str, Any]:
-        return {f"{name}.responses{end and '.'}{end}": cell for end, cell in cells.items()}
-
-    who = {"users": ["u1", "u2"], "status": ["submitted", "draft"]}
-    quality = {"": [n + 1, MACHINES], **who}
-    why = {"": [f"why {n}"], "users": ["u1"], "status": ["submitted"]}
-    suggested = {"quality.suggestion": MACHINES, "quality.suggestion.agent": "m"}
     own = {"id": f"r{n}", "status": "pending", "_server_id": f"server{n}", **flat_texts(n)}
-    return {**own, **responses("quality", **quality), **responses("why", **why), **suggested}
+    who = {".users": ["u1", "u2"], ".status": ["submitted", "draft"]}
+    quality, why = {"": [n + 1, MACHINES], **who}, {"": [f"why {n}"]}
+    why |= {end: cell[:1] for end, cell in who.items()}
+    responses = {f"quality.responses{end}": cell for end, cell in quality.items()}
+    responses |= {f"why.responses{end}": cell for end, cell in why.items()}
+    return own | responses | {"quality.suggestion": MACHINES, "quality.suggestion.agent": "m"}
 
 
 def langsmith_run(n: int) -> dict[str, Any]:
@@ -120,14 +119,15 @@ def mlflow_trace(n: int) -> dict[str, Any]:
     return {**own, "response": f"Answer {n}.", "assessments": [*scores, *machines, expectation]}
 
 
-TRACES = [*map(langfuse_trace, N)]
-SCORES = [row for n in N for row in langfuse_scores(n)]
+def each(one: Callable[..., Any], *how: str) -> Rows:
+    """The rows that `one` makes of each number: a row or several."""
+    made = [one(n, *how) for n in N]
+    return [row for rows in made for row in (rows if isinstance(rows, list) else [rows])]
+
+
+TRACES, SCORES, SPANS = each(langfuse_trace), each(langfuse_scores), each(phoenix_span)
 LATER = [*map(later_score, SCORES)]
-SPANS = [*map(phoenix_span, N)]
-ANNOTATIONS = [row for n in N for row in phoenix_annotations(n)]
-FRAME = [row for n in N for row in phoenix_annotations(n, "annotation_name")]
-WHOLE_SPANS = [phoenix_span(n) | {"annotations": phoenix_annotations(n)} for n in N]
-RUNS, FEEDBACK = [*map(langsmith_run, N)], [row for n in N for row in langsmith_feedback(n)]
+WHOLE_SPANS = [span | {"annotations": phoenix_annotations(n)} for n, span in enumerate(SPANS)]
 
 
 def flat(rows: Rows) -> Rows:
@@ -140,14 +140,14 @@ EXPORTS: dict[str, tuple[Rows, Rows | None, str]] = {
     "Langfuse scores": (SCORES, TRACES, "5 EVAL, 5 API"),
     "Langfuse scores-of-SDK-5": (LATER, TRACES, "5 EVAL, 5 API"),
     "Langfuse flat-scores": (flat(LATER), TRACES, "5 EVAL, 5 API"),
-    "Phoenix annotations": (ANNOTATIONS, SPANS, "5 LLM, 5 CODE"),
-    "Phoenix frame": (flat(FRAME), SPANS, "5 LLM, 5 CODE"),
+    "Phoenix annotations": (each(phoenix_annotations), SPANS, "5 LLM, 5 CODE"),
+    "Phoenix frame": (flat(each(phoenix_annotations, "annotation_name")), SPANS, "5 LLM, 5 CODE"),
     "Phoenix spans": (WHOLE_SPANS, None, "5 LLM, 5 CODE"),
-    "Label Studio JSON": ([*map(label_studio_task, N)], None, "10 withdrawn, 10 predictions"),
-    "Label Studio JSON_MIN": ([*map(label_studio_row, N)], None, ""),
-    "Argilla records": ([*map(argilla_record, N)], None, "5 draft, 5 suggestion"),
-    "LangSmith feedback": (FEEDBACK, RUNS, "5 model, 5 api"),
-    "MLflow traces": ([*map(mlflow_trace, N)], None, "5 withdrawn, 5 LLM_JUDGE, 5 CODE, 5 without"),
+    "Label Studio JSON": (each(label_studio_task), None, "10 withdrawn, 10 predictions"),
+    "Label Studio JSON_MIN": (each(label_studio_row), None, ""),
+    "Argilla records": (each(argilla_record), None, "5 draft, 5 suggestion"),
+    "LangSmith feedback": (each(langsmith_feedback), each(langsmith_run), "5 model, 5 api"),
+    "MLflow traces": (each(mlflow_trace), None, "5 withdrawn, 5 LLM_JUDGE, 5 CODE, 5 without"),
 }
 
 
@@ -232,6 +232,9 @@ def test_a_file_that_does_not_say_who_rated_is_refused(content: Rows, advice: st
     if "texts" not in advice:
         # Somebody who is to label the outputs needs no labels.
         assert len(read_items(content).items) == len(N)
+    if content is BRAINTRUST:
+        labelled = data.read_labels(content, map={"quality": "scores.quality"})
+        assert [one.rating("quality") for one in labelled.outputs] == [n + 1 for n in N]
 
 
 OWN: list[dict[str, Any]] = [
@@ -258,11 +261,6 @@ def test_a_table_of_ones_own_with_such_columns_is_no_tools(columns: dict[str, An
     labelled = data.read_labels(table, dimensions=["quality"])
     assert [one.ratings["quality"] for one in labelled.outputs] == [(n + 1.0,) for n in N]
     assert "an export" not in " ".join(labelled.notes)
-
-
-def test_whoever_names_peoples_scores_has_them_read() -> None:
-    labelled = data.read_labels(BRAINTRUST, map={"quality": "scores.quality"})
-    assert [one.ratings for one in labelled.outputs] == [{"quality": (n + 1.0,)} for n in N]
 
 
 @pytest.mark.parametrize("column", ["label", "quality"])
