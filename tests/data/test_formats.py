@@ -1,6 +1,5 @@
 """The same labels come out of every format."""
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
-from label_files import file_of, refusal
+from label_files import csv_of, file_of, refusal
 
 import data
 from judges.__main__ import main
@@ -23,34 +22,26 @@ from optimize.measuring.recorded import read_scores
 Rows = list[dict[str, object]]
 
 ROWS: Rows = [
-    {
-        "id": f"d{document}-s{system}",
-        "group": f"d{document}",
-        "system": f"s{system}",
-        "document": f"Text {document}, with a comma; a semicolon\tand a tab.",
-        "summary": f'Short "quoted" {system}.\nSecond line.',
-        "relevance": (document + system) % 5 + 1,
-    }
-    for document in range(3)
-    for system in range(2)
+    {"id": f"d{d}-s{s}", "group": f"d{d}", "system": f"s{s}", "relevance": (d + s) % 5 + 1}
+    | {"document": f"Text {d}, with a comma; a semicolon\tand a tab."}
+    | {"summary": f'Short "quoted" {s}.\nSecond line.'}
+    for d in range(3)
+    for s in range(2)
 ]
 
 
-def delimited(separator: str, name: str) -> Callable[[Rows], str]:
-    def write(rows: Rows) -> str:
-        with Path(name).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
-            writer.writeheader()
-            writer.writerows(rows)
-        return name
+def delimited(separator: str, name: str) -> Callable[[Rows], Path]:
+    def write(rows: Rows) -> Path:
+        cells = ([row[name] for name in rows[0]] for row in rows)
+        return file_of(csv_of([*rows[0]], *cells, delimiter=separator), name)
 
     return write
 
 
-def of_frame(write: str, name: str) -> Callable[[Rows], str]:
-    def written(rows: Rows) -> str:
+def of_frame(write: str, name: str) -> Callable[[Rows], Path]:
+    def written(rows: Rows) -> Path:
         getattr(pd.DataFrame(rows), write)(name, index=False)
-        return name
+        return Path(name)
 
     return written
 

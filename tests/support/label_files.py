@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,10 +19,10 @@ def file_of(content: str | bytes, name: str = "labels.csv") -> Path:
     return Path(name)
 
 
-def csv_of(*rows: Sequence[object], delimiter: str = ",") -> str:
+def csv_of(*rows: Iterable[object], delimiter: str = ",") -> str:
     """Rows as CSV with every cell quoted."""
-    quoted = (delimiter.join(f'"{cell}"' for cell in row) for row in rows)
-    return "".join(f"{line}\r\n" for line in quoted)
+    quoted = ([f'"{str(cell).replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows)
+    return "".join(f"{delimiter.join(cells)}\r\n" for cells in quoted)
 
 
 def workbook(*rows: Sequence[object], name: str = "labels.xlsx", merge: str = "") -> Path:
