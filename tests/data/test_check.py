@@ -79,7 +79,10 @@ def test_a_files_own_words_cannot_steer_the_terminal(flags: list[str]) -> None:
     assert "\x1b" not in out + err
 
 
-@pytest.mark.parametrize("flags", ["--map a", "--map m.yaml", "--scale 5:1", "--values a=x"])
+WRONG = ("--map a", "--map m.yaml", "--scale 5:1", "--values good", "--values a=x")
+
+
+@pytest.mark.parametrize("flags", WRONG)
 def test_wrong_usage_exits_two(flags: str) -> None:
     code, _, err = ended(main, "starter", *flags.split())
     assert (code, err.count("\n")) == (2, 1)

@@ -34,6 +34,8 @@ def refused(*rows: Mapping[str, object], **how: object) -> str:
         ("relevance", True, "True is not a number like the others"),
         ("id", "a", "'a' is the id of line 1 too"),
         ("id", " ", "is empty"),
+        ("id", ["b"], "['b'] is not a name"),
+        ("ratings", "three", "'three' is not an object"),
         ("document", "", "is empty"),
         ("document", None, "is missing"),
         ("document", "\ud83d", "'\\ud83d' holds half"),
