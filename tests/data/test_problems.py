@@ -35,7 +35,6 @@ def refused(*rows: Mapping[str, object], **how: object) -> str:
         ("id", "a", "'a' is the id of line 1 too"),
         ("id", " ", "is empty"),
         ("id", ["b"], "['b'] is not a name"),
-        ("ratings", "three", "'three' is not an object"),
         ("document", "", "is empty"),
         ("document", None, "is missing"),
         ("document", "\ud83d", "'\\ud83d' holds half"),
@@ -88,6 +87,12 @@ def test_all_problems_are_found_at_once_and_the_first_is_told() -> None:
     assert problems == [("bad-json", 4), ("off-scale", 1), ("twice", 2), ("no-text", 3)]
 
 
+def test_a_nested_column_that_holds_no_object_is_refused() -> None:
+    row = {name: GOOD[name] for name in GOOD if name != "relevance"}
+    rows = [{**row, "ratings": {"relevance": 3}}, {**row, "id": "b", "ratings": "three"}]
+    assert "line 2, field 'ratings': 'three' is not an object" in refused(*rows)
+
+
 def test_long_rows_that_disagree_are_refused() -> None:
     rating = {"id": "a", "dimension": "d", "annotator": "x", "rating": 1}
     row = {**rating, "document": "A text."}
@@ -95,6 +100,8 @@ def test_long_rows_that_disagree_are_refused() -> None:
     assert "2 is a second rating of 'a' on 'd' by 'x'; keep" in second
     other = refused(row, {**row, "annotator": "y", "document": "Another."}, dimensions=["d"])
     assert "line 2, field 'document': 'Another.' differs from" in other
+    unnamed = refused(row, {**row, "dimension": None}, dimensions=["d"])
+    assert "line 2: has no id, or no dimension" in unnamed
     assert "give the file of outputs, and this one" in refused(rating, dimensions=["d"])
 
 
