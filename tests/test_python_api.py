@@ -26,18 +26,12 @@ ROOT = Path(__file__).parents[1]
 STARTER = ROOT / "data" / "starter" / "outputs.jsonl"
 TEXTS = ["The bridge is open.", "The town met.", "It rains."] * 4
 ROWS: list[dict[str, Any]] = [
-    {
-        "Nr": f"o{i}",
-        "group": f"d{i // 3}",
-        "document": f"On day {i // 3} the town met.",
-        "summary": text,
-    }
-    | {"Anna": 1 + (i * 7) % 5, "Ben": float("nan") if i == 4 else 1 + (i * 5) % 5}
+    {"Nr": f"o{i}", "group": f"d{i // 3}", "document": f"On day {i // 3} the town met."}
+    | {"summary": text, "Anna": 1 + (i * 7) % 5, "Ben": 1 + (i * 5) % 5 if i != 4 else float("nan")}
     for i, text in enumerate(TEXTS)
 ]
+GOOD = {"fluency": "good"}
 MAP = {"id": "Nr", "relevance": ["Anna", "Ben"]}
-
-
 FORMS: dict[str, Callable[[], Any]] = {
     "a DataFrame": lambda: pd.DataFrame(ROWS),
     "a DataFrame with an index": lambda: pd.DataFrame(ROWS).set_index("Nr"),
@@ -88,9 +82,7 @@ def starter() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
     out = tmp_path_factory.mktemp("api") / "run"
-    return optimize.tune(
-        "fluency", starter, map={"fluency": "good"}, out=out, max_calls=500, quiet=True
-    )
+    return optimize.tune("fluency", starter, map=GOOD, out=out, max_calls=500, quiet=True)
 
 
 def test_a_run_on_a_frame_goes_on_with_its_labels(run: optimize.Run, starter: pd.DataFrame) -> None:
@@ -98,7 +90,7 @@ def test_a_run_on_a_frame_goes_on_with_its_labels(run: optimize.Run, starter: pd
     # As a kill before its end leaves it.
     drawn = run.report.read_bytes()
     run.report.unlink()
-    flags: dict[str, Any] = {"map": {"fluency": "good"}, "out": run.folder, "quiet": True}
+    flags: dict[str, Any] = {"map": GOOD, "out": run.folder, "quiet": True}
     with pytest.raises(optimize.RunFolderError, match="it had other labels"):
         optimize.tune("fluency", starter[1:], **flags, max_calls=500)
     again = optimize.tune("fluency", starter, **flags, max_calls=500)

@@ -98,10 +98,10 @@ def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: 
 
 @pytest.mark.parametrize("address", ["", " "])
 def test_an_empty_address_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="api_base is empty"):
-        judges.load("coherence", lm="openai/judge-1", api_base=address)
-    with pytest.raises(ValueError, match="api_base is empty"):
-        next(judges.load("coherence").judge_all([ROW], lm="openai/judge-1", api_base=address))
+    where = {"lm": "openai/judge-1", "api_base": address}
+    for ask in (judges.load, lambda name, **how: next(judges.load(name).judge_all([ROW], **how))):
+        with pytest.raises(ValueError, match="api_base is empty"):
+            ask("coherence", **where)
 
 
 @pytest.mark.parametrize("step", ["submit", "collect"])
@@ -117,10 +117,8 @@ def test_a_strangers_state_of_a_batch_sends_no_key(step: str, stranger: str) -> 
 @pytest.mark.parametrize(
     "tag",
     [
-        "!!python/object/apply:os.system ['curl {}']",
-        "!!python/name:os.system",
-        "!include http://{}",
-        "!!python/object/new:subprocess.Popen [['touch', 'ran']]",
+        *("!!python/object/apply:os.system ['curl {}']", "!!python/name:os.system"),
+        *("!include http://{}", "!!python/object/new:subprocess.Popen [['touch', 'ran']]"),
     ],
 )
 def test_a_strangers_definition_runs_nothing(tag: str, stranger: str) -> None:
@@ -132,11 +130,8 @@ def test_a_strangers_definition_runs_nothing(tag: str, stranger: str) -> None:
 
 def test_a_strangers_labels_reach_no_host(stranger: str) -> None:
     url = f"http://{stranger}/v1"
-    texts = {"group": f"file://{url}", "document": url}
-    rows = [
-        {**texts, "summary": f"hf:{url}{i}", "ratings": {"coherence": 1 + i % 5}, "id": i}
-        for i in range(12)
-    ]
+    own = {"group": f"file://{url}", "document": url}
+    rows = [{**own, "id": i, "summary": f"hf:{url}{i}", "coherence": 1 + i % 5} for i in range(12)]
     path = write_jsonl("theirs.jsonl", rows)
     ended(data_command, "check", path)
     ended(verify_command, "coherence", "--data", path, "--report", "r.html")
@@ -152,17 +147,15 @@ def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name: str, stranger: str)
     assert "hf:owner/name" in result.out
 
 
-@pytest.mark.parametrize(
-    "lm",
-    [
-        *("embedded", "embedded-1", "openai/gpt-4.1-mini", "openai/ft:gpt-4o:org::id"),
-        *("azure/my-deployment", "anthropic/claude-sonnet-4-5", "ollama_chat/llama3.1:8b"),
-        *("openrouter/meta-llama/llama-3-70b:free", "vertex_ai/claude-3@20240229"),
-        "bedrock/anthropic.claude-3-sonnet-v1:0",
-    ],
-)
-def test_a_known_providers_model_is_plain(lm: str) -> None:
-    assert is_allowed_in_file(lm)
+PLAIN = """
+    embedded embedded-1 openai/gpt-4.1-mini openai/ft:gpt-4o:org::id azure/my-deployment
+    anthropic/claude-sonnet-4-5 ollama_chat/llama3.1:8b openrouter/meta-llama/llama-3-70b:free
+    vertex_ai/claude-3@20240229 bedrock/anthropic.claude-3-sonnet-v1:0
+"""
+
+
+def test_a_known_providers_model_is_plain() -> None:
+    assert [lm for lm in PLAIN.split() if not is_allowed_in_file(lm)] == []
 
 
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])

@@ -155,7 +155,6 @@ def test_a_file_lands_whole_or_not_at_all() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b'[{"a": "1"}, {"a": "two\\nlines"}]',
         b'\n[\n {"a": "1"},\n {"a": "two\\nlines"}\n]\n',
         b'{"a": "1"}\n\n{"a": "two\\nlines"}\r\n',
         '\ufeff[{"a": "1"}, {"a": "two\\nlines"}]'.encode(),
