@@ -51,6 +51,10 @@ HUGE: dict[str, tuple[Callable[[], Path], str]] = {
     "depth": (lambda: file_of(DEEP, "x.jsonl"), ", line 2: is nested too deeply"),
     "columns of CSV": (lambda: file_of(f"{','.join(NAMES)}\n" * 2), COLUMNS),
     "columns of all rows": (lambda: lines(*({n: 1} for n in NAMES)), f", line 1001: {COLUMNS}"),
+    "a wide row": (
+        lambda: in_workbook(END, b'<row r="9"><c r="XFD9"><v>1</v></c></row>'),
+        ", row 9: has more than 1,000 columns or 1,048,576 cells; leave out",
+    ),
     "formats": (
         lambda: in_workbook(b"</cellXfs>", STYLES, "styles.xml"),
         "XML elements in xl/styles.xml, more than 100,000; leave out",
