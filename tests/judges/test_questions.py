@@ -1,51 +1,29 @@
 """A judge that answers questions in the same reply: asked, read, weighed and kept."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from behaving_model import Behave, Model
 from hypothesis import given
 from hypothesis import strategies as st
-from question_cases import (
-    ASKED,
-    BRIEFER,
-    DEADLINE,
-    FULL,
-    HELPFUL,
-    KINDER,
-    PAIR,
-    PAIRED,
-    ROW,
-    TONE,
-    WEIGHED,
-    WEIGHTS,
-    headed,
-)
+from question_cases import ASKED, DEADLINE, FULL, PAIR, PAIRED, ROW, TONE, WEIGHED, WEIGHTS, headed
 
-import judges
-from judges import (
-    AnswerWeights,
-    Judge,
-    Question,
-    QuestionError,
-    frozen,
-)
+from judges import AnswerWeights, Judge, Question, QuestionError
 from judges.client import Client
 from judges.dimension import DimensionError
-from judges.frozen import FrozenJudgeError
-from judges.judgement import NoScoreError, Preference
+from judges.judgement import NoScoreError
 from judges.protocol import Reply, Token
 from judges.reading import read
 from judges.scoring import ONE, WEIGHTED, SamplingPlan
 
 
-def judged(judge: Judge, row: Mapping[str, str], *texts: str) -> Any:
-    (said,) = judge.judge_rows([row], Client(Model(lambda *_: texts)))
+def judged(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
+    """What the judge makes of a model's replies, or of a model that behaves so."""
+    behave = say[0] if callable(say[0]) else lambda *_: say
+    (said,) = judge.judge_rows([row], Client(Model(behave)))
     return said
 
 
@@ -85,18 +63,24 @@ def test_a_question_that_cannot_be_read_cannot_be_made(question: Any, why: str) 
         Question(**{"name": "q", "text": "is it", **question})
 
 
-@pytest.mark.parametrize(
-    ("judge", "questions", "why"),
-    [
-        (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
-        (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
-        (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
-        (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
-        (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
-        (HELPFUL, [BRIEFER], "the answers A and B are for comparisons alone"),
-        (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
-    ],
-)
+HELPFUL, KINDER = ASKED.subject, PAIRED.subject
+CLASHES: list[tuple[Any, list[Question], str]] = [
+    (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
+    (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
+    (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
+    (HELPFUL, [replace(DEADLINE, name="score")], "may not be called 'score'"),
+    (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
+    (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
+    (
+        HELPFUL,
+        [Question(name="q", text="t", answers=("A", "B"))],
+        "the answers A and B are for comparisons alone",
+    ),
+    (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
+]
+
+
+@pytest.mark.parametrize(("judge", "questions", "why"), CLASHES)
 def test_questions_that_clash_with_the_judge_are_refused(
     judge: Any, questions: list[Question], why: str
 ) -> None:
@@ -120,11 +104,7 @@ def test_questions_that_clash_with_the_judge_are_refused(
 def test_each_answer_is_read_from_its_own_part_of_the_reply(reply: str) -> None:
     reply = reply.replace("[[ ## completed ## ]]\n", "")
     values = read(reply, ASKED.prompt.outputs).values
-    assert {name: values[name] for name in ("deadline", "tone", "rating")} == {
-        "deadline": "yes",
-        "tone": 2,
-        "rating": 4,
-    }
+    assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -154,17 +134,21 @@ def test_a_reply_cut_short_is_read_only_where_its_last_answer_is_closed() -> Non
 
 
 # Weighing.
-def test_without_weights_the_rating_is_the_score_and_the_answers_are_told() -> None:
-    said = judged(ASKED, ROW, FULL)
-    assert (said.score, said.answers) == (4, {"deadline": 1, "tone": 2, "rating": 4})
-    assert said.as_json()["answers"] == {"deadline": 1, "tone": 2, "rating": 4}
-
-
-def test_one_reply_is_the_sum_of_its_answers() -> None:
-    # 1 * 1 + 0.5 * 2 + 0.5 * 4.
-    assert judged(WEIGHED, ROW, FULL).score == 4.0
-    # 0 + 0.5 * 1 + 0.5 * 2.
-    assert judged(WEIGHED, ROW, headed(deadline="no", tone=1, rating=2)).score == 1.5
+@pytest.mark.parametrize(
+    ("judge", "reply", "score"),
+    [
+        (ASKED, FULL, 4),
+        (WEIGHED, FULL, 4.0),  # 1 * 1 + 0.5 * 2 + 0.5 * 4
+        (WEIGHED, headed(deadline="no", tone=1, rating=2), 1.5),  # 0 + 0.5 * 1 + 0.5 * 2
+    ],
+)
+def test_one_reply_is_the_sum_of_its_answers_and_without_weights_its_rating(
+    judge: Judge, reply: str, score: float
+) -> None:
+    assert judged(judge, ROW, reply).score == score
+    told = {"deadline": 1, "tone": 2, "rating": 4}
+    said = judged(judge, ROW, FULL)
+    assert said.answers == said.as_json()["answers"] == told
 
 
 def test_the_mean_weighs_the_mean_of_each_answer() -> None:
@@ -177,16 +161,15 @@ def test_the_mean_weighs_the_mean_of_each_answer() -> None:
 
 def test_weighted_takes_each_answers_probabilities_from_its_own_token() -> None:
     def token(text: str, **chances: float) -> Token:
-        top = {name.strip("_"): math.log(p) for name, p in chances.items()}
-        return Token(text, top)
+        return Token(text, {name.strip("_"): math.log(p) for name, p in chances.items()})
 
     tokens = (
         Token("[[ ## deadline ## ]]\n", {"4": -0.1}), token("yes", yes=0.8, no=0.2),
         Token("\n\n[[ ## tone ## ]]\n", {}), token("2", _2=0.5, _3=0.5),
         Token("\n\n[[ ## rating ## ]]\n", {}), token("4", _4=0.75, _2=0.25),
     )  # fmt: skip
-    model = Model(lambda *_: Reply(text="".join(t.text for t in tokens), tokens=tokens))
-    (said,) = WEIGHED.with_plan(WEIGHTED).judge_rows([ROW], Client(model))
+    reply = Reply(text="".join(token.text for token in tokens), tokens=tokens)
+    said = judged(WEIGHED.with_plan(WEIGHTED), ROW, reply)
     # 4 * .75 + 2 * .25 = 3.5 of the rating: 0.8 + 0.5 * 2.5 + 0.5 * 3.5.
     assert said.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
     assert said.score == pytest.approx(3.8)
@@ -194,7 +177,7 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token() -> None:
 
 
 def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold() -> None:
-    safe = replace(HELPFUL, anchors={0: "", 1: ""}, words=("pass", "fail"))
+    safe = replace(ASKED.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
     weights = AnswerWeights(intercept=0.0, slopes={"deadline": 0.5, "verdict": 0.5})
     judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
     reply = headed(deadline="no", verdict="pass")
@@ -217,19 +200,13 @@ def choosing(content: str, *_: Any) -> str:
     return headed(briefer=briefer, preferred=kinder)
 
 
-def preference(row: Mapping[str, str], say: Behave) -> Preference:
-    (said,) = PAIRED.judge_rows([row], Client(Model(say)))
-    assert isinstance(said, Preference)
-    return said
-
-
 def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides() -> None:
     # 0.75 * -1 + 0.25 * 1.
-    said = preference(PAIR, choosing)
+    said = judged(PAIRED, PAIR, choosing)
     assert (said.margin_ab, said.margin_ba, said.margin, said.preferred) == (-0.5, -0.5, -0.5, "B")
     assert said.answers == {"briefer": -1, "preferred": 1}
     swapped = {**PAIR, "reply_a": PAIR["reply_b"], "reply_b": PAIR["reply_a"]}
-    turned = preference(swapped, choosing)
+    turned = judged(PAIRED, swapped, choosing)
     assert (turned.margin, turned.preferred) == (0.5, "A")
     assert turned.answers == {"briefer": 1, "preferred": -1}
 
@@ -238,7 +215,7 @@ def test_an_answer_that_follows_the_position_counts_nothing() -> None:
     def say(content: str, *_: Any) -> str:
         return choosing(content).replace("briefer ## ]]\nB", "briefer ## ]]\nA")
 
-    said = preference(PAIR, say)
+    said = judged(PAIRED, PAIR, say)
     assert said.answers == {"briefer": 0, "preferred": 1}
     # (0.75 + 0.25) for the order ab and (-0.75 + 0.25) for ba, whose mean is 0.25.
     assert (said.margin_ab, said.margin_ba, said.margin) == (1.0, -0.5, 0.25)
@@ -270,84 +247,23 @@ def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_sid
     assert WEIGHTS.decisive_answer(answers, CHOICES) == "deadline = no"
 
 
-BAD_WEIGHTS: list[tuple[dict[str, float], float, str]] = [
-    ({"rating": -1.0}, 6.0, "a weight that is negative, too large or not a number"),
-    ({"rating": math.nan}, 0.0, "a weight that is negative, too large or not a number"),
-    ({"rating": 1e308, "tone": 1e308}, 0.0, "a weight that is negative, too large or not a number"),
-    ({"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not answer"),
-    ({"rating": 1.0, "tone": 0.5}, 0.0, "weights whose scores go from 1.5 to 6.5, not 1 to 5"),
-    ({}, 3.0, "weights whose scores go from 3 to 3, not 1 to 5"),
-    ({"rating": 1.0}, math.nan, "weights whose scores go from nan to nan, not 1 to 5"),
+BAD = "a weight that is negative, too large or not a number"
+BAD_WEIGHTS: list[tuple[Judge, dict[str, float], float, str]] = [
+    (ASKED, {"rating": -1.0}, 6.0, BAD),
+    (ASKED, {"rating": math.nan}, 0.0, BAD),
+    (ASKED, {"rating": 1e308, "tone": 1e308}, 0.0, BAD),
+    (ASKED, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
+    (ASKED, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
+    (ASKED, {}, 3.0, "scores go from 3 to 3, not 1 to 5"),
+    (ASKED, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
+    # From -0.9 to 0.9, and 0.1 more for the output shown first.
+    (PAIRED, {"briefer": 0.45, "preferred": 0.45}, 0.1, "which would prefer one output"),
 ]
 
 
-@pytest.mark.parametrize(("slopes", "intercept", "why"), BAD_WEIGHTS)
+@pytest.mark.parametrize(("judge", "slopes", "intercept", "why"), BAD_WEIGHTS)
 def test_weights_that_do_not_fit_the_answers_are_refused(
-    slopes: dict[str, float], intercept: float, why: str
+    judge: Judge, slopes: dict[str, float], intercept: float, why: str
 ) -> None:
     with pytest.raises(QuestionError, match=why):
-        replace(ASKED, weights=AnswerWeights(intercept=intercept, slopes=slopes))
-
-
-def test_weights_of_a_comparison_prefer_no_place() -> None:
-    # From -0.9 to 0.9, and 0.1 more for the output shown first.
-    weights = AnswerWeights(intercept=0.1, slopes={"briefer": 0.45, "preferred": 0.45})
-    with pytest.raises(QuestionError, match="an intercept, which would prefer one output"):
-        replace(PAIRED, weights=weights)
-
-
-# Keeping.
-@pytest.mark.parametrize("judge", [ASKED, WEIGHED, PAIRED, WEIGHED.with_plan(WEIGHTED)])
-def test_a_judge_with_questions_comes_back_from_its_file(judge: Judge, tmp_path: Path) -> None:
-    path = judge.save(tmp_path / "judge.json")
-    again = judges.load(path)
-    assert again == judge
-    assert again.template() == judge.template()
-    assert again.dumps() == path.read_text(encoding="utf-8")
-
-
-def field(name: str = "kind", description: str = "is it kind", choices: Any = ("yes", "no")) -> Any:
-    return {"name": name, "description": description, "role": "output", "choices": [*choices]}
-
-
-FORGED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
-    "17 questions": ([field(f"q{i}") for i in range(15)], {}, "17 questions; a judge asks at most"),
-    "a long text": ([field(description="x" * 501)], {}, "a text of 501 characters"),
-    "a text's name": ([field("reply")], {}, "may not be called 'reply'"),
-    "a reserved name": ([field("config")], {}, "may not be called 'config'"),
-    "the answer's name": ([field("rating")], {}, "may not be called 'rating'"),
-    "a name twice": ([field("tone")], {}, "two fields of its prompt have one name"),
-    "a long name": ([field("a" * 99_999)], {}, "needs a name of lower-case letters"),
-    "a line break in a name": ([field("a\nb")], {}, "needs a name of lower-case letters"),
-    "many answers": ([field(choices=range(9_999))], {}, "has the answers"),
-    "a huge answer": ([field(choices=(1, 10**30))], {}, "has the answers"),
-    "a truth value": ([field(choices=(True, False))], {}, "Expected `int | str`, got `bool`"),
-    "a negative weight": (
-        [],
-        {"rating": -1},
-        "a weight that is negative, too large or not a number",
-    ),
-    "huge weights": ([], {"rating": 1e308, "tone": 1e308}, "a weight that is negative, too large"),
-    "a weight out of range": ([], {"rating": 10**400}, "Number out of range"),
-    "NaN": ([], {"rating": math.nan}, "JSON is malformed"),
-    "an unknown weight": ([], {"z" * 99_999: 1}, r"a weight for 'z{64}', which the judge does not"),
-    "beyond the scale": ([], {"rating": 5}, "scores go from 5.5 to 27.5, not 1 to 5"),
-    "a weight as text": ([], {"rating": "1"}, "Expected `float`, got `str`"),
-}
-
-
-@pytest.mark.parametrize(("fields", "slopes", "why"), FORGED.values(), ids=FORGED)
-def test_a_forged_file_with_questions_is_refused_with_one_line(
-    fields: list[Any], slopes: dict[str, Any], why: str, tmp_path: Path
-) -> None:
-    document = json.loads(WEIGHED.dumps())
-    document["program"]["fields"][3:3] = fields
-    document["weights"]["slopes"] |= slopes
-    if why != "JSON is malformed":
-        document["digest"] = frozen.digest(document)
-    path = tmp_path / "judge.json"
-    path.write_text(json.dumps(document))
-    with pytest.raises(FrozenJudgeError, match=why) as caught:
-        judges.load(path)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 700
+        replace(judge, weights=AnswerWeights(intercept=intercept, slopes=slopes))
