@@ -38,17 +38,23 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
     monkeypatch.setitem(sys.modules, name, module)
 
 
-def echo() -> Any:
+def record(**fields: str) -> SimpleNamespace:
+    return SimpleNamespace(items=fields.items)
+
+
+def evaluated(rows: Any, **options: Any) -> Any:
+    """What DSPy's evaluation makes of a program that gives back the summaries."""
+
     class Echo(dspy.Module):  # type: ignore[misc]
         def forward(self, document: str, summary: str) -> Any:
             return dspy.Prediction(summary=summary)
 
-    return Echo()
+    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows]
+    return dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), **options)(Echo())
 
 
 def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred() -> None:
-    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in ROWS]
-    result = dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), num_threads=2)(echo())
+    result = evaluated(ROWS, num_threads=2)
     expected = [(score - 1) / 4 for score in SCORES]
     assert [score for _, _, score in result.results] == pytest.approx(expected, abs=1e-12)
     assert result.score == pytest.approx(100 * math.fsum(expected) / 20, abs=0.005)
@@ -56,13 +62,11 @@ def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred() ->
 
 def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog: pytest.LogCaptureFixture) -> None:
     rows = [ROWS[0], {**ROWS[1], "summary": " "}]
-    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows]
-    evaluate = dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), failure_score=0.5)
-    scores = [score for _, _, score in evaluate(echo()).results]
+    scores = [score for _, _, score in evaluated(rows, failure_score=0.5).results]
     assert scores == [pytest.approx((SCORES[0] - 1) / 4), 0.5]
     assert "relevance: summary is empty" in caplog.text
     with pytest.raises(Exception, match="Execution cancelled due to errors"):
-        dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), max_errors=1)(echo())
+        evaluated(rows, max_errors=1)
     blank = (record(document="A text."), record(summary=" "))
     with pytest.raises(NoScoreError, match="summary is empty"):
         dspy_metric(JUDGE)(*blank, trace=[])
@@ -81,38 +85,41 @@ def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(
     assert dspy_metric(VERDICT)(record(), record(text="A text."), trace=[]) is False
 
 
-def asking(judge: Judge, **options: Any) -> OpenJudge:
-    return OpenJudge(judge, options, output="out", input="in")  # type: ignore[arg-type]
+def asking(row: Any, judge: Judge = JUDGE, **options: Any) -> Any:
+    return OpenJudge(judge, options, output="out", input="in")(row)
 
 
-ROW = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
+ROW: Any = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
+PARTS = [{"type": "text", "text": ROW["in"]}, {"type": "image_url"}]
+CHAT = {"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": PARTS}]}
+REPLY = {"choices": [{"message": {"role": "assistant", "content": ROW["out"]}}]}
 
 
-def test_texts_are_found_by_role_by_name_and_by_mapping() -> None:
-    judge = JUDGE
-    expected = judge(document=ROW["in"], summary=ROW["out"])
-    assert asking(judge)(ROW) == expected
-    assert asking(judge)({"document": ROW["in"], "in": "x", "out": ROW["out"]}) == expected
-    assert asking(judge)({**ROW, "out": {"summary": ROW["out"], "score": 1}}) == expected
-    # What is judged is the tool's output, whatever else has its name.
-    assert asking(judge)({**ROW, "summary": "The reference."}) == expected
-    mapped = asking(judge, map={"document": "article", "summary": "draft"})
-    assert (
-        mapped({"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}) == expected
-    )
+@pytest.mark.parametrize(
+    "row",
+    [
+        ROW,
+        {"document": ROW["in"], "in": "x", "out": ROW["out"]},
+        {**ROW, "out": {"summary": ROW["out"], "score": 1}},
+        # What is judged is the tool's output, whatever else has its name.
+        {**ROW, "summary": "The reference."},
+        # Of chat requests and responses the last content is read.
+        {"in": CHAT, "out": REPLY},
+        # Other values have these names, too.
+        {**ROW, "out": {"messages": ROW["out"]}},
+        {**ROW, "out": {"choices": ["x"], "summary": ROW["out"]}},
+    ],
+)
+def test_texts_are_found_by_role_by_name_and_in_chats(row: Any) -> None:
+    assert asking(row) == JUDGE(document=ROW["in"], summary=ROW["out"])
 
 
-def test_of_chat_requests_and_responses_the_last_content_is_read() -> None:
-    expected = JUDGE(document=ROW["in"], summary=ROW["out"])
-    parts = [{"type": "text", "text": ROW["in"]}, {"type": "image_url"}]
-    turns = [{"role": "system", "content": "x"}, {"role": "user", "content": parts}]
-    reply = {"choices": [{"message": {"role": "assistant", "content": ROW["out"]}}]}
-    assert asking(JUDGE)({"in": {"messages": turns}, "out": reply}) == expected
+def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none() -> None:
+    row = {"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}
+    mapped = asking(row, map={"document": "article", "summary": "draft"})
+    assert mapped == JUDGE(document=ROW["in"], summary=ROW["out"])
     called = {"choices": [{"message": {"role": "assistant", "content": None}}]}
-    assert "not a text" in str(asking(JUDGE)({**ROW, "out": called}).failure)
-    # Other values have these names, too.
-    for out in ({"messages": ROW["out"]}, {"choices": ["x"], "summary": ROW["out"]}):
-        assert asking(JUDGE)({**ROW, "out": out}) == expected
+    assert "not a text" in str(asking({**ROW, "out": called}).failure)
 
 
 @pytest.mark.parametrize("adapter", [dspy_metric, promptfoo_assertion, check])
@@ -121,15 +128,18 @@ def test_a_judge_of_pairs_is_refused(adapter: Any) -> None:
         adapter(Judge.of(TLDR_CONCISE))
 
 
+@pytest.mark.parametrize("adapter", [deepeval_metric, promptfoo_assertion, check])
+def test_a_judge_that_rates_needs_the_score_that_passes(adapter: Any) -> None:
+    with pytest.raises(ValueError, match="relevance: name the score that passes"):
+        adapter(JUDGE)
+
+
 def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
-    ask = asking(Judge.of(RELEVANCE, lm="openai/judge-1"), max_calls=1)
+    judge = Judge.of(RELEVANCE, lm="openai/judge-1")
+    ask = OpenJudge(judge, {"max_calls": 1}, output="out", input="in")  # type: ignore[typeddict-item]
     assert ask(ROW).failure is None
     other = {**ROW, "in": "Another text."}
     assert "not asked: the budget of 1 calls is spent" in str(ask(other).failure)
-
-
-def record(**fields: str) -> SimpleNamespace:
-    return SimpleNamespace(items=fields.items)
 
 
 NOTES = Question(name="short", text="is it short")
@@ -151,10 +161,9 @@ def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(
         check(ASKS, at_least=3, document="A text.", summary="A.")
     assert str(caught.value) == f"{WHY}\nneeded: 3 or more"
     assert check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
-    get_assert = promptfoo_assertion(ASKS, threshold=1.5)
     context = {"prompt": "A text.", "vars": {"other": "x", "more": 1}}
     result = {"pass": True, "score": 0.125, "reason": WHY, "metadata": {"graderError": False}}
-    assert get_assert("A.", context) == result
+    assert promptfoo_assertion(ASKS, threshold=1.5)("A.", context) == result
 
 
 def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(
@@ -166,14 +175,8 @@ def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(
     with pytest.raises(AssertionError, match=r"safe: fail, 0.000 on .*\nneeded: 0.5 or more"):
         check(VERDICT, text="A text.")
     result = promptfoo_assertion(JUDGE, threshold=1)(" ", {"vars": {"document": "A text."}})
-    assert not result["pass"]
-    assert (result["score"], result["metadata"]) == (0.0, {"graderError": True})
-
-
-@pytest.mark.parametrize("adapter", [deepeval_metric, promptfoo_assertion, check])
-def test_a_judge_that_rates_needs_the_score_that_passes(adapter: Any) -> None:
-    with pytest.raises(ValueError, match="relevance: name the score that passes"):
-        adapter(JUDGE)
+    assert (result["pass"], result["score"]) == (False, 0.0)
+    assert result["metadata"] == {"graderError": True}
 
 
 def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement(
@@ -209,10 +212,9 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(
         scorers.append(metrics)
         return lambda make: make
 
-    names = ("accuracy", "mean", "stderr")
-    metrics: dict[str, Any] = {name: (lambda name=name: name) for name in names}
-    own = {"Score": Score, "scorer": scorer, "CORRECT": "C", "INCORRECT": "I"}
-    stand_in(monkeypatch, "inspect_ai.scorer", **own, **metrics)
+    metrics = {name: (lambda name=name: name) for name in ("accuracy", "mean", "stderr")}
+    own = {"Score": Score, "scorer": scorer, "CORRECT": "C", "INCORRECT": "I", **metrics}
+    stand_in(monkeypatch, "inspect_ai.scorer", **own)
 
     def scored(judge: Judge, text: str) -> Any:
         output = SimpleNamespace(completion=text)
@@ -255,13 +257,12 @@ def test_events_have_score_label_explanation_and_failure() -> None:
     rows = [{"judgements": {"safe": entry}, "response_id": "r1"} for entry in entries]
     events = []
     for line in evaluation_events(VERDICT, rows):
-        (record,) = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
-        assert record["eventName"] == "gen_ai.evaluation.result"
-        values = {each["key"]: next(iter(each["value"].values())) for each in record["attributes"]}
-        events.append(values)
-    shared = {"gen_ai.evaluation.name": "safe", "gen_ai.response.id": "r1"}
-    own = {"score.label": "fail", "explanation": "It is rude.", "score.value": 0.0}
-    assert events == [
-        {**shared, **{f"gen_ai.evaluation.{name}": value for name, value in own.items()}},
-        {**shared, "gen_ai.evaluation.explanation": "text is empty", "error.type": "no_score"},
-    ]
+        (event,) = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+        assert event["eventName"] == "gen_ai.evaluation.result"
+        values = {each["key"]: next(iter(each["value"].values())) for each in event["attributes"]}
+        events.append({key.removeprefix("gen_ai."): value for key, value in values.items()})
+    shared = {"evaluation.name": "safe", "response.id": "r1"}
+    said = {"evaluation.score.label": "fail", "evaluation.explanation": "It is rude."}
+    failed = {"evaluation.explanation": "text is empty", "error.type": "no_score"}
+    scored = {**shared, **said, "evaluation.score.value": 0.0}
+    assert events == [scored, {**shared, **failed}]
