@@ -38,14 +38,6 @@ def test_questions_stand_after_the_reasoning_and_before_the_answer() -> None:
     assert f"Reply with {headers}, each on its own line" in user["content"]
 
 
-def test_an_unreadable_reply_is_asked_again_with_the_form_of_every_field() -> None:
-    model = Model(lambda text, *_: FULL if "earlier reply" in text else "It is fine.")
-    (said,) = ASKED.judge_rows([ROW], Client(model))
-    assert said.score == 4
-    for form in ("deadline ## ]] is yes or no", "tone ## ]] is 1, 2 or 3", "rating ## ]] is 1, 2"):
-        assert [form in content for content in model.seen] == [False, True]
-
-
 @pytest.mark.parametrize(
     ("question", "why"),
     [
@@ -126,13 +118,6 @@ def test_a_reply_without_one_clear_answer_to_every_question_is_refused(
         read(reply, ASKED.prompt.outputs)
 
 
-def test_a_reply_cut_short_is_read_only_where_its_last_answer_is_closed() -> None:
-    outputs = ASKED.prompt.outputs
-    assert read(FULL, outputs, truncated=True).values["rating"] == 4
-    with pytest.raises(NoScoreError, match="cut short"):
-        read(FULL.removesuffix("\n\n[[ ## completed ## ]]"), outputs, truncated=True)
-
-
 # Weighing.
 @pytest.mark.parametrize(
     ("judge", "reply", "score"),
@@ -184,13 +169,6 @@ def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold() -> None:
     # 0.5 * 0 + 0.5 * 1, which a threshold of .6 moves to 0.5 / 0.6 / 2.
     assert judged(judge, ROW, reply).score == 0.5
     assert judged(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
-
-
-def test_a_reply_that_cannot_be_read_has_no_answers() -> None:
-    said = judged(WEIGHED, ROW, "It is fine.")
-    assert math.isnan(said.score)
-    assert said.answers is None
-    assert "answers" not in said.as_json()
 
 
 def choosing(content: str, *_: Any) -> str:

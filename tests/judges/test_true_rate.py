@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonl import write_jsonl
 
 from dspy_judges.__main__ import main
-from judges.judge import Judge
-from judges.loading import load
 from judges.true_rate import corrected_rate, errors_by_document
 from optimize.run import tune
 
@@ -17,12 +16,8 @@ RUNS = 200
 
 def labels(both: int, people: int, alone: int, neither: int) -> list[list[int]]:
     """Documents of one output, so many of each kind."""
-    return [
-        [1, 0, 0, 0, both],
-        [0, 1, 0, 0, people],
-        [0, 0, 1, 0, alone],
-        [0, 0, 0, 1, neither],
-    ]
+    counts = (both, people, alone, neither)
+    return [[int(i == kind) for i in range(4)] + [n] for kind, n in enumerate(counts)]
 
 
 def test_the_rate_is_what_would_be_passed_so_often_with_these_errors() -> None:
@@ -38,18 +33,14 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors() -> None:
     )
 
 
-def test_a_judge_that_does_not_err_leaves_the_rate_and_an_interval_about_as_wide_as_a_shares() -> (
-    None
-):
+def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_a_shares() -> None:
     rate = corrected_rate([1] * 50 + [0] * 50, range(100), labels(5000, 0, 0, 5000))
     assert rate.value == pytest.approx(0.5)
     # 1.96 * sqrt(.25 / 100) = .098 on either side.
     assert (rate.high - rate.low) / 2 == pytest.approx(0.098, abs=0.005)
-
-
-def test_the_rate_stays_between_none_and_all() -> None:
-    assert corrected_rate([1] * 200, range(200), labels(80, 20, 5, 95)).value == 1
-    assert corrected_rate([0] * 200, range(200), labels(80, 20, 5, 95)).value == 0
+    # A rate stays between none and all.
+    for passes in (0, 1):
+        assert corrected_rate([passes] * 200, range(200), labels(80, 20, 5, 95)).value == passes
 
 
 @pytest.mark.parametrize(
@@ -123,20 +114,11 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     assert 0 < judge.threshold < 1
     tested = judge.provenance["tested"] if judge.provenance else None
     assert sum(sum(row[:4]) * row[4] for row in tested) == len(run.judgements)
-    table = tmp_path / "rows.jsonl"
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    command = ["score", str(run.folder), "--data", str(table), "--out"]
-    assert main([*command, str(tmp_path / "a.jsonl")]) == 0
+    command = ["score", str(run.folder), "--data", write_jsonl(tmp_path / "rows.jsonl", rows)]
+    assert main([*command, "--out", str(tmp_path / "a.jsonl")]) == 0
     assert "corrected for its errors on test" in capsys.readouterr().out
     # Asked otherwise it errs otherwise.
-    assert main([*command, str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
+    assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
     assert told["value"] is None
     assert "not tested on labels with this model and plan" in told["withheld"]
-
-
-def test_a_threshold_is_part_of_the_frozen_judge(tmp_path: Path) -> None:
-    untuned = load("relevance")
-    assert '"threshold"' not in untuned.dumps()
-    moved = Judge(subject=untuned.subject, prompt=untuned.prompt, threshold=0.3)
-    assert load(moved.save(tmp_path / "judge.json")).threshold == 0.3

@@ -43,6 +43,7 @@ KINDS = {
     ),
     "summary alone": replace(Judge.of(FLUENCY), plan=WEIGHTED),
     "own scale": replace(Judge.of(BINARY), plan=WEIGHTED, provenance=PROVENANCE),
+    "a threshold": replace(Judge.of(FLUENCY), plan=WEIGHTED, threshold=0.3),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
         prompted(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
