@@ -75,12 +75,7 @@ def refuse_in_turn(body: Body) -> web.Response | None:
 
 
 UNSUPPORTED = "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."
-FORBIDDEN = {
-    "type": "extra_forbidden",
-    "loc": ["body", "seed"],
-    "msg": "Extra inputs are not permitted",
-    "input": {"temperature": 0},
-}
+FORBIDDEN = {"type": "extra_forbidden", "loc": ["body", "seed"], "input": {"temperature": 0}}
 # What is refused, what requests go without, and fields of the last request (None: left out).
 SPELLINGS: dict[str, tuple[Respond, list[str], Body]] = {
     "temperature refused by OpenAI": (
@@ -93,22 +88,16 @@ SPELLINGS: dict[str, tuple[Respond, list[str], Body]] = {
         ["seed"],
         {"seed": None, "temperature": 1},
     ),
-    "n refused": (
-        when("n", fail(400, "'n' : number must be at most 1", param="n")),
-        ["n"],
-        {"n": None},
-    ),
-    "max_tokens refused": (
-        when("max_tokens", fail(400, UNSUPPORTED.format("max_tokens"))),
-        [],
-        {"max_completion_tokens": 512, "max_tokens": None},
-    ),
     "no system role": (
         with_system(fail(400, "System role not supported")),
         ["system message"],
         {"messages": [{"role": "user", "content": "You rate.\n\nRate it from 1 to 5."}]},
     ),
-    "everything refused in turn": (refuse_in_turn, ["temperature", "seed", "n"], {}),
+    "everything refused in turn": (
+        refuse_in_turn,
+        ["temperature", "seed", "n"],
+        {"max_completion_tokens": 512, "max_tokens": None, "n": None},
+    ),
 }
 WITHOUT = "no {} (requests go without it)"
 REPLIES = {
@@ -131,6 +120,7 @@ SPENT = "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"
 SPENT_SAID = "Max budget: 1.0; the same command goes on when the account has more credit"
 REFUSED_KEY = "Incorrect API key provided"
 PROXY_KEY = f"litellm.AuthenticationError: OpenAIException - {REFUSED_KEY}"
+GONE = "/chat/completions: Invalid model name passed in model=judge-1."
 FATAL: dict[str, tuple[Respond, str]] = {
     "logprobs refused, which no plan gives up in silence": (
         when("logprobs", fail(400, "logprobs is not supported with this model")),
@@ -149,17 +139,11 @@ FATAL: dict[str, tuple[Respond, str]] = {
         fail(429, "You exceeded it.", code="insufficient_quota"),
         "You exceeded it. insufficient_quota; the same command goes on",
     ),
-    "Gemini's limit a day": (
-        fail(429, "Retry in 34s.", code=429, details=GEMINI_DAY),
-        "PerDay; the same command",
-    ),
+    "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; the same command"),
     "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_SAID),
     "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_SAID),
     "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_SAID),
-    "a model that LiteLLM's proxy does not have": (
-        fail(400, "/chat/completions: Invalid model name passed in model=judge-1."),
-        "Invalid model name",
-    ),
+    "a model that LiteLLM's proxy does not have": (fail(400, GONE), "Invalid model name"),
     "a key of LiteLLM's proxy that its provider refuses": (
         fail(401, PROXY_KEY),
         f"{REFUSED_KEY}; that is the proxy's own key for its provider",
@@ -262,16 +246,17 @@ def test_what_was_learned_is_known_to_requests_that_were_under_way(
     assert len(model.changes) == 1
 
 
-@pytest.mark.parametrize("name", ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"])
+REASONING = ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"]
+OTHERS = ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"]
+
+
+@pytest.mark.parametrize("name", REASONING + OTHERS)
 def test_openais_reasoning_models_are_known_by_name(name: str) -> None:
     model = endpoint("http://127.0.0.1:9/v1", name)
     body = model.request_format.body(ASKED, Sampling())
-    assert body["max_completion_tokens"] == 512
-    assert body.keys().isdisjoint({"temperature", "max_tokens"})
-    assert model.changes == [WITHOUT.format("temperature")]
-
-
-@pytest.mark.parametrize("name", ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"])
-def test_other_models_are_not_taken_for_reasoning_ones(name: str) -> None:
-    body = endpoint("http://127.0.0.1:9/v1", name).request_format.body(ASKED, Sampling())
-    assert (body["max_tokens"], body["temperature"]) == (512, 0.0)
+    fields = {key: value for key, value in body.items() if "max" in key or key == "temperature"}
+    if name in REASONING:
+        assert fields == {"max_completion_tokens": 512}
+        assert model.changes == [WITHOUT.format("temperature")]
+    else:
+        assert fields == {"max_tokens": 512, "temperature": 0.0}
