@@ -191,16 +191,3 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys: Captured) -> Non
     assert cell["n_outputs"] == 4
     rho = spearmanr(scored["relevance_judge"], [5, 1, 3, 4]).statistic
     assert cell["value"] == pytest.approx(rho)
-
-
-def test_conversations_are_scored_as_texts_and_written_as_they_came() -> None:
-    said = "The bridge is closed."
-    turns = [{"role": "user", "content": "And?"}, {"role": "assistant", "content": said}]
-    write_jsonl("talks.jsonl", [{"messages": turns}, {"messages": turns[:1]}])
-    ask = ["score", "fluency", "--map", "summary=output", "--data", "talks.jsonl"]
-    assert main([*ask, "--out", "o.jsonl"]) == 0
-    first, second = read_jsonl("o.jsonl")
-    assert first["messages"] == turns
-    alone: Any = Judge.of(FLUENCY)(summary=said)
-    assert first["judgements"]["fluency"]["score"] == round(alone.score, 3)
-    assert second["judgements"]["fluency"]["failure"] == "no summary"

@@ -89,18 +89,6 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text: str, why: str) -
 RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
 
 
-@pytest.mark.parametrize("name", RATED)
-def test_every_rating_judge_of_the_catalogue_has_questions_that_it_can_ask(name: str) -> None:
-    subject = catalog.find(name)
-    assert 4 <= len(subject.questions) <= 8
-    questions = candidate_questions(subject, 16)
-    assert questions == (*siblings(subject), *subject.questions)
-    judge = Judge.of(subject, questions=questions)
-    assert [field.name for field in judge.prompt.questions] == [each.name for each in questions]
-    if subject.texts == ("summary",):
-        assert not any("document" in q.text or "article" in q.text for q in subject.questions)
-
-
 def test_no_two_questions_of_the_catalogue_share_a_name() -> None:
     taken = [*catalog.names(), "document", "summary"]
     taken += [question.name for name in RATED for question in catalog.find(name).questions]
@@ -140,17 +128,24 @@ def offline(judge: Judge, summary: str) -> Any:
 
 @pytest.mark.parametrize("reasoning", ["none", "brief"])
 @pytest.mark.parametrize("name", RATED)
-def test_the_embedded_model_answers_every_question_of_the_catalogue(
+def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_model_answers(
     name: str, reasoning: Any
 ) -> None:
     subject = catalog.find(name)
-    judge = Judge.of(subject, reasoning=reasoning, questions=candidate_questions(subject, 16))
+    assert 4 <= len(subject.questions) <= 8
+    questions = candidate_questions(subject, 16)
+    assert questions == (*siblings(subject), *subject.questions)
+    if subject.texts == ("summary",):
+        assert not any("document" in q.text or "article" in q.text for q in subject.questions)
+    judge = Judge.of(subject, reasoning=reasoning, questions=questions)
     texts = dict(zip(subject.texts, (DOCUMENT, GOOD)[-len(subject.texts) :], strict=True))
     sound: Any = judge(**texts)
     broken: Any = judge(**{**texts, "summary": BROKEN})
-    assert [*sound.answers] == [field.name for field in judge.prompt.choices]
+    assert [*sound.answers] == [*(question.name for question in questions), "rating"]
     assert all(sound.answers[each] >= broken.answers[each] for each in sound.answers)
     assert sound.score == sound.answers["rating"]
+    # Questions leave the rating as it is.
+    assert sound.score == Judge.of(subject, reasoning=reasoning)(**texts).score
 
 
 def test_the_embedded_model_hears_the_words_of_each_question() -> None:
@@ -161,11 +156,6 @@ def test_the_embedded_model_hears_the_words_of_each_question() -> None:
     ragged = offline(judge, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
     assert invented.answers["grammar"] > ragged.answers["grammar"]
     assert invented.answers["support"] < ragged.answers["support"]
-
-
-def test_questions_leave_the_embedded_models_rating_as_it_is() -> None:
-    for summary in SUMMARIES:
-        assert offline(ASKING, summary).score == offline(Judge.of(RELEVANCE), summary).score
 
 
 def test_demonstrations_teach_each_question_by_its_own_answers() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
@@ -89,24 +90,18 @@ TOPICAL = {
 
 @needs_data
 def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat() -> None:
-    human = labels("topical_chat")
+    human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
-    scores: dict[str, dict[str, float]] = defaultdict(dict)
     for reply in read_replies(DATA / "topical_chat_judges" / file):
-        assert reply.dimension is not None
-        scores[reply.dimension][reply.id] = judgement(
-            reply.replies, TOPICAL[reply.dimension][0]
-        ).score
+        said = judgement(reply.replies, TOPICAL[str(reply.dimension)][0])
+        scores[reply.dimension][reply.id] = said.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
         assert pearsonr(judge, people).statistic == pytest.approx(pearson, abs=0.01)
-        taus = []
-        for document in dict.fromkeys(documents):
-            places = [i for i, other in enumerate(documents) if other == document]
-            sides = [[side[i] for i in places] for side in (judge, people)]
-            if all(np.ptp(side) for side in sides):
-                taus.append(kendalltau(*sides).statistic)
-        assert np.mean(taus) == pytest.approx(kendall, abs=0.01), dimension
+        table = pd.DataFrame({"document": documents, "judge": judge, "people": people})
+        taus = [kendalltau(each.judge, each.people)[0] for _, each in table.groupby("document")]
+        # Where either side is constant, tau has no value.
+        assert np.nanmean(taus) == pytest.approx(kendall, abs=0.01), dimension
 
 
 @needs_data
@@ -135,19 +130,6 @@ def _chooses(text: str, answer: str) -> bool:
         return read_choice(text, ["A", "B"]) == answer
     except NoScoreError:
         return False
-
-
-@needs_data
-def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs() -> None:
-    path = DATA / "summeval_judges" / "h2h_gpt-3.5-turbo-0301.jsonl"
-    other = {"A": "B", "B": "A", "C": "C"}
-    same = total = 0
-    for pair in read_pair_replies(path):
-        first, second = (read_choice(text, "ABC") for text in pair.replies)
-        same += first == other[second]
-        total += 1
-        assert preference(pair, values={"C": "tie"}).failure is None
-    assert (same, total) == (2853, 4400)
 
 
 @pytest.mark.parametrize(
