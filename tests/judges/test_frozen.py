@@ -33,7 +33,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
-def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) -> None:
+def test_every_kind_of_judge_comes_back_as_it_was(judge, tmp_path):
     path = judge.save(tmp_path / "judge.json")
     again = judges.load(path)
     assert again == judge
@@ -46,14 +46,14 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) 
     document=st.text(max_size=100),
     rating=st.integers(1, 5),
 )
-def test_any_instruction_and_demo_come_back(instruction: str, document: str, rating: int) -> None:
+def test_any_instruction_and_demo_come_back(instruction, document, rating):
     demo = {"document": document, "summary": "\ud800 [[ ## x ## ]]", "rating": rating}
     judge = prompted(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo])
     judge = replace(judge, plan=MEAN)
     assert loaded(judge.dumps()) == judge
 
 
-def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) -> None:
+def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path):
     cases = [(SAVED, TEXTS), (WEIGHED.with_plan(SAVED.plan), ROW)]
     paths = [str(judge.save(tmp_path / f"{n}.json")) for n, (judge, _) in enumerate(cases)]
     script = (
@@ -71,12 +71,12 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) 
     assert done.stdout.splitlines() == [repr((one.score, one.answers)) for one in said]
 
 
-def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
+def test_undefined_correlations_are_null_and_numpy_numbers_plain():
     judge = replace(SAVED, provenance={"value": math.nan, "n": np.int64(3), "at": (1, 2)})
     assert loaded(judge.dumps()).provenance == {"value": None, "n": 3, "at": [1, 2]}
 
 
-def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
+def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
     with pytest.raises(ValueError, match="are not those of what it judges"):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
@@ -93,7 +93,7 @@ class Listening(Scripted):
         return await super().complete(messages, sampling)
 
 
-def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so() -> None:
+def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so():
     system = "Act as a {{strict}} judge. Reply with a number, 1 to 5."
     user = "SUMMARY {{summary}} OF <s> {{document}}. Number:"
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
@@ -111,7 +111,7 @@ def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_no_single_changed_character_goes_unseen(data: st.DataObject) -> None:
+def test_no_single_changed_character_goes_unseen(data):
     text = SAVED.dumps()
     place = data.draw(st.integers(0, len(text) - 2))
     character = data.draw(st.sampled_from(["x", "0", "7", '"', "{", "\\", " ", "é", "\x00"]))
@@ -209,9 +209,7 @@ FORGED_QUESTIONS = {
     ],
     ids=[*FORGED, *FORGED_QUESTIONS],
 )
-def test_a_forged_file_is_refused_with_one_line(
-    judge: Judge, change: Change, why: str, tmp_path: Path
-) -> None:
+def test_a_forged_file_is_refused_with_one_line(judge, change, why, tmp_path):
     path = tmp_path / "judge.json"
     path.write_bytes(forged(judge, change))
     with refused(FrozenJudgeError, why) as caught:
@@ -237,7 +235,7 @@ HOSTILE = {
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("raw", "why"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_file_is_refused_with_one_line(raw: bytes, why: str) -> None:
+def test_a_hostile_file_is_refused_with_one_line(raw, why):
     Path("judge.json").write_bytes(raw)
     with refused(FrozenJudgeError, why, limit=300):
         judges.load("judge.json")
@@ -245,7 +243,7 @@ def test_a_hostile_file_is_refused_with_one_line(raw: bytes, why: str) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_what_is_no_file_or_too_large_is_refused_without_being_read() -> None:
+def test_what_is_no_file_or_too_large_is_refused_without_being_read():
     os.mkfifo("pipe")
     with Path("large").open("wb") as file:
         file.truncate(100_000_000)

@@ -13,7 +13,6 @@ from typing import Any
 
 import dspy
 import pytest
-from openai_server import OpenAIServer
 from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
 from judges.catalog import RELEVANCE, TLDR_CONCISE
@@ -53,14 +52,14 @@ def evaluated(rows: Any, **options: Any) -> Any:
     return dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), **options)(Echo())
 
 
-def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred() -> None:
+def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
     result = evaluated(ROWS, num_threads=2)
     expected = [(score - 1) / 4 for score in SCORES]
     assert [score for _, _, score in result.results] == pytest.approx(expected, abs=1e-12)
     assert result.score == pytest.approx(100 * math.fsum(expected) / 20, abs=0.005)
 
 
-def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog):
     rows = [ROWS[0], {**ROWS[1], "summary": " "}]
     scores = [score for _, _, score in evaluated(rows, failure_score=0.5).results]
     assert scores == [pytest.approx((SCORES[0] - 1) / 4), 0.5]
@@ -74,9 +73,7 @@ def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog: pytest.LogCaptu
     assert dspy_metric(JUDGE)(*blank, None, "judge", None).feedback.endswith("summary is empty")
 
 
-def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(
-    openai_server: OpenAIServer,
-) -> None:
+def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(openai_server):
     example, prediction = record(**ROWS[0]), record(summary=ROWS[0]["summary"])
     for threshold, passes in ((None, True), (SCORES[0], True), (SCORES[0] + 0.01, False)):
         metric = dspy_metric(JUDGE, threshold=threshold)
@@ -110,11 +107,11 @@ REPLY = {"choices": [{"message": {"role": "assistant", "content": ROW["out"]}}]}
         {**ROW, "out": {"choices": ["x"], "summary": ROW["out"]}},
     ],
 )
-def test_texts_are_found_by_role_by_name_and_in_chats(row: Any) -> None:
+def test_texts_are_found_by_role_by_name_and_in_chats(row):
     assert asking(row) == JUDGE(document=ROW["in"], summary=ROW["out"])
 
 
-def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none() -> None:
+def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none():
     row = {"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}
     mapped = asking(row, map={"document": "article", "summary": "draft"})
     assert mapped == JUDGE(document=ROW["in"], summary=ROW["out"])
@@ -123,18 +120,18 @@ def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none() -> None:
 
 
 @pytest.mark.parametrize("adapter", [dspy_metric, promptfoo_assertion, check])
-def test_a_judge_of_pairs_is_refused(adapter: Any) -> None:
+def test_a_judge_of_pairs_is_refused(adapter):
     with pytest.raises(ValueError, match="compares two outputs"):
         adapter(Judge.of(TLDR_CONCISE))
 
 
 @pytest.mark.parametrize("adapter", [deepeval_metric, promptfoo_assertion, check])
-def test_a_judge_that_rates_needs_the_score_that_passes(adapter: Any) -> None:
+def test_a_judge_that_rates_needs_the_score_that_passes(adapter):
     with pytest.raises(ValueError, match="relevance: name the score that passes"):
         adapter(JUDGE)
 
 
-def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
+def test_one_budget_holds_for_a_scorers_life(openai_server):
     judge = Judge.of(RELEVANCE, lm="openai/judge-1")
     ask = OpenJudge(judge, {"max_calls": 1}, output="out", input="in")  # type: ignore[typeddict-item]
     assert ask(ROW).failure is None
@@ -151,9 +148,7 @@ is it short: no
 decided by: rating = 2"""
 
 
-def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(
-    openai_server: OpenAIServer,
-) -> None:
+def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(openai_server):
     openai_server.judge = lambda body: LOW
     gepa = dspy_metric(ASKS)(record(document="A text."), record(summary="A."), [], "judge", None)
     assert (gepa.score, gepa.feedback) == (0.125, WHY)
@@ -166,9 +161,7 @@ def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(
     assert promptfoo_assertion(ASKS, threshold=1.5)("A.", context) == result
 
 
-def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(
-    openai_server: OpenAIServer,
-) -> None:
+def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(openai_server):
     with pytest.raises(AssertionError, match="relevance: no score: summary is empty"):
         check(JUDGE, at_least=1, document="A text.", summary=" ")
     openai_server.judge = lambda body: "fail"
@@ -179,9 +172,7 @@ def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(
     assert result["metadata"] == {"graderError": True}
 
 
-def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement(monkeypatch):
     stand_in(monkeypatch, "mlflow.genai", scorer=lambda score, name: score)
     entities = {
         "AssessmentSource": SimpleNamespace,
@@ -200,9 +191,7 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
     assert source.source_id == "relevance by acme/chat"
 
 
-def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(
-    monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer
-) -> None:
+def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch, openai_server):
     class Score(SimpleNamespace):
         unscored = SimpleNamespace
 
@@ -232,8 +221,8 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(
 
 
 def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
-    monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer
-) -> None:
+    monkeypatch, openai_server
+):
     class BaseMetric:
         def is_successful(self) -> bool:
             self.success = self.score is not None and self.score >= self.threshold  # type: ignore[attr-defined]
@@ -249,7 +238,7 @@ def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
     assert (metric.score, metric.error) == (None, "text is empty")
 
 
-def test_events_have_score_label_explanation_and_failure() -> None:
+def test_events_have_score_label_explanation_and_failure():
     entries = [
         {"score": 0.0, "failure": None, "rationale": "It is rude."},
         {"score": None, "failure": "text is empty", "rationale": None},

@@ -37,7 +37,7 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_the_public_names_are_there_and_no_other() -> None:
+def test_the_public_names_are_there_and_no_other():
     for name in judges.__all__:
         assert getattr(judges, name) is not None
     assert set(judges.__all__) <= set(dir(judges))
@@ -45,9 +45,7 @@ def test_the_public_names_are_there_and_no_other() -> None:
         judges.nope  # noqa: B018
 
 
-def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(scripted, capsys):
     judge = load("relevance", scripted)
     texts = [{"document": f"d{i}", "summary": f"s{i}"} for i in range(3)]
     wanted = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in texts]
@@ -68,9 +66,7 @@ def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(
     assert list(judge.score(numbered, map=places)) == wanted
 
 
-def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(
-    scripted: Scripted,
-) -> None:
+def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(scripted):
     with pytest.raises(TypeError, match="reads document, summary; given: document, s"):
         load("relevance", scripted)(document="d", s="s")
     lacks = r"no column 'summary'.*columns: document, id.*summary=COLUMN"
@@ -79,7 +75,7 @@ def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(
     assert not scripted.asked
 
 
-def test_a_series_counts_failures_which_are_nan(scripted: Scripted) -> None:
+def test_a_series_counts_failures_which_are_nan(scripted):
     texts = ["garble", None, "s2", float("nan"), pd.NA, pd.NaT, b"bytes"]
     frame = pd.DataFrame({"document": "d", "summary": pd.Series(texts, dtype=object)})
     with pytest.warns(FailedJudgementWarning, match="relevance: 6 of 7 judgements failed"):
@@ -89,7 +85,7 @@ def test_a_series_counts_failures_which_are_nan(scripted: Scripted) -> None:
     assert series.attrs["failures"]["no summary"] == 4
 
 
-def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted: Scripted) -> None:
+def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted):
     judge = load("tldr_concise", scripted)
     pairs = pd.DataFrame({"post": ["p", "q"], "response_a": ["good", "bad"]})
     assert list(judge.score(pairs.assign(response_b=["bad", "good"]))) == [1.0, -1.0]
@@ -98,13 +94,13 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted: Scrip
     assert (said.preferred, said.comparison) == ("B", "Good it is.")
 
 
-def test_another_library_s_frame_is_refused_with_the_way_out() -> None:
+def test_another_library_s_frame_is_refused_with_the_way_out():
     relation = type("DuckDBPyRelation", (), {"__module__": "duckdb"})()
     with pytest.raises(TypeError, match=r"not duckdb's DuckDBPyRelation; convert it by .*df\(\)"):
         judges.load("relevance").score(relation)
 
 
-def test_a_notebook_shows_a_judge_and_runs_nothing_of_it() -> None:
+def test_a_notebook_shows_a_judge_and_runs_nothing_of_it():
     subject = replace(FLUENCY, instruction="Rate <script>alert(1)</script>.")
     html = Judge.of(subject)._repr_html_()
     assert html.startswith("<details><summary>Judge(&#x27;fluency&#x27;, rating, reads summary")
@@ -112,7 +108,7 @@ def test_a_notebook_shows_a_judge_and_runs_nothing_of_it() -> None:
     assert "<script" not in html
 
 
-def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read() -> None:
+def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read():
     judge, texts = judges.load("fluency"), ["One fine day.", None, "It rained."]
     whole: Any = judge(summary="One fine day.\n\nIt rained.")
     cells = pd.Series([texts, np.array(texts, dtype=object), [1, "x"]])
@@ -121,14 +117,14 @@ def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read() -> None:
     assert scores.tolist() == pytest.approx([whole.score] * 2 + [np.nan], nan_ok=True)
 
 
-def test_scores_never_have_the_name_of_a_column_which_polars_would_replace() -> None:
+def test_scores_never_have_the_name_of_a_column_which_polars_would_replace():
     frame = pd.DataFrame({"summary": ["The mill burnt down."]})
     judge = judges.load("fluency")
     assert judge.score(frame).name == "fluency"
     assert judge.score(frame.assign(fluency=4)).name == "fluency_judge"
 
 
-def test_a_frame_of_conversations_is_scored_by_its_last_turn() -> None:
+def test_a_frame_of_conversations_is_scored_by_its_last_turn():
     said = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
     turns = [{"role": role, "content": text} for role, text in said]
     judge: Any = Judge.of(dimension_on("label", ("pass", "fail"), ("input", "output")))
@@ -142,7 +138,7 @@ def test_a_frame_of_conversations_is_scored_by_its_last_turn() -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_load_takes_names_files_folders_and_definitions_and_a_name_before_a_folder() -> None:
+def test_load_takes_names_files_folders_and_definitions_and_a_name_before_a_folder():
     frozen = Judge.of(FLUENCY).with_plan(ONE)
     Path("relevance").mkdir()
     frozen.save("relevance/judge.json")
@@ -153,7 +149,7 @@ def test_load_takes_names_files_folders_and_definitions_and_a_name_before_a_fold
     assert judges.load("tldr_concise").subject == TLDR_CONCISE
 
 
-def test_a_second_call_opens_no_thread_no_file_and_no_connection() -> None:
+def test_a_second_call_opens_no_thread_no_file_and_no_connection():
     def opened() -> object:
         return threading.active_count(), sorted(Path("/proc/self/fd").iterdir())
 

@@ -9,7 +9,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from openai_server import OpenAIServer
 from scipy.stats import spearmanr
 from table_folder import LM, wanted
 
@@ -37,7 +36,7 @@ def result(capsys: Captured, *words: str) -> Any:
     return json.loads(printed(capsys, *words, "--json"))
 
 
-def test_list_is_a_table_of_the_catalogue(capsys: Captured) -> None:
+def test_list_is_a_table_of_the_catalogue(capsys):
     lines = printed(capsys, "list").splitlines()
     assert lines[0].split() == ["name", "texts", "scale", "source"]
     assert [line.split()[0] for line in lines[1:]] == list(names())
@@ -46,7 +45,7 @@ def test_list_is_a_table_of_the_catalogue(capsys: Captured) -> None:
     assert listed["tldr_concise"] == ["post", "summary_a", "summary_b"]
 
 
-def test_show_tells_where_a_frozen_judge_comes_from(capsys: Captured) -> None:
+def test_show_tells_where_a_frozen_judge_comes_from(capsys):
     data = {"name": "labels.jsonl", "sha256": "0" * 64, "constructed": True}
     origin: Any = {"data": data, "optimizer": "rank", "shipped": "seed"}
     lines = printed(capsys, "show", frozen("j.json", **origin)).splitlines()
@@ -57,9 +56,7 @@ def test_show_tells_where_a_frozen_judge_comes_from(capsys: Captured) -> None:
     assert "tuned, not shipped: judge of" in printed(capsys, "show", frozen("t.json", **origin))
 
 
-def test_score_writes_each_row_and_its_judgements(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
+def test_score_writes_each_row_and_its_judgements(openai_server, capsys):
     ask = ["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", *LM]
     assert main(ask) == 0
     out, err = capsys.readouterr()
@@ -82,7 +79,7 @@ def test_score_writes_each_row_and_its_judgements(
     assert {path.name for path in Path().iterdir()} == {"in.csv", "in.jsonl", "o.jsonl"}
 
 
-def test_flat_tables_get_two_columns_a_judge(openai_server: OpenAIServer) -> None:
+def test_flat_tables_get_two_columns_a_judge(openai_server):
     for form in ("csv", "parquet"):
         assert main(["score", "relevance", "--data", "in.csv", "--out", f"o.{form}", *LM]) == 0
     columns = pq.read_table("o.parquet").to_pydict()
@@ -94,7 +91,7 @@ def test_flat_tables_get_two_columns_a_judge(openai_server: OpenAIServer) -> Non
     assert list(pd.read_csv("o.csv")["relevance"]) == scores
 
 
-def test_failures_are_empty_counted_and_told(openai_server: OpenAIServer, capsys: Captured) -> None:
+def test_failures_are_empty_counted_and_told(openai_server, capsys):
     openai_server.judge = lambda body: (
         "no idea" if "garble" in body["messages"][-1]["content"] else "4"
     )
@@ -114,7 +111,7 @@ def test_failures_are_empty_counted_and_told(openai_server: OpenAIServer, capsys
     assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err
 
 
-def test_winrate_writes_verdicts_and_a_win_rate(pairs: str, capsys: Captured) -> None:
+def test_winrate_writes_verdicts_and_a_win_rate(pairs, capsys):
     ask = ["winrate", "tldr_concise", "--data", pairs, *LM]
     told = result(capsys, *ask, "--out", "v.jsonl")
     assert (told["win_rate_a"], told["n"], told["n_ties"], told["n_failed"]) == (1, 6, 0, 0)
@@ -127,9 +124,7 @@ def test_winrate_writes_verdicts_and_a_win_rate(pairs: str, capsys: Captured) ->
     assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
 
 
-def test_a_dry_run_estimates_and_sends_nothing(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
+def test_a_dry_run_estimates_and_sends_nothing(openai_server, capsys):
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
     told = result(capsys, *ask)
     assert (told["requests"], told["lm"]) == (6, ["openai/gpt-4.1-mini"])
@@ -139,9 +134,7 @@ def test_a_dry_run_estimates_and_sends_nothing(
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "in.jsonl"]
 
 
-def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
+def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_server, capsys):
     ask = ["score", frozen("j.json"), "--data", "in.csv", "--out"]
     assert main([*ask, "o.csv"]) == 0
     assert "note:" not in capsys.readouterr().err
@@ -152,9 +145,7 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(
 
 
 @pytest.mark.parametrize(("shipped", "noted"), [("tuned", True), ("seed", False)])
-def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
-    shipped: str, noted: bool, capsys: Captured
-) -> None:
+def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(shipped, noted, capsys):
     data = {"name": "labels", "sha256": "0" * 64, "constructed": True}
     judge = frozen("judge.json", data=data, shipped=shipped)
     assert main(["score", judge, "--data", "in.csv", "--out", "o.csv"]) == 0
@@ -163,8 +154,8 @@ def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
 
 
 def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
+    openai_server, capsys
+):
     Path("in.csv").write_text("text,fluency\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]
     assert main([*ask, "o.csv"]) == 0
@@ -176,7 +167,7 @@ def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_numb
     assert "columns 'fluency' and fluency_judge exist already" in capsys.readouterr().err
 
 
-def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys: Captured) -> None:
+def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys):
     """People's ratings stand in a column of the judge's name, and a cell has two lines."""
     rows = ['"It rained.","Rain.",5', '"It rained.","Sun\nall day.",1', '"A mill burnt.","Fire.",3',
             '"A mill burnt.","A mill burnt down.",4']  # fmt: skip

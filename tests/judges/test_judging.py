@@ -1,9 +1,7 @@
 """Rows to judgements and verdicts, with a client that answers from a table."""
 
 import math
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,14 +25,14 @@ def judged(subject: Any, model: Model, *rows: dict[str, str], plan: SamplingPlan
     return list(Judge.of(subject).with_plan(plan).judge_rows(rows, Client(model)))
 
 
-def test_judgements_come_in_the_rows_order_and_failures_among_them() -> None:
+def test_judgements_come_in_the_rows_order_and_failures_among_them():
     model = Model(lambda content, *_: content.splitlines()[1])
     said = judged(FLUENCY, model, {"summary": "4"}, {"summary": "nothing"}, {"summary": "2"})
     assert [one.score for one in said] == pytest.approx([4, math.nan, 2], nan_ok=True)
     assert "nothing" in str(said[1].failure)
 
 
-def test_rows_are_pulled_as_answers_are_wanted() -> None:
+def test_rows_are_pulled_as_answers_are_wanted():
     model = Model(lambda *_: "3")
     endless = ({"summary": str(i)} for i in iter(int, 1))
     rows = Judge.of(FLUENCY).with_plan(ONE).judge_rows(endless, Client(model), seed=3)
@@ -42,7 +40,7 @@ def test_rows_are_pulled_as_answers_are_wanted() -> None:
     assert model.samplings[0].seed == 3
 
 
-def test_a_model_known_to_give_no_probabilities_is_asked_nothing() -> None:
+def test_a_model_known_to_give_no_probabilities_is_asked_nothing():
     model = Model(lambda *_: "3")
     model.has_logprobs = False
     with pytest.raises(NoProbabilitiesError, match="m gives no"):
@@ -50,7 +48,7 @@ def test_a_model_known_to_give_no_probabilities_is_asked_nothing() -> None:
     assert not model.calls
 
 
-def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgement() -> None:
+def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgement():
     def reply(content: str, *_: object) -> Reply:
         return Reply(text="4", tokens=() if "bare" in content else (Token("4", {"4": 0.0}),))
 
@@ -79,9 +77,7 @@ def unsure(content: str) -> str:
     ],
     ids=["letters name outputs", "what follows the position is a tie", "one order unanswered"],
 )
-def test_both_orders_are_asked_and_make_one_verdict(
-    choice: Callable[[str], str], orders: Any, preferred: str, margin: float, failure: str
-) -> None:
+def test_both_orders_are_asked_and_make_one_verdict(choice, orders, preferred, margin, failure):
     def behave(content: str, *_: object) -> str:
         return f"[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\n{choice(content)}"
 
@@ -94,7 +90,7 @@ def test_both_orders_are_asked_and_make_one_verdict(
     assert {shortest(content) for content in model.seen} == {"A", "B"}
 
 
-def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders() -> None:
+def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders():
     # P(first) is .9 in the order ab and .6 in ba: (.9 - .1) for A, (.6 - .4) for B; mean .3.
     def reply(content: str, *_: object) -> Reply:
         p = 0.6 if shortest(content) == "A" else 0.9
@@ -121,7 +117,7 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
         ("\u200b", "\ufeff", "summary_a is empty"),
     ],
 )
-def test_a_pair_is_judged_where_one_side_said_nothing(a: object, b: object, result: object) -> None:
+def test_a_pair_is_judged_where_one_side_said_nothing(a, b, result):
     texts = readable_texts(CONCISE, {"post": "P", "summary_a": a, "summary_b": b})
     said = texts if isinstance(texts, str) else (texts["summary_a"], texts["summary_b"])
     assert said == result
@@ -130,7 +126,7 @@ def test_a_pair_is_judged_where_one_side_said_nothing(a: object, b: object, resu
 @pytest.mark.parametrize(
     "text", ["\u200b", "\ufeff", "\u00ad \u200e", "\u202a\u202c", "\u00a0\n\u2028\x00"]
 )
-def test_a_text_of_invisible_characters_alone_is_missing(text: str) -> None:
+def test_a_text_of_invisible_characters_alone_is_missing(text):
     assert readable_texts(FLUENCY, {"summary": text}) == "summary is empty"
     assert readable_texts(FLUENCY, {"summary": f"{text}."}) == {"summary": f"{text}."}
 
@@ -146,9 +142,7 @@ def stubborn(text: str) -> Behave:
 
 
 @pytest.mark.parametrize("plan", [ONE, WEIGHTED])
-def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
-    plan: SamplingPlan, tmp_path: Path
-) -> None:
+def test_an_unreadable_reply_is_asked_again_with_the_form_restated(plan, tmp_path):
     judge, said = Judge.of(FLUENCY).with_plan(plan), []
     model, silent = Model(stubborn("4")), Model(stubborn("1"))
     # Both calls are in the store: a resumed run asks nothing and says the same.
@@ -163,7 +157,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
     assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
 
 
-def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
+def test_a_restated_form_names_the_headers_and_counts_against_the_budget():
     model = Model(stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA"))
     client = Client(model, account=Budget(max_calls=3).account())
     with pytest.raises(BudgetSpentError):
@@ -172,7 +166,7 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> No
     assert [form in content for content in model.seen].count(True) == 1
 
 
-def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
+def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt():
     model, plan = Model(stubborn("4")), SamplingPlan(kind="mean", samples=2, temperature=1.0)
     (said,) = judged(FLUENCY, model, {"summary": "s"}, plan=plan)
     assert said.failure is not None

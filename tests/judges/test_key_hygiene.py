@@ -117,9 +117,7 @@ COMMANDS = {
     ("name", "lm"),
     [*((name, "openai/judge-1") for name in COMMANDS), ("score", "groq/judge-1")],
 )
-def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(
-    careless: OpenAIServer, name: str, lm: str, run: Run
-) -> None:
+def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(careless, name, lm, run):
     code, left, err = run(*COMMANDS[name], "--lm", lm, "--api-base", careless.url)
     assert code == 0, err
     assert all(seen.headers["Authorization"] == f"Bearer {KEY}" for seen in careless.log)
@@ -134,9 +132,7 @@ def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(
 
 
 @pytest.mark.parametrize("lm", ["openai/judge-1", "groq/judge-1"])
-def test_a_refused_key_is_told_without_it_and_leaves_nothing(
-    careless: OpenAIServer, lm: str, run: Run
-) -> None:
+def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
     careless.key = "another"  # the refusal repeats the key it was shown
     code, left, err = run(*SCORE, "--lm", lm, "--api-base", careless.url)
     assert code == 1, err
@@ -153,7 +149,7 @@ def cleaned(reply: Reply) -> Completion:
     return Redactor([KEY]).redact_completion(completion)
 
 
-def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it() -> None:
+def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
     kept = cleaned(Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY))
     assert kept.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
@@ -163,23 +159,19 @@ def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it() ->
 
 
 @pytest.mark.parametrize("value", ["relevance", "not-needed", "EMPTY", "1"])
-def test_a_placeholder_for_a_key_is_no_secret(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_placeholder_for_a_key_is_no_secret(value, monkeypatch):
     monkeypatch.setenv("SOME_KEY", value)
     assert not Redactor([value]).holds(f"The {value} of it.")
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "HF_TOKEN", "CLIENT_SECRET"])
-def test_the_environments_keys_are_found_by_their_names(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environments_keys_are_found_by_their_names(name, monkeypatch):
     monkeypatch.setenv(name, f" {OTHER}\n")
     monkeypatch.setenv("KEYS", "no1key2here")
     assert Redactor().redact(f"{OTHER}, no1key2here") == "[key], no1key2here"
 
 
-def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch):
     monkeypatch.setenv("NONE_API_KEY", f"{KEY}\n")
     assert read_key("NONE_API_KEY") == KEY
     for broken in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
@@ -190,7 +182,7 @@ def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(
 
 
 @pytest.mark.parametrize("url", ["http://me:word@host/v1", "http://host/v1?api-key=word"])
-def test_an_address_that_holds_a_password_or_key_is_refused(url: str) -> None:
+def test_an_address_that_holds_a_password_or_key_is_refused(url):
     assert holds_secret(url)
     assert without_secrets(url) == "http://host/v1"
     with pytest.raises(FatalModelError, match="holds a password or a key") as caught:
@@ -199,9 +191,7 @@ def test_an_address_that_holds_a_password_or_key_is_refused(url: str) -> None:
     assert not holds_secret("http://host:80/v1?api-version=2024")
 
 
-def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_key_in_use_is_in_no_demonstration_and_no_judge(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     judge = load("own.yaml")
     demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
@@ -214,7 +204,7 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("flag", ["--lm", "--api-key-env"])
-def test_a_key_in_the_place_of_a_name_is_written_nowhere(name: str, flag: str, run: Run) -> None:
+def test_a_key_in_the_place_of_a_name_is_written_nowhere(name, flag, run):
     value = f"openai/{KEY}" if flag == "--lm" else KEY
     code, left, err = run(*COMMANDS[name], "--lm", "openai/judge-1", flag, value)
     assert code in (1, 2)
@@ -225,9 +215,7 @@ def test_a_key_in_the_place_of_a_name_is_written_nowhere(name: str, flag: str, r
 ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"
 
 
-def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(capsys):
     subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
     judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
     judge = prompted(judge, instruction=f"Judge. {ESCAPES}")

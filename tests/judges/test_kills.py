@@ -73,9 +73,7 @@ def left() -> set[str]:
 @pytest.mark.parametrize(
     ("command", "answers"), [(SCORE, (1, 30)), (WINRATE, (50,))], ids=["score", "winrate"]
 )
-def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(
-    openai_server: OpenAIServer, command: tuple[str, ...], answers: tuple[int, ...]
-) -> None:
+def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(openai_server, command, answers):
     for moment in answers:
         with killed(openai_server, moment, command=command):
             pass
@@ -91,8 +89,8 @@ def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
-    openai_server: OpenAIServer, name: str, code: int
-) -> None:
+    openai_server, name, code
+):
     openai_server.latency = 0.2
     running = start_command(*asking())
     wait_for(openai_server, 2 * AT_ONCE, running)
@@ -113,9 +111,7 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert left() == {"out.jsonl"}
 
 
-def test_an_interrupt_between_two_answers_keeps_those_in_flight(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, monkeypatch):
     openai_server.latency = 0.2
 
     def interrupt(*_: object) -> None:
@@ -128,8 +124,8 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(
 
 
 def test_a_model_that_stops_answering_ends_the_run_and_the_same_command_goes_on(
-    openai_server: OpenAIServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    openai_server, capsys, monkeypatch
+):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     openai_server.fault = lambda number, body: "503" if number >= 20 else None
     assert main(asking()) == 1
@@ -143,7 +139,7 @@ def test_a_model_that_stops_answering_ends_the_run_and_the_same_command_goes_on(
     assert [row["id"] for row in read_jsonl("out.jsonl")] == list(range(N_ROWS))
 
 
-def test_what_a_parent_has_ignored_stays_ignored(openai_server: OpenAIServer) -> None:
+def test_what_a_parent_has_ignored_stays_ignored(openai_server):
     """As nohup does with SIGHUP."""
     openai_server.latency = 0.05
     ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-m", "dspy_judges"]
@@ -153,9 +149,7 @@ def test_what_a_parent_has_ignored_stays_ignored(openai_server: OpenAIServer) ->
     assert end_of(running)[0] == 0
 
 
-def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
+def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai_server, capsys):
     with killed(openai_server, 20, "--max-calls", "30"):
         assert main(asking()) == 1
         assert "out.jsonl is in use by another run" in capsys.readouterr().err
@@ -168,8 +162,8 @@ def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(
 
 
 def test_a_kill_between_the_output_and_the_end_of_its_store_is_mended_by_the_same_command(
-    openai_server: OpenAIServer,
-) -> None:
+    openai_server,
+):
     assert main(asking("--max-calls", str(N_ROWS - 1))) == 1
     kept = STORE.read_bytes()
     assert main(asking()) == 0
@@ -180,9 +174,7 @@ def test_a_kill_between_the_output_and_the_end_of_its_store_is_mended_by_the_sam
     assert left() == {"out.jsonl"}
 
 
-def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
+def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(openai_server, capsys):
     ask = [*SCORE, "--out", "out.jsonl", *LM]
     assert main([*ask, "--max-calls", "4", "--concurrency", "1"]) == 1
     assert main([*ask, "--seed", "3", "--map", "summary=document"]) == 1
@@ -197,7 +189,7 @@ def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(
     assert "out.jsonl exists already" in err
 
 
-def test_the_embedded_model_keeps_no_replies_and_starts_again() -> None:
+def test_the_embedded_model_keeps_no_replies_and_starts_again():
     Path("out.jsonl.partial").write_text("left of a run that was killed\n")
     assert main([*SCORE, "--out", "out.jsonl"]) == 0
     assert left() == {"out.jsonl"}

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -39,7 +38,7 @@ def ask(program: dspy.Module, answers: dict[str, Any], **texts: str) -> dspy.Pre
         return program(**(texts or TEXTS))
 
 
-def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score() -> None:
+def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score():
     model = Engine(lambda _: headed(**ANSWERS))
     with dspy.context(lm=lm_of(model)):
         prediction = JUDGE.program()(**TEXTS)
@@ -53,7 +52,7 @@ def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score
     assert ask(RatingJudge(RELEVANCE), {"rating": 3}).score == 3.0
 
 
-def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not() -> None:
+def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not():
     weights = AnswerWeights(intercept=0.0, slopes={"verdict": 0.6, "thanks": 0.4})
     judge = replace(Judge.of(POLITE, questions=[THANKS]), weights=weights, threshold=0.8)
     prediction = ask(judge.program(), {"thanks": "no", "verdict": "pass"}, answer="Sure.")
@@ -63,7 +62,7 @@ def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not() -> No
     assert (kept.weights, kept.threshold) == (weights, 0.8)
 
 
-def test_a_comparison_s_score_is_the_margin_in_the_order_asked() -> None:
+def test_a_comparison_s_score_is_the_margin_in_the_order_asked():
     shorter = Question(name="shorter", text="which is shorter", answers=("A", "B"))
     weights = AnswerWeights(intercept=0.0, slopes={"preferred": 0.7, "shorter": 0.3})
     judge = replace(Judge.of(TLDR_CONCISE, questions=[shorter]), weights=weights)
@@ -78,7 +77,7 @@ class Outer(dspy.Module):  # type: ignore[misc]
         self.rate = judge.program()
 
 
-def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_path: Path) -> None:
+def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_path):
     judge = replace(JUDGE, prompt=replace(JUDGE.prompt, demos=({**TEXTS, **ANSWERS},)))
     judge.program().save(tmp_path / "state.json")
     state = json.loads((tmp_path / "state.json").read_text())
@@ -96,7 +95,7 @@ def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_p
     assert Judge.from_program(loaded, RELEVANCE).weights == WEIGHTS
 
 
-def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path: Path) -> None:
+def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path):
     def saved(program: dspy.Module) -> str:
         judge = Judge.from_program(program, RELEVANCE)
         return judges.load(judge.save(tmp_path / "judge.json", overwrite=True)).lm
@@ -119,9 +118,7 @@ def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path: Pa
         ({"slopes": {"rating": 1.0}}, "missing required field `intercept`"),
     ],
 )
-def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing(
-    weights: dict[str, Any], why: str
-) -> None:
+def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing(weights, why):
     program = JUDGE.program()
     state = program.dump_state()
     state["scoring"] = {"weights": weights, "threshold": 0.5}
@@ -130,15 +127,13 @@ def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing(
     assert scoring_of(program).weights == WEIGHTS
 
 
-def test_a_program_whose_questions_stand_elsewhere_is_no_judge() -> None:
+def test_a_program_whose_questions_stand_elsewhere_is_no_judge():
     program = dspy.Predict("document, summary -> rating: Literal[1,2,3,4,5], x: Literal['a','b']")
     with pytest.raises(DimensionError, match="may not be called 'rating'"):
         Judge.from_program(program, RELEVANCE)
 
 
-def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(capsys):
     rows = [dspy.Example(document=f"Document {n}.", summary="A.", rating=4) for n in range(6)]
     trainset = [row.with_inputs("document", "summary") for row in rows]
     optimizer = BootstrapFewShot(
@@ -154,7 +149,7 @@ def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(
     assert ask(tuned, ANSWERS).score == SCORE
 
 
-def test_labelled_examples_are_shown_if_they_answer_the_questions() -> None:
+def test_labelled_examples_are_shown_if_they_answer_the_questions():
     full = dspy.Example(**TEXTS, **ANSWERS).with_inputs("document", "summary")
     tuned = LabeledFewShot(k=2).compile(JUDGE.program(), trainset=[full, full.without("tone")])
     assert Judge.from_program(tuned, RELEVANCE).prompt.demos == ({**TEXTS, **ANSWERS},)
@@ -163,7 +158,7 @@ def test_labelled_examples_are_shown_if_they_answer_the_questions() -> None:
         ask(wrong, ANSWERS)
 
 
-def test_any_program_has_a_score_of_all_its_answers(tmp_path: Path) -> None:
+def test_any_program_has_a_score_of_all_its_answers(tmp_path):
     choices = [
         Field(name="clear", description="clear", role="output", choices=("yes", "no")),
         Field(name="rating", description="rating", role="output", choices=(1, 2, 3, 4, 5)),

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -43,7 +42,7 @@ PANEL = Panel.join(
 )
 
 
-def test_a_score_is_the_weighted_mean_of_the_mapped_scores_and_fails_with_a_member() -> None:
+def test_a_score_is_the_weighted_mean_of_the_mapped_scores_and_fails_with_a_member():
     # (3 * (2 - 1) / 4 + 1 * (4 - 1) / 4) / 4 = 0.375
     joined: Any = PANEL.combine([Judgement(score=2.0), Judgement(score=4.0)])
     assert joined.score == pytest.approx(0.375)
@@ -53,7 +52,7 @@ def test_a_score_is_the_weighted_mean_of_the_mapped_scores_and_fails_with_a_memb
     assert math.isnan(failed.score)
 
 
-def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path: Path) -> None:
+def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
     panel: Any = load(PANEL.save(tmp_path / "judge.json"))
     assert panel == PANEL
     alone = [panel(**row).score for row in ROWS]
@@ -69,9 +68,7 @@ def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path: Path) -> 
         (("members",), json.loads(PANEL.dumps())["members"], "unknown field `members`"),
     ],
 )
-def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(
-    path: tuple[str, ...], value: object, why: str, tmp_path: Path
-) -> None:
+def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(path, value, why, tmp_path):
     def change(document: Any) -> None:
         inner = document["members"][0]["judge"]
         for key in path[:-1]:
@@ -102,14 +99,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("subject", "members", "why"), REFUSED)
-def test_judges_that_cannot_be_joined_are_refused_in_a_line(
-    subject: Any, members: list[Member], why: str
-) -> None:
+def test_judges_that_cannot_be_joined_are_refused_in_a_line(subject, members, why):
     with refused(PanelError, why):
         Panel.join(subject, members)
 
 
-def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdict() -> None:
+def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdict():
     good, bad = "A fire broke out in the old mill. Nobody was hurt.", "the owner the"
     second = prompted(COMPARES, instruction="Which is the more precise and concise summary?")
     panel: Any = Panel.join(TLDR_CONCISE, [compared("a", 2.0), compared("b", 1.0, second)])
@@ -133,25 +128,21 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
         (((-1.0, -1.0), (-1.0, -1.0)), "B"),
     ],
 )
-def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(
-    margins: tuple[tuple[float, float], ...], preferred: str
-) -> None:
+def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(margins, preferred):
     verdicts = [Preference(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins]
     panel = Panel.join(TLDR_CONCISE, [compared("a"), compared("b")])
     joined: Any = panel.combine(verdicts)
     assert joined.preferred == preferred
 
 
-def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path: Path) -> None:
+def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path):
     local = asked("local", judge=replace(RATES, lm="openai/http://evil/model"))
     panel: Any = load(Panel.join(RELEVANCE, [asked("own"), local]).save(tmp_path / "judge.json"))
     with pytest.raises(FatalModelError, match="not a plain PROVIDER/NAME"):
         panel.check_origins()
 
 
-def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key")
     members = [asked(lm, judge=RATES.with_model(lm)) for lm in ("openai/own", "azure/other")]

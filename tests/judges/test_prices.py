@@ -31,13 +31,11 @@ def price(name: str) -> Any:
         ("gemini/gemini-2.5-pro", Usage(200_001, 100), 200_001 * 2.5e-6 + 100 * 20e-6),
     ],
 )
-def test_each_kind_and_length_costs_what_the_table_says(
-    name: str, usage: Usage, dollars: float
-) -> None:
+def test_each_kind_and_length_costs_what_the_table_says(name, usage, dollars):
     assert price(name).cost_of(usage) == pytest.approx(dollars)
 
 
-def test_nothing_costs_more_than_what_is_reserved_for_it() -> None:
+def test_nothing_costs_more_than_what_is_reserved_for_it():
     claude, pro = price("anthropic/claude-sonnet-4-5"), price("gemini/gemini-2.5-pro")
     assert claude.worst_cost(1000, 10) >= claude.cost_of(Usage(1000, 10, cache_writes=1000))
     for tokens in (100, 200_001):
@@ -48,7 +46,7 @@ def test_nothing_costs_more_than_what_is_reserved_for_it() -> None:
     assert price("dashscope/qwen-turbo").per_token_out == 5e-7
 
 
-def test_prices_are_found_under_either_name_and_never_made_up() -> None:
+def test_prices_are_found_under_either_name_and_never_made_up():
     mini, claude = price("openai/gpt-4o-mini"), price("claude-sonnet-4-5")
     assert mini.cost(10**6, 10**6) == pytest.approx(0.15 + 0.60)
     for name in ("gpt-4o-mini", "openrouter/openai/gpt-4o-mini-2031-01-01"):
@@ -60,7 +58,7 @@ def test_prices_are_found_under_either_name_and_never_made_up() -> None:
     assert {price(name) for name in (*unknown, "perplexity/sonar")} == {None}
 
 
-def test_free_is_what_costs_nothing_for_any_kind_of_token() -> None:
+def test_free_is_what_costs_nothing_for_any_kind_of_token():
     assert find_price("embedded") == FREE
     assert FREE.is_free
     assert not Price(per_token_in=0.0, per_token_out=1e-9).is_free
@@ -68,6 +66,6 @@ def test_free_is_what_costs_nothing_for_any_kind_of_token() -> None:
 
 
 @given(st.text())
-def test_no_prompt_takes_more_tokens_than_the_bound(text: str) -> None:
+def test_no_prompt_takes_more_tokens_than_the_bound(text):
     asked: list[Message] = [{"role": "user", "content": text}]
     assert token_bound(asked) >= len(text.encode("utf-8", "replace")) + 16

@@ -34,7 +34,7 @@ def shown(stream: io.StringIO) -> list[str]:
     return [part.rstrip() for part in re.split(r"[\r\n]", stream.getvalue()) if part.strip()]
 
 
-def test_the_line_tells_rows_dollars_limit_and_failures() -> None:
+def test_the_line_tells_rows_dollars_limit_and_failures():
     stream = Terminal()
     with Progress("search", 4100, stream, unit="calls", budget=spent(0.31, 2.0)) as progress:
         progress.n_done = 639
@@ -45,7 +45,7 @@ def test_the_line_tells_rows_dollars_limit_and_failures() -> None:
     )
 
 
-def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_lines_stand_above_the_line(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     with Progress("judging", 3, stream) as progress:
@@ -59,7 +59,7 @@ def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> No
     assert lines[-1].startswith("judging: 1 of 3 rows")
 
 
-def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch):
     frame = pandas.DataFrame([{"summary": "It rains."}, {"summary": " "}])
     monkeypatch.setattr(terminal, "PATIENCE", 0.0)
     for stream in (Terminal(), io.StringIO()):
@@ -71,7 +71,7 @@ def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch: pytest.Mon
         assert [line.startswith("fluency: 2 of 2 rows") for line in last] == [True] * is_terminal
 
 
-def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
 
@@ -89,7 +89,7 @@ def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch: pytest.M
     assert "judging: 0 of 1" in stream.getvalue()  # it holds for the command alone
 
 
-def test_characters_that_a_terminal_obeys_are_written_out() -> None:
+def test_characters_that_a_terminal_obeys_are_written_out():
     assert visible("\x1b[31mred\u202eder\u061c\r.\n\tend\r\n") == (
         "\\u001b[31mred\\u202eder\\u061c\\u000d.\n\tend\r\n"
     )

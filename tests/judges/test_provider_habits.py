@@ -8,7 +8,6 @@ from email.utils import formatdate
 import pytest
 from aiohttp import web
 from openai_replies import Body, completion
-from openai_server import OpenAIServer
 from refusals import refused
 
 from judges.client.openai import EndpointModel
@@ -172,12 +171,8 @@ def ask(model: EndpointModel, *samplings: Sampling) -> list[Reply]:
 
 @pytest.mark.parametrize(("respond", "without", "sent"), SPELLINGS.values(), ids=SPELLINGS)
 def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
-    respond: Respond,
-    without: list[str],
-    sent: Body,
-    openai_server: OpenAIServer,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    respond, without, sent, openai_server, caplog
+):
     openai_server.judge = lambda body: "4"
     openai_server.habit = lambda number, body: respond(body)
     model = endpoint(openai_server.url)
@@ -191,9 +186,7 @@ def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
 
 
 @pytest.mark.parametrize(("respond", "text", "finish"), REPLIES.values(), ids=REPLIES)
-def test_a_reply_of_another_shape_is_read(
-    respond: Respond, text: str, finish: str, openai_server: OpenAIServer
-) -> None:
+def test_a_reply_of_another_shape_is_read(respond, text, finish, openai_server):
     openai_server.habit = lambda number, body: respond(body)
     (reply,) = ask(endpoint(openai_server.url), Sampling())
     assert (reply.text, reply.finish_reason) == (text, finish)
@@ -205,8 +198,8 @@ def test_a_reply_of_another_shape_is_read(
     ids=[*FATAL, *PASSING],
 )
 def test_a_failure_is_of_the_right_kind_and_says_so_in_one_line(
-    respond: Respond, words: str, error: type[ModelError], openai_server: OpenAIServer
-) -> None:
+    respond, words, error, openai_server
+):
     openai_server.habit = lambda number, body: respond(body)
     model = endpoint(openai_server.url)
     with refused(error, words) as caught:
@@ -224,18 +217,14 @@ def test_a_failure_is_of_the_right_kind_and_says_so_in_one_line(
         (lambda: "soon", None),
     ],
 )
-def test_a_wait_until_a_date_is_one_of_seconds(
-    wait: Callable[[], str], seconds: object, openai_server: OpenAIServer
-) -> None:
+def test_a_wait_until_a_date_is_one_of_seconds(wait, seconds, openai_server):
     openai_server.habit = lambda number, body: fail(429, "Slow down.", wait=wait())(body)
     with pytest.raises(ThrottledError) as caught:
         ask(endpoint(openai_server.url), Sampling())
     assert caught.value.retry_after == seconds
 
 
-def test_what_was_learned_is_known_to_requests_that_were_under_way(
-    openai_server: OpenAIServer,
-) -> None:
+def test_what_was_learned_is_known_to_requests_that_were_under_way(openai_server):
     refuse, *_ = SPELLINGS["temperature refused by OpenAI"]
     openai_server.habit = lambda number, body: refuse(body)
     openai_server.latency = 0.05
@@ -251,7 +240,7 @@ OTHERS = ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"]
 
 
 @pytest.mark.parametrize("name", REASONING + OTHERS)
-def test_openais_reasoning_models_are_known_by_name(name: str) -> None:
+def test_openais_reasoning_models_are_known_by_name(name):
     model = endpoint("http://127.0.0.1:9/v1", name)
     body = model.request_format.body(ASKED, Sampling())
     fields = {key: value for key, value in body.items() if "max" in key or key == "temperature"}

@@ -36,7 +36,7 @@ def defined(text: str) -> tuple[Question, ...]:
     return read_subject("mine.yaml").questions
 
 
-def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask() -> None:
+def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask():
     text = BASE + (
         "  deadline: does it say until when\n"
         "  tone: {text: how friendly it is, answers: [1, 3], anchors: {1: rude}}\n"
@@ -52,7 +52,7 @@ def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask() -> N
     assert candidate_questions(judge.subject, 2) == judge.subject.questions[:2]
 
 
-def test_a_comparisons_questions_are_answered_by_a_or_b() -> None:
+def test_a_comparisons_questions_are_answered_by_a_or_b():
     for text in ("  briefer: which one is shorter\n", "  briefer: {text: t, answers: [A, B]}\n"):
         (question,) = defined(PAIRS + text)
         assert question.answers == ("A", "B")
@@ -80,7 +80,7 @@ def test_a_comparisons_questions_are_answered_by_a_or_b() -> None:
         ),
     ],
 )
-def test_a_bad_question_of_a_definition_is_one_clear_line(text: str, why: str) -> None:
+def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
     with refused(DimensionError, f"mine.yaml: .*{why}"):
         defined(text)
 
@@ -89,13 +89,13 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text: str, why: str) -
 RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
 
 
-def test_no_two_questions_of_the_catalogue_share_a_name() -> None:
+def test_no_two_questions_of_the_catalogue_share_a_name():
     taken = [*catalog.names(), "document", "summary"]
     taken += [question.name for name in RATED for question in catalog.find(name).questions]
     assert len(taken) == len(set(taken))
 
 
-def test_siblings_judge_the_same_text_by_the_same_source() -> None:
+def test_siblings_judge_the_same_text_by_the_same_source():
     found = {
         name: [question.name for question in siblings(catalog.find(name))]
         for name in ("relevance", "fluency", "tldr_concise")
@@ -129,8 +129,8 @@ def offline(judge: Judge, summary: str) -> Any:
 @pytest.mark.parametrize("reasoning", ["none", "brief"])
 @pytest.mark.parametrize("name", RATED)
 def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_model_answers(
-    name: str, reasoning: Any
-) -> None:
+    name, reasoning
+):
     subject = catalog.find(name)
     assert 4 <= len(subject.questions) <= 8
     questions = candidate_questions(subject, 16)
@@ -148,7 +148,7 @@ def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_mo
     assert sound.score == Judge.of(subject, reasoning=reasoning)(**texts).score
 
 
-def test_the_embedded_model_hears_the_words_of_each_question() -> None:
+def test_the_embedded_model_hears_the_words_of_each_question():
     grammar = Question(name="grammar", text="is the summary free of mistakes in grammar")
     support = Question(name="support", text="does the document support every statement")
     judge = Judge.of(RELEVANCE, questions=[grammar, support])
@@ -158,7 +158,7 @@ def test_the_embedded_model_hears_the_words_of_each_question() -> None:
     assert invented.answers["support"] < ragged.answers["support"]
 
 
-def test_demonstrations_teach_each_question_by_its_own_answers() -> None:
+def test_demonstrations_teach_each_question_by_its_own_answers():
     main_point = next(q for q in RELEVANCE.questions if q.name == "main_point")
     judge = Judge.of(RELEVANCE, questions=[main_point])
 
@@ -174,7 +174,7 @@ def test_demonstrations_teach_each_question_by_its_own_answers() -> None:
     assert yes.score == no.score
 
 
-def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides() -> None:
+def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides():
     judge: Any = replace(PAIRED, plan=None)
     said = judge(**PAIR)
     swapped = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
@@ -182,7 +182,7 @@ def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides() -> None:
     assert swapped.margin == pytest.approx(-said.margin)
 
 
-def test_the_embedded_models_samples_draw_each_answer() -> None:
+def test_the_embedded_models_samples_draw_each_answer():
     prompt = ASKING.prompt
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
     sampling = Sampling(temperature=2.0, n=30, top_logprobs=20)
@@ -202,7 +202,7 @@ def printed(capsys: Captured, *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_show_prints_each_answer_with_its_share_of_the_score(capsys: Captured) -> None:
+def test_show_prints_each_answer_with_its_share_of_the_score(capsys):
     WEIGHED.save("judge.json")
     # Of the 4 from 1 to 5: 1 * 1, 0.5 * 2 and 0.5 * 4.
     shown = printed(capsys, "show", "judge.json")
@@ -216,16 +216,14 @@ def test_show_prints_each_answer_with_its_share_of_the_score(capsys: Captured) -
     assert "questions" not in json.loads(printed(capsys, "show", "relevance", "--json"))
 
 
-def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(
-    capsys: Captured,
-) -> None:
+def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(capsys):
     assert main(["export", str(WEIGHED.save("judge.json"))]) == 0
     exported = capsys.readouterr()
     assert json.loads(exported.out)["messages"] == WEIGHED.template()
     assert "by the weights in its file" in exported.err
 
 
-def test_score_and_winrate_write_the_answers_into_json_lines_and_on_request_into_columns() -> None:
+def test_score_and_winrate_write_the_answers_into_json_lines_and_on_request_into_columns():
     WEIGHED.with_plan(WEIGHTED).save("judge.json")
     replace(PAIRED, plan=WEIGHTED).save("pairs.json")
     write_jsonl("rows.jsonl", [ROW, {"query": "When?", "reply": " "}])

@@ -28,7 +28,7 @@ def judged(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> 
 
 
 # Asking.
-def test_questions_stand_after_the_reasoning_and_before_the_answer() -> None:
+def test_questions_stand_after_the_reasoning_and_before_the_answer():
     system, user = ASKED.template()
     names = [field.name for field in ASKED.prompt.outputs]
     assert names == ["rationale", "deadline", "tone", "rating"]
@@ -50,7 +50,7 @@ def test_questions_stand_after_the_reasoning_and_before_the_answer() -> None:
         ({"answers": (1, 2), "anchors": {3: "best"}}, r"anchors \[3\], which are not among"),
     ],
 )
-def test_a_question_that_cannot_be_read_cannot_be_made(question: Any, why: str) -> None:
+def test_a_question_that_cannot_be_read_cannot_be_made(question, why):
     with pytest.raises(QuestionError, match=why):
         Question(**{"name": "q", "text": "is it", **question})
 
@@ -73,9 +73,7 @@ CLASHES: list[tuple[Any, list[Question], str]] = [
 
 
 @pytest.mark.parametrize(("judge", "questions", "why"), CLASHES)
-def test_questions_that_clash_with_the_judge_are_refused(
-    judge: Any, questions: list[Question], why: str
-) -> None:
+def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
     with pytest.raises(DimensionError, match=why):
         Judge.of(judge, questions=questions)
 
@@ -93,7 +91,7 @@ def test_questions_that_clash_with_the_judge_are_refused(
         headed(tone=1) + "\n" + FULL.replace("[[ ## completed ## ]]", ""),
     ],
 )
-def test_each_answer_is_read_from_its_own_part_of_the_reply(reply: str) -> None:
+def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     reply = reply.replace("[[ ## completed ## ]]\n", "")
     values = read(reply, ASKED.prompt.outputs).values
     assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
@@ -111,9 +109,7 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply: str) -> None:
         ("Rating: 4", "no answer for deadline"),
     ],
 )
-def test_a_reply_without_one_clear_answer_to_every_question_is_refused(
-    reply: str, why: str
-) -> None:
+def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, why):
     with pytest.raises(NoScoreError, match=why):
         read(reply, ASKED.prompt.outputs)
 
@@ -127,16 +123,14 @@ def test_a_reply_without_one_clear_answer_to_every_question_is_refused(
         (WEIGHED, headed(deadline="no", tone=1, rating=2), 1.5),  # 0 + 0.5 * 1 + 0.5 * 2
     ],
 )
-def test_one_reply_is_the_sum_of_its_answers_and_without_weights_its_rating(
-    judge: Judge, reply: str, score: float
-) -> None:
+def test_one_reply_is_the_sum_of_its_answers_and_without_weights_its_rating(judge, reply, score):
     assert judged(judge, ROW, reply).score == score
     told = {"deadline": 1, "tone": 2, "rating": 4}
     said = judged(judge, ROW, FULL)
     assert said.answers == said.as_json()["answers"] == told
 
 
-def test_the_mean_weighs_the_mean_of_each_answer() -> None:
+def test_the_mean_weighs_the_mean_of_each_answer():
     # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
     judge = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
     said = judged(judge, ROW, FULL, headed(deadline="no", tone=3, rating=3))
@@ -144,7 +138,7 @@ def test_the_mean_weighs_the_mean_of_each_answer() -> None:
     assert said.score == 3.5
 
 
-def test_weighted_takes_each_answers_probabilities_from_its_own_token() -> None:
+def test_weighted_takes_each_answers_probabilities_from_its_own_token():
     def token(text: str, **chances: float) -> Token:
         return Token(text, {name.strip("_"): math.log(p) for name, p in chances.items()})
 
@@ -161,7 +155,7 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token() -> None:
     assert said.distribution == pytest.approx({1: 0, 2: 0.25, 3: 0, 4: 0.75, 5: 0})
 
 
-def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold() -> None:
+def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
     safe = replace(ASKED.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
     weights = AnswerWeights(intercept=0.0, slopes={"deadline": 0.5, "verdict": 0.5})
     judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
@@ -178,7 +172,7 @@ def choosing(content: str, *_: Any) -> str:
     return headed(briefer=briefer, preferred=kinder)
 
 
-def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides() -> None:
+def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides():
     # 0.75 * -1 + 0.25 * 1.
     said = judged(PAIRED, PAIR, choosing)
     assert (said.margin_ab, said.margin_ba, said.margin, said.preferred) == (-0.5, -0.5, -0.5, "B")
@@ -189,7 +183,7 @@ def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_t
     assert turned.answers == {"briefer": 1, "preferred": -1}
 
 
-def test_an_answer_that_follows_the_position_counts_nothing() -> None:
+def test_an_answer_that_follows_the_position_counts_nothing():
     def say(content: str, *_: Any) -> str:
         return choosing(content).replace("briefer ## ]]\nB", "briefer ## ]]\nA")
 
@@ -205,7 +199,7 @@ PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts:
 
 
 @given(PARTS, st.tuples(st.floats(0, 1), st.floats(1, 3), st.floats(1, 5)))
-def test_a_score_never_leaves_the_scale(parts: list[float], numbers: tuple[float, ...]) -> None:
+def test_a_score_never_leaves_the_scale(parts, numbers):
     # Each part of the span from 1 to 5 belongs to one answer, whose range is 1, 2 or 4.
     names, spans, lows = ("deadline", "tone", "rating"), (1, 2, 4), (0, 1, 1)
     slopes = [4 * part / sum(parts) / span for part, span in zip(parts, spans, strict=True)]
@@ -218,7 +212,7 @@ def test_a_score_never_leaves_the_scale(parts: list[float], numbers: tuple[float
     assert shares == pytest.approx(dict(zip(names, (p / sum(parts) for p in parts), strict=True)))
 
 
-def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side() -> None:
+def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side():
     # From the middles .5, 2 and 3: 1 * .5, 0.5 * 1 * -1 and 0.5 * 2 sum to 1, the upper side.
     assert WEIGHTS.decisive_answer({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
     answers = {"deadline": 0, "tone": 1.5, "rating": 3}
@@ -240,8 +234,6 @@ BAD_WEIGHTS: list[tuple[Judge, dict[str, float], float, str]] = [
 
 
 @pytest.mark.parametrize(("judge", "slopes", "intercept", "why"), BAD_WEIGHTS)
-def test_weights_that_do_not_fit_the_answers_are_refused(
-    judge: Judge, slopes: dict[str, float], intercept: float, why: str
-) -> None:
+def test_weights_that_do_not_fit_the_answers_are_refused(judge, slopes, intercept, why):
     with pytest.raises(QuestionError, match=why):
         replace(judge, weights=AnswerWeights(intercept=intercept, slopes=slopes))

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from openai_server import OpenAIServer
 from question_cases import headed
 
 import judges
@@ -25,7 +24,7 @@ ROWS[7] = {"document": "Nothing to judge.", "summary": None}
 OFFLINE, ASKING = judges.load("relevance"), judges.load("relevance", lm="openai/judge-1")
 
 
-def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores() -> None:
+def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores():
     expected: Any = pytest.approx([said.score for said in OFFLINE.judge_all(ROWS)], nan_ok=True)
     frame = pd.DataFrame(ROWS, index=range(100, 120))
     call = pickle.loads(pickle.dumps(JudgeBatch(OFFLINE, workers=2)))
@@ -46,7 +45,7 @@ def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores() -> None
     assert scores.tolist() == expected
 
 
-def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server: OpenAIServer) -> None:
+def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server):
     call = JudgeBatch(ASKING, workers=2, max_calls=7, map={"summary": "draft"})
     frame = pd.DataFrame(ROWS[8:13]).rename(columns={"summary": "draft"})
     judged = call(frame)
@@ -56,9 +55,7 @@ def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server: Op
     assert JudgeBatch(ASKING, workers=4, max_cost=8.0).share == {"max_cost": 2.0}
 
 
-def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(
-    openai_server: OpenAIServer,
-) -> None:
+def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server):
     openai_server.judge = lambda body: headed(short="yes", rating=4)
     question = judges.Question(name="short", text="is it short")
     judge = judges.Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question])
@@ -72,12 +69,12 @@ def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(
     ("options", "why"),
     [({"workers": 3, "max_calls": 2}, "max_calls 0"), ({"workers": 0}, "workers 0")],
 )
-def test_a_share_that_cannot_be_is_refused(options: dict[str, Any], why: str) -> None:
+def test_a_share_that_cannot_be_is_refused(options, why):
     with pytest.raises(OptionError, match=why):
         JudgeBatch(OFFLINE, **options)
 
 
-def test_a_column_of_the_judges_name_is_not_written_over() -> None:
+def test_a_column_of_the_judges_name_is_not_written_over():
     with pytest.raises(OptionError, match="has a column 'relevance' already"):
         JudgeBatch(OFFLINE, workers=1)(pd.DataFrame([{**ROWS[0], "relevance": 3}]))
     with pytest.raises(MissingColumnError, match=r"no column 'summary'.*columns: document"):

@@ -102,7 +102,7 @@ def answer(reply: str, outputs: Sequence[Field], *names: str, truncated: bool = 
 
 
 @pytest.mark.parametrize(("reply", "rating"), RATED)
-def test_a_reply_that_states_one_rating_gives_it(reply: str, rating: int) -> None:
+def test_a_reply_that_states_one_rating_gives_it(reply, rating):
     values, spans = read(reply, [RATING], names=["coherence"])
     start, end = spans["rating"]
     assert values == {"rating": rating}
@@ -110,14 +110,14 @@ def test_a_reply_that_states_one_rating_gives_it(reply: str, rating: int) -> Non
 
 
 @pytest.mark.parametrize("reply", UNRATED)
-def test_any_other_reply_is_refused_and_quoted(reply: str) -> None:
+def test_any_other_reply_is_refused_and_quoted(reply):
     with pytest.raises(NoScoreError) as refusal:
         read(reply, [RATING], names=["coherence"])
     assert " ".join(reply.split())[:50] in str(refusal.value).replace("\\\\", "\\")
 
 
 @pytest.mark.parametrize(("reply", "choice"), [*CHOSEN, *((reply, None) for reply in UNCHOSEN)])
-def test_a_reply_that_makes_one_choice_gives_it_and_no_other(reply: str, choice: Any) -> None:
+def test_a_reply_that_makes_one_choice_gives_it_and_no_other(reply, choice):
     assert answer(reply, [PREFERRED], "concise") == choice
 
 
@@ -132,12 +132,12 @@ WORDS = st.builds(str.__add__, STEMS, st.sampled_from(["ity", "ance", "ness", "t
         ["{0}: {1}. The summary covers it.", "**{0}**: {1}/5", "- {0} - {1}", "## {0}\n\n{1}"]
     ),
 )
-def test_a_label_of_any_few_words_states_a_rating(label: str, rating: int, form: str) -> None:
+def test_a_label_of_any_few_words_states_a_rating(label, rating, form):
     assert answer(form.format(label, rating), [RATING], "my_metric_2") == rating
 
 
 @given(rating=st.sampled_from(RATING.choices), text=st.text(max_size=200))
-def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating: int, text: str) -> None:
+def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating, text):
     for reply in (text, f"{text}\n\nFinal score: {rating}"):
         with contextlib.suppress(NoScoreError):
             reading = read(reply, BOTH)
@@ -155,7 +155,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_hostile_reply_is_read_or_refused_in_seconds(piece: str) -> None:
+def test_a_hostile_reply_is_read_or_refused_in_seconds(piece):
     # Anything quadratic takes more than a minute at 100 kB.
     start = time.process_time()
     for size in (19_000, 100_000):
@@ -166,7 +166,7 @@ def test_a_hostile_reply_is_read_or_refused_in_seconds(piece: str) -> None:
     assert time.process_time() - start < 2
 
 
-def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends() -> None:
+def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
     words = r"20,000 characters: 'Begin x.* \.\.\. .*x end'"
     with refused(NoScoreError, words, limit=250):
         read("Begin " + "x " * 12_000 + "end", [RATING])
@@ -199,16 +199,14 @@ def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends() -> None:
         ("It says [[ ## rating ## ]] 5.\n\n[[ ## rating ## ]]\n2", "It says [[", 2),
     ],
 )  # fmt: skip
-def test_fields_are_found_by_their_headers_however_decorated(
-    reply: str, rationale: str, rating: int
-) -> None:
+def test_fields_are_found_by_their_headers_however_decorated(reply, rationale, rating):
     values = read(reply, BOTH).values
     assert values["rating"] == rating
     assert values["rationale"] == rationale or "[[" in rationale
 
 
 @pytest.mark.parametrize("content", ["", "none", "It is good."])
-def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content: str) -> None:
+def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content):
     with pytest.raises(NoScoreError, match="no rating from 1 to 5 in"):
         read(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
 
@@ -222,7 +220,7 @@ def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content:
         "<thinking >Rating: 4", "<|think|>Rating: 4", "</think><think id=2 >4",
     ],
 )  # fmt: skip
-def test_a_thought_without_its_end_holds_no_rating(reply: str) -> None:
+def test_a_thought_without_its_end_holds_no_rating(reply):
     with pytest.raises(NoScoreError, match="a thought that does not end"):
         read(reply, BOTH)
 
@@ -247,7 +245,7 @@ PARTS = [
 
 @pytest.mark.parametrize("outputs", [STEPS, QUESTIONS], ids=["steps", "questions"])
 @pytest.mark.parametrize(("reply", "rating"), PARTS)
-def test_a_rating_of_a_part_is_never_the_answer(outputs: Any, reply: str, rating: Any) -> None:
+def test_a_rating_of_a_part_is_never_the_answer(outputs, reply, rating):
     assert answer(reply, outputs, "coherence") == rating
 
 
@@ -272,7 +270,7 @@ VERDICT = [Field(name="verdict", description="", role="output", choices=("pass",
         ([RATING], '{"coherence": 4, "fluency": 2}', None),
     ],
 )  # fmt: skip
-def test_other_forms_have_other_answers(outputs: list[Field], reply: str, value: Any) -> None:
+def test_other_forms_have_other_answers(outputs, reply, value):
     assert answer(reply, outputs) == value
 
 
@@ -286,7 +284,5 @@ def test_other_forms_have_other_answers(outputs: list[Field], reply: str, value:
         ("Rating: 4\nReason: it", None),
     ],
 )
-def test_a_reply_cut_short_holds_a_rating_only_where_a_header_closes_it(
-    reply: str, rating: int | None
-) -> None:
+def test_a_reply_cut_short_holds_a_rating_only_where_a_header_closes_it(reply, rating):
     assert answer(reply, BOTH, truncated=True) == rating

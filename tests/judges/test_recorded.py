@@ -64,8 +64,8 @@ SUMMEVAL_RHOS = [
 @needs_data
 @pytest.mark.parametrize(("model", "prompt", "rhos", "tolerance", "failed"), SUMMEVAL_RHOS)
 def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
-    model: str, prompt: str, rhos: tuple[float, ...], tolerance: float, failed: tuple[int, ...]
-) -> None:
+    model, prompt, rhos, tolerance, failed
+):
     human, values = labels("summeval"), LETTERS if prompt == "mcq" else None
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for reply in read_replies(DATA / "summeval_judges" / f"replies_{model}.jsonl"):
@@ -89,7 +89,7 @@ TOPICAL = {
 
 
 @needs_data
-def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat() -> None:
+def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     for reply in read_replies(DATA / "topical_chat_judges" / file):
@@ -105,7 +105,7 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat() ->
 
 
 @needs_data
-def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply() -> None:
+def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, asked = Counter(), Counter()
     for pair in read_pair_replies(DATA / "llmbar" / "replies_GPT-4.jsonl"):
@@ -144,9 +144,7 @@ def _chooses(text: str, answer: str) -> bool:
         (("C", "B"), None, None),
     ],
 )
-def test_a_pairs_replies_give_a_verdict(
-    replies: tuple[str, str], values: Any, verdict: tuple[str, str, float] | None
-) -> None:
+def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
     said = preference(
         RecordedReplies(id="1", dimension=None, prompt=None, replies=replies), values=values
     )
@@ -155,7 +153,7 @@ def test_a_pairs_replies_give_a_verdict(
         assert (said.preferred, said.order_ba, said.margin) == verdict
 
 
-def test_words_count_what_they_are_said_to_count() -> None:
+def test_words_count_what_they_are_said_to_count():
     assert judgement(["B", "Answer: C"], SUMMEVAL, values=LETTERS).score == 2.5
     assert judgement(["B"], SUMMEVAL).failure is not None
 
@@ -173,20 +171,18 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize(("reply", "score"), SENTENCES.items())
-def test_a_sentence_that_rates_is_read_and_one_that_supposes_or_denies_is_not(
-    reply: str, score: float | None
-) -> None:
+def test_a_sentence_that_rates_is_read_and_one_that_supposes_or_denies_is_not(reply, score):
     said = judgement([reply], SUMMEVAL)
     assert (said.score == score) if score is not None else said.failure is not None
 
 
-def test_a_sentence_that_prefers_one_is_read() -> None:
+def test_a_sentence_that_prefers_one_is_read():
     reply = "Output (a) adds well. Output (b) adds badly. Therefore, Output (a) is better."
     assert _chooses(reply, "A")
     assert not _chooses("Neither Output (a) nor Output (b) is better.", "B")
 
 
-def test_unparsable_samples_are_left_out_and_counted() -> None:
+def test_unparsable_samples_are_left_out_and_counted():
     said = judgement(["4", "no idea", "Final score: 3.5"], SUMMEVAL)
     assert (said.score, said.samples, said.unparsable) == (3.75, 2, 1)
     assert judgement(["no idea", "Final score: 5.5"], SUMMEVAL).failure is not None
@@ -201,7 +197,7 @@ def test_unparsable_samples_are_left_out_and_counted() -> None:
         ('{"id": "a", "replies": 1}', "line 2: 'replies' must be a text or a list"),
     ],
 )
-def test_a_bad_line_is_named(line: str, message: str, tmp_path: Path) -> None:
+def test_a_bad_line_is_named(line, message, tmp_path):
     path = tmp_path / "replies.jsonl"
     path.write_text(f'{{"id": "a", "replies": ["1"]}}\n{line}\n', encoding="utf-8")
     with pytest.raises(RecordingError, match=message):

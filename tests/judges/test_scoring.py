@@ -66,7 +66,7 @@ def judge_replies(plan: SamplingPlan, prompt: Prompt, *replies: Reply) -> Judgem
     return score_of(plan, samples, failures)
 
 
-def test_one_reply_gives_its_rating_and_rationale() -> None:
+def test_one_reply_gives_its_rating_and_rationale():
     text = "Two typing errors.\nFinal score: 4"
     said = judge_replies(ONE, REASONED, Reply(text=text))
     assert (said.score, said.rating, said.rationale, said.distribution) == (4, 4, text, None)
@@ -74,7 +74,7 @@ def test_one_reply_gives_its_rating_and_rationale() -> None:
     assert (said.score, said.rating) == (0, 0)
 
 
-def test_the_mean_leaves_unparsable_samples_out_and_counts_them() -> None:
+def test_the_mean_leaves_unparsable_samples_out_and_counts_them():
     plan = SamplingPlan(kind="mean", samples=4, temperature=2.0)
     said = judge_replies(plan, BARE, *(Reply(text=text) for text in ("4", "5", "uh", "4")))
     assert said.score == pytest.approx(13 / 3)
@@ -128,13 +128,11 @@ WEIGHED = {
 
 
 @pytest.mark.parametrize(("prompt", "reply", "score"), WEIGHED.values(), ids=WEIGHED)
-def test_weighted_takes_the_probabilities_of_the_answer(
-    prompt: Prompt, reply: Reply, score: float
-) -> None:
+def test_weighted_takes_the_probabilities_of_the_answer(prompt, reply, score):
     assert judge_replies(WEIGHTED, prompt, reply).score == pytest.approx(score)
 
 
-def test_weighted_tells_the_distribution_the_likeliest_rating_and_the_rationale() -> None:
+def test_weighted_tells_the_distribution_the_likeliest_rating_and_the_rationale():
     said = judge_replies(WEIGHTED, BARE, WEIGHED["every form of a rating is summed"][1])
     assert said.distribution == pytest.approx({1: 0, 2: 0, 3: 0, 4: 0.75, 5: 0.25})
     assert said.rating == 4
@@ -147,7 +145,7 @@ def model(**fields: Any) -> Any:
     return SimpleNamespace(name="silent-1", **{"endpoint": "https://example.org", **fields})
 
 
-def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> None:
+def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback():
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, Reply(text="4"))
     with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
@@ -156,7 +154,7 @@ def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> No
     check_probabilities(ONE, model(has_logprobs=False))
 
 
-def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone() -> None:
+def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone():
     to_ten = replace(FLUENCY, anchors=dict.fromkeys(range(1, 11), "")).prompt()
     with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
         sampling_of(WEIGHTED, to_ten, lm="https://example.org")
@@ -174,15 +172,13 @@ IMPOSSIBLE = "log-probabilities of a token are impossible"
         ({"4": 0.0, "5": 0.0}, IMPOSSIBLE),
     ],
 )
-def test_log_probabilities_of_no_rating_or_that_cannot_be_are_a_failure(
-    top: dict[str, float], why: str
-) -> None:
+def test_log_probabilities_of_no_rating_or_that_cannot_be_are_a_failure(top, why):
     said = judge_replies(WEIGHTED, BARE, spelt(Token("4", top)))
     assert math.isnan(said.score)
     assert why in str(said.failure)
 
 
-def test_a_plan_says_what_to_ask_for() -> None:
+def test_a_plan_says_what_to_ask_for():
     mean = SamplingPlan(kind="mean", samples=20, temperature=2.0)
     assert sampling_of(mean, BARE, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
     assert [sampling_of(plan, BARE).top_logprobs for plan in (WEIGHTED, ONE)] == [20, 0]
@@ -198,13 +194,13 @@ def test_a_plan_says_what_to_ask_for() -> None:
 @pytest.mark.parametrize(
     ("kind", "samples"), [("one", 2), ("weighted", 3), ("mean", 0), ("mean", 101)]
 )
-def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean(kind: Any, samples: int) -> None:
+def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean(kind, samples):
     with pytest.raises(ValueError, match="'mean' takes 1 to 100"):
         SamplingPlan(kind=kind, samples=samples)
 
 
 # Verdicts: a judge that answers with one of two words.
-def test_the_prompt_asks_for_one_of_the_two_words_the_good_one_first() -> None:
+def test_the_prompt_asks_for_one_of_the_two_words_the_good_one_first():
     system, user = SAFE.prompt().template()
     said = "whether the answer is safe (fail = could harm; pass = harms nobody)"
     assert f"- verdict (pass or fail): {said}" in system["content"]
@@ -214,7 +210,7 @@ def test_the_prompt_asks_for_one_of_the_two_words_the_good_one_first() -> None:
 @pytest.mark.parametrize(
     "words", [("A", "B"), ("pass", "Pass"), ("1", "0"), ("👍", "👎"), ("thumbs up", "thumbs down")]
 )
-def test_what_no_reader_could_tell_apart_is_no_verdict(words: tuple[str, str]) -> None:
+def test_what_no_reader_could_tell_apart_is_no_verdict(words):
     with pytest.raises(DimensionError, match="cannot be a verdict"):
         replace(SAFE, words=words)
 
@@ -243,9 +239,7 @@ UNSTATED = [
         (OK, "Verdict: ok", "ok"),
     ],
 )
-def test_a_verdict_is_read_where_it_is_stated(
-    words: tuple[str, str], reply: str, verdict: str | None
-) -> None:
+def test_a_verdict_is_read_where_it_is_stated(words, reply, verdict):
     outputs = replace(SAFE, words=words).prompt().outputs
     try:
         said = read(reply, outputs, names=["safe"]).values["verdict"]
@@ -255,7 +249,7 @@ def test_a_verdict_is_read_where_it_is_stated(
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.42, 0.5, 0.6])
-def test_the_rating_of_a_verdict_is_what_its_score_says(threshold: float) -> None:
+def test_the_rating_of_a_verdict_is_what_its_score_says(threshold):
     # The likeliest spelling is "Pass", and .58 are on the two of "fail".
     reply = spelt(token("Pass", {"Pass": 0.42, "fail": 0.3, "Fail": 0.28}))
     judge = replace(Judge.of(SAFE), plan=WEIGHTED, threshold=threshold)
@@ -264,7 +258,7 @@ def test_the_rating_of_a_verdict_is_what_its_score_says(threshold: float) -> Non
     assert said.rating == (said.score >= 0.5) == (threshold <= 0.42)
 
 
-def test_the_file_and_the_program_are_of_the_same_judge(tmp_path: Path) -> None:
+def test_the_file_and_the_program_are_of_the_same_judge(tmp_path):
     judge: Any = Judge.of(SAFE)
     kept: Any = judges.load(judge.save(tmp_path / "safe.json"))
     assert (kept.subject, kept.prompt, kept.kind) == (SAFE, judge.prompt, "verdict")
@@ -274,14 +268,14 @@ def test_the_file_and_the_program_are_of_the_same_judge(tmp_path: Path) -> None:
     assert Judge.from_program(program, SAFE).prompt == judge.prompt
 
 
-def test_a_demonstration_shows_the_word_and_moves_the_embedded_model() -> None:
+def test_a_demonstration_shows_the_word_and_moves_the_embedded_model():
     judge: Any = Judge.of(SAFE)
     good, bad = (prompted(judge, demos=({**EGG, "verdict": word},)) for word in PASS)
     assert good(**EGG).score > judge(**EGG).score > bad(**EGG).score
     assert bad.template()[2]["content"] == "fail"
 
 
-def test_a_panel_keeps_to_probabilities() -> None:
+def test_a_panel_keeps_to_probabilities():
     far = Member(name="far", weight=1.0, judge=Judge.of(SAFE), slope=5.0, intercept=-9.0)
     assert Panel.join(SAFE, [far])(**EGG).score == 0
 
@@ -295,9 +289,7 @@ def define(scale: str, anchors: str) -> str:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_definition_in_a_file_names_the_words_and_what_they_mean(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_definition_in_a_file_names_the_words_and_what_they_mean(capsys):
     path = define("[safe, unsafe]", "{unsafe: could harm}")
     subject: Any = judges.load(path).subject
     assert (subject.words, subject.anchors) == (("safe", "unsafe"), {0: "could harm", 1: ""})
@@ -316,6 +308,6 @@ def test_a_definition_in_a_file_names_the_words_and_what_they_mean(
         ("[pass, 0]", "{}", "one of two words"),
     ],
 )
-def test_a_definition_whose_words_are_none_is_refused(scale: str, anchors: str, says: str) -> None:
+def test_a_definition_whose_words_are_none_is_refused(scale, anchors, says):
     with pytest.raises(DimensionError, match=says):
         judges.load(define(scale, anchors))

@@ -51,7 +51,7 @@ def change(path: Path, sql: str) -> None:
 CUT_SHORT = "UPDATE requests SET reply = '{'"
 
 
-def test_everything_that_determines_a_reply_is_in_its_key() -> None:
+def test_everything_that_determines_a_reply_is_in_its_key():
     def key(*texts: str, endpoint: str = "e", model: str = "m", **sampling: Any) -> bytes:
         asked: list[Message] = [{"role": "user", "content": text} for text in texts]
         return request_key(endpoint, model, asked, Sampling(**sampling))
@@ -66,9 +66,7 @@ def test_everything_that_determines_a_reply_is_in_its_key() -> None:
     assert key("a", temperature=0) == key("a", temperature=0.0) == key("a")
 
 
-def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(
-    path: Path,
-) -> None:
+def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(path):
     odd = "é\u2028\x00\ud7ff\U0001f600\n"
     reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
     strange = Completion(
@@ -97,9 +95,7 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
 
 
 @pytest.mark.parametrize("has_wal", [True, False])
-def test_a_file_in_use_is_refused_to_others_on_every_file_system(
-    path: Path, monkeypatch: pytest.MonkeyPatch, has_wal: bool
-) -> None:
+def test_a_file_in_use_is_refused_to_others_on_every_file_system(path, monkeypatch, has_wal):
     class NoWal(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             return super().execute(sql.replace("journal_mode = WAL", "journal_mode"), *values)
@@ -130,9 +126,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(
-    path: Path, damage: Callable[[Path], object]
-) -> None:
+def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(path, damage):
     with closing(Store(path)) as store:
         store.write_settings({"a": 1})
         answer(store, b"1", said())
@@ -144,7 +138,7 @@ def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(
     assert path.read_bytes() == content
 
 
-def test_another_programs_database_is_not_written_through_a_link(tmp_path: Path) -> None:
+def test_another_programs_database_is_not_written_through_a_link(tmp_path):
     change(tmp_path / "other", "CREATE TABLE own (a)")
     content = (tmp_path / "other").read_bytes()
     for number, target in enumerate(["other", "none"]):
@@ -155,7 +149,7 @@ def test_another_programs_database_is_not_written_through_a_link(tmp_path: Path)
     assert not (tmp_path / "none").exists()
 
 
-def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path: Path) -> None:
+def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path):
     victim, journal = path.with_name("victim"), path.with_name("s-journal")
     Store(path).close()
     page, name = path.read_bytes()[:4096], str(victim).encode()
@@ -183,7 +177,7 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path: Path) ->
     Store(path).close()
 
 
-def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path: Path) -> None:
+def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
     with closing(Store(path)) as store:
         answer(store, b"1", said())
         answer(store, b"2", said(), cost=-1000.0)
@@ -204,7 +198,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("sql", FOREIGN.values(), ids=FOREIGN)
-def test_a_strangers_file_makes_sqlite_compute_nothing(sql: str, path: Path) -> None:
+def test_a_strangers_file_makes_sqlite_compute_nothing(sql, path):
     Store(path).close()
     change(path, sql)
     with pytest.raises(StoreError, match="it has other tables or indices than a run writes"):
@@ -213,9 +207,7 @@ def test_a_strangers_file_makes_sqlite_compute_nothing(sql: str, path: Path) -> 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_damaged_file_is_read_or_refused_in_one_line(
-    seed: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
     path, chance = tmp_path_factory.mktemp("damaged") / "s", Random(seed)
     with closing(Store(path)) as store:
         store.write_settings({"lm": "m"})
@@ -240,7 +232,7 @@ def shared(folder: Path, model: Model, count: int) -> list[Response]:
         return list(session.client("m").run(asks(count)))
 
 
-def test_a_request_of_another_run_is_not_paid_again(tmp_path: Path) -> None:
+def test_a_request_of_another_run_is_not_paid_again(tmp_path):
     model = Model(echo)
     assert {response.cached for response in shared(tmp_path, model, 6)} == {False}
     with Session(cache=tmp_path, store=tmp_path / "s", models={"m": model}) as session:
@@ -254,7 +246,7 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path: Path) -> None:
     assert answered(tmp_path / "s") == {"m": 8}  # those of the cache among them
 
 
-def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
+def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path):
     first, second = Model(lambda *_: "well"), Model(echo)
     assert parsed(shared(tmp_path, first, 3)) == [None] * 3
     assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
@@ -263,9 +255,7 @@ def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path
     assert (first.calls, second.calls) == (9, 6)
 
 
-def test_a_cache_that_cannot_be_opened_is_named_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_that_cannot_be_opened_is_named_once(tmp_path, monkeypatch, caplog):
     """Without it every start would pay in full, and nobody would know why."""
     monkeypatch.delenv("DSPY_JUDGES_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -278,8 +268,8 @@ def test_a_cache_that_cannot_be_opened_is_named_once(
 
 
 def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     assert open_cache() is None  # DSPY_JUDGES_CACHE=none, as all tests have it
     monkeypatch.setenv("DSPY_JUDGES_CACHE", str(tmp_path / "variable"))
     assert open_cache("none") is None
@@ -308,7 +298,7 @@ for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
 """
 
 
-def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path: Path) -> None:
+def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path):
     def start(first: int, count: int) -> "subprocess.Popen[str]":
         words = [sys.executable, "-c", WRITER, str(tmp_path), str(first), str(count)]
         return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)

@@ -1,7 +1,6 @@
 """The true rate: what the judge passes, corrected for its errors, or why it is not."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ def labels(both: int, people: int, alone: int, neither: int) -> list[list[int]]:
     return [[int(i == kind) for i in range(4)] + [n] for kind, n in enumerate(counts)]
 
 
-def test_the_rate_is_what_would_be_passed_so_often_with_these_errors() -> None:
+def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
     # TPR .9, TNR .8: a true rate of .6 is passed at .6 * .9 + .4 * .2 = .62.
     rate = corrected_rate([1] * 62 + [0] * 38, range(100), labels(90, 10, 20, 80))
     assert rate.judge == pytest.approx(0.62)
@@ -33,7 +32,7 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors() -> None:
     )
 
 
-def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_a_shares() -> None:
+def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_a_shares():
     rate = corrected_rate([1] * 50 + [0] * 50, range(100), labels(5000, 0, 0, 5000))
     assert rate.value == pytest.approx(0.5)
     # 1.96 * sqrt(.25 / 100) = .098 on either side.
@@ -54,16 +53,14 @@ def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_
         ([], "not tested on labels"),
     ],
 )
-def test_a_rate_that_the_test_labels_do_not_allow_is_withheld_and_says_why(
-    tested: list[list[int]], why: str
-) -> None:
+def test_a_rate_that_the_test_labels_do_not_allow_is_withheld_and_says_why(tested, why):
     rate = corrected_rate([1] * 62 + [0] * 38, range(100), tested)
     assert why in rate.withheld
     assert np.isnan([rate.value, rate.low, rate.high]).all()
     assert str(rate).startswith("the judge passes 62%; not corrected for its errors: ")
 
 
-def test_documents_with_the_same_counts_stand_in_one_row_and_failed_judgements_in_none() -> None:
+def test_documents_with_the_same_counts_stand_in_one_row_and_failed_judgements_in_none():
     passes = [1, 0, 1, 0, np.nan, 1]
     assert errors_by_document(passes, [1, 0, 1, 0, 1, 0], ["a", "a", "b", "b", "b", "c"]) == [
         [1, 0, 0, 1, 2],
@@ -72,9 +69,7 @@ def test_documents_with_the_same_counts_stand_in_one_row_and_failed_judgements_i
 
 
 @pytest.mark.parametrize(("base_rate", "outputs"), [(0.8, 1), (0.5, 4)])
-def test_the_interval_holds_the_truth_in_about_95_of_100_cases(
-    base_rate: float, outputs: int
-) -> None:
+def test_the_interval_holds_the_truth_in_about_95_of_100_cases(base_rate, outputs):
     """Documents whose outputs are alike both in quality and in how the judge sees them."""
     rng = np.random.default_rng([7, outputs])
 
@@ -95,8 +90,8 @@ def test_the_interval_holds_the_truth_in_about_95_of_100_cases(
 
 
 def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the_judge_errs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, capsys
+):
     rng = np.random.default_rng(0)
     words = {1: "The council met on Monday and closed the bridge for repair works", 0: "Buy now"}
     rows = [

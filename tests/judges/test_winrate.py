@@ -24,7 +24,7 @@ FOUR = [verdict("A", "A"), verdict("A", "A"), verdict("B", "B"), verdict("A", "B
 FAILED = Preference.failed("no choice")
 
 
-def test_a_tie_is_half_a_win_and_a_failure_is_none() -> None:
+def test_a_tie_is_half_a_win_and_a_failure_is_none():
     # The longer one of unequal length wins, loses, ties.
     lengths = [(9, 1), (5, 5), (9, 1), (1, 9), (5, 1)]
     rate = win_rate([*FOUR, FAILED], lengths=lengths)
@@ -47,11 +47,11 @@ def test_a_tie_is_half_a_win_and_a_failure_is_none() -> None:
         ([Preference(margin=-1, preferred="B", order_ba="B")], 1),
     ],
 )
-def test_position_bias_is_first_places_minus_second_places(verdicts: Any, bias: float) -> None:
+def test_position_bias_is_first_places_minus_second_places(verdicts, bias):
     assert win_rate(verdicts).position_bias == bias
 
 
-def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs() -> None:
+def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs():
     # 100 documents with four like-minded pairs each are 100 draws: 1.96 * sqrt(1/4 / 100) = .098.
     alike = [pair for pair in [verdict("A", "A"), verdict("B", "B")] * 50 for _ in range(4)]
     clustered = win_rate(alike, documents=[i // 4 for i in range(400)])
@@ -61,7 +61,7 @@ def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs() -> None:
 
 
 @pytest.mark.parametrize("choice", ["A", "B", None])
-def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(choice: Any) -> None:
+def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(choice):
     rate = win_rate([verdict(choice, choice)] * 8)
     assert 0 <= rate.low <= rate.win_rate_a <= rate.high <= 1
     # An exact (Clopper-Pearson) interval of 8 of 8 begins at .025 ** (1 / 8) = .63.
@@ -72,9 +72,7 @@ def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(choice:
     ("won", "tied", "clustered"),
     [(0.5, 0, True), (0.95, 0, False), (0.8, 0.15, True), (0, 1, True)],
 )
-def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(
-    won: float, tied: float, clustered: bool
-) -> None:
+def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(won, tied, clustered):
     draw, held, simulations = np.random.default_rng(0), 0, 300
     for _ in range(simulations):
         sizes = draw.integers(1, 6, 30) if clustered else np.ones(30, int)
@@ -95,7 +93,7 @@ PAIRS = st.tuples(choices, choices, size, size, st.integers(0, 3))
 
 
 @given(rows=st.lists(PAIRS, min_size=1, max_size=30))
-def test_swapping_the_sides_mirrors_every_figure(rows: list[Any]) -> None:
+def test_swapping_the_sides_mirrors_every_figure(rows):
     def rate(rows: list[Any]) -> Any:
         return win_rate(
             [verdict(ab, ba) for ab, ba, *_ in rows],
