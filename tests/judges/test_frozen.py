@@ -136,38 +136,26 @@ def put(*path: str | int, value: object) -> Change:
     return change
 
 
+REPLY = {"role": "assistant", "content": "5"}
+IMAGE = '<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'
+DATA = {"name": "x", "sha256": "abc"}
 FORGED = {
     "an unknown key": (put("hook", value="os.system"), "unknown field `hook`"),
     "a missing key": (lambda document: document.pop("lm"), "missing required field `lm`"),
     "another version": (put("version", value=2), "not a dspy-judges frozen judge of version 1"),
     "a version as truth": (put("version", value=True), r"at `\$.version`"),
-    "both anchors and a candidate": (
-        put("subject", "candidate", value="reply"),
-        "needs anchors or a candidate, and not both",
-    ),
+    "anchors and a candidate": (put("subject", "candidate", value="reply"), "and not both"),
     "neither": (lambda document: document["subject"].pop("anchors"), "needs anchors or"),
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
-    "a demonstration whose reply is missing": (
-        put("messages", 0, value={"role": "assistant", "content": "5"}),
-        "as a user's and an assistant's",
-    ),
-    "an image by DSPy's mark": (
-        put("messages", 0, "content", value='<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'),
-        "other than text",
-    ),
+    "a reply alone": (put("messages", 0, value=REPLY), "as a user's and an assistant's"),
+    "an image by DSPy's mark": (put("messages", 0, "content", value=IMAGE), "other than text"),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
     "a demo with a field more": (put("program", "demos", 0, "x", value="y"), "has exactly"),
     "a plan of many": (put("sampling", "samples", value=3), "with 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
-    "an input named like code": (
-        put("subject", "inputs", value={"__class__": "x"}),
-        "matching regex",
-    ),
-    "a data hash that is none": (
-        put("provenance", value={"data": {"name": "x", "sha256": "abc"}}),
-        r"at `\$.data.sha256`",
-    ),
+    "code for a name": (put("subject", "inputs", value={"__class__": "x"}), "matching regex"),
+    "a data hash that is none": (put("provenance", value={"data": DATA}), r"`\$.data.sha256`"),
 }
 
 
@@ -182,10 +170,7 @@ def asking(
 
 FORGED_QUESTIONS = {
     "17 questions": (asking(times=15), "17 questions; a judge asks at most"),
-    "a long text": (asking(description="x" * 501), "a text of 501 characters"),
     "a text's name": (asking("reply"), "may not be called 'reply'"),
-    "a reserved name": (asking("config"), "may not be called 'config'"),
-    "a name twice": (asking("tone"), "two fields of its prompt have one name"),
     "a long name": (asking("a" * 99_999), "needs a name of lower-case letters"),
     "a line break in a name": (asking("a\nb"), "needs a name of lower-case letters"),
     "many answers": (asking(choices=range(9_999)), "has the answers"),
@@ -193,10 +178,7 @@ FORGED_QUESTIONS = {
     "a truth value": (asking(choices=(True, False)), "Expected `int | str`, got `bool`"),
     "a negative weight": (put("weights", "slopes", "rating", value=-1), "a weight that is neg"),
     "a huge weight": (put("weights", "slopes", "tone", value=10**400), "Number out of range"),
-    "an unknown weight": (
-        put("weights", "slopes", "z" * 99_999, value=1),
-        "a weight for 'z{64}', which the judge does not",
-    ),
+    "an unknown weight": (put("weights", "slopes", "z" * 9999, value=1), "for 'z{64}', which"),
     "a weight as text": (put("weights", "slopes", "tone", value="1"), "Expected `float`, got"),
 }
 

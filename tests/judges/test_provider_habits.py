@@ -66,6 +66,10 @@ def replying(choice: Body | None = None, **message: object) -> Respond:
     return respond
 
 
+def vllm_knows_none(body: Body) -> web.Response:
+    return web.json_response({"object": "error", "message": "no judge-1"}, status=404)
+
+
 def refuse_in_turn(body: Body) -> web.Response | None:
     for name in ("max_tokens", "temperature", "seed", "n"):
         if name in body:
@@ -102,9 +106,9 @@ WITHOUT = "no {} (requests go without it)"
 REPLIES = {
     "null content": (replying(content=None), "", "stop"),
     "no message, as Azure's filter gives": (replying({"message": {}}), "", "stop"),
-    "a refusal in its own field": (
-        replying(content=None, refusal="I cannot rate this."),
-        "I cannot rate this.",
+    "its own refusal": (
+        replying(content=None, refusal="I do not."),
+        "I do not.",
         "refusal",
     ),
     "thoughts in reasoning_content": (replying(reasoning_content="Say 1? Say 2?"), "4", "stop"),
@@ -113,7 +117,7 @@ VLLM_CONTEXT = (
     "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context "
     "length is 700 tokens and your request has 400 input tokens (512 > 700 - 400)."
 )
-VLLM_UNKNOWN = {"object": "error", "message": "`judge-1` is unknown."}
+AT_MOST_5 = "top_logprobs must be less than or equal to 5"
 GEMINI_DAY = [{"violations": [{"quotaId": "PerDay"}]}, {"quotaId": "PerDay"}]
 SPENT = "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"
 SPENT_SAID = "Max budget: 1.0; the same command goes on when the account has more credit"
@@ -121,32 +125,17 @@ REFUSED_KEY = "Incorrect API key provided"
 PROXY_KEY = f"litellm.AuthenticationError: OpenAIException - {REFUSED_KEY}"
 GONE = "/chat/completions: Invalid model name passed in model=judge-1."
 FATAL: dict[str, tuple[Respond, str]] = {
-    "logprobs refused, which no plan gives up in silence": (
-        when("logprobs", fail(400, "logprobs is not supported with this model")),
-        "use --plan one or --plan mean",
-    ),
-    "fewer alternatives than the plan needs": (
-        when("top_logprobs", fail(400, "top_logprobs must be less than or equal to 5")),
-        "equal to 5; the plan 'weighted' needs 20",
-    ),
+    "logprobs refused": (when("logprobs", fail(400, "logprobs is not supported")), "--plan mean"),
+    "few alternatives": (when("top_logprobs", fail(400, AT_MOST_5)), "'weighted' needs 20"),
     "no key": (fail(401, REFUSED_KEY), "judge-1 needs a key, and OPENAI_API_KEY is not set"),
-    "no such model, in vLLM's words": (
-        lambda _: web.json_response(VLLM_UNKNOWN, status=404),
-        r"404 from .* for judge-1: `judge-1` is unknown\.",
-    ),
-    "OpenAI's quota": (
-        fail(429, "You exceeded it.", code="insufficient_quota"),
-        "You exceeded it. insufficient_quota; the same command goes on",
-    ),
+    "no such model, in vLLM's words": (vllm_knows_none, "404 from .* for judge-1: no judge-1"),
+    "OpenAI's quota": (fail(429, "Pay.", code="insufficient_quota"), "_quota; the same command"),
     "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; the same command"),
     "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_SAID),
     "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_SAID),
     "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_SAID),
     "a model that LiteLLM's proxy does not have": (fail(400, GONE), "Invalid model name"),
-    "a key of LiteLLM's proxy that its provider refuses": (
-        fail(401, PROXY_KEY),
-        f"{REFUSED_KEY}; that is the proxy's own key for its provider",
-    ),
+    "a key of LiteLLM's proxy for its provider": (fail(401, PROXY_KEY), "the proxy's own key for"),
 }
 PASSING: dict[str, tuple[Respond, str, type[ModelError]]] = {
     "a rate limit": (fail(429, "Slow down."), "Slow down", ThrottledError),

@@ -60,6 +60,7 @@ CLASHES: list[tuple[Any, list[Question], str]] = [
     (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
     (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
     (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
+    (HELPFUL, [replace(DEADLINE, name="config")], "may not be called 'config'"),
     (HELPFUL, [replace(DEADLINE, name="score")], "may not be called 'score'"),
     (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
     (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),

@@ -88,42 +88,24 @@ def test_the_mean_leaves_unparsable_samples_out_and_counts_them():
 FOUR = token("4", {"4": 0.75, "3": 0.25})
 OTHER_FOUR = token("4", {"4": 0.5, "2": 0.5})
 SPELLINGS = {"4": 0.3, " 4": 0.2, "four": 0.05, "▁Four": 0.05, "5": 0.2, "The": 0.1, "7": 0.1}
+RATIONALE = ("[[ ## rationale ## ]]\n", token("2", {"2": 0.9}), " errors.\n")
+RATING = ("[[ ## rating ## ]]\n", token("3", {"3": 0.5, "5": 0.5}), "\n")
+PASSES = {"Pass": 0.5, "passive": 0.1, "fail": 0.2, "Maybe": 0.1}
+CORRECT = replace(SAFE, words=("correct", "incorrect")).prompt()
+INCORRECT = {"in": 0.6, "correct": 0.2, "i": 0.1}
 WEIGHED = {
     # .3 + .2 + .05 + .05 on 4 and .2 on 5, of .8 on the scale: (4 * .6 + 5 * .2) / .8 = 4.25.
     "every form of a rating is summed": (BARE, spelt(token("4", SPELLINGS)), 4.25),
     # The 2 in the rationale has probabilities of its own; they are not the rating's.
-    "the token after the last header counts": (
-        REASONED,
-        spelt(
-            *("[[ ## rationale ## ]]\n", token("2", {"2": 0.9}), " errors.\n"),
-            *("[[ ## rating ## ]]\n", token("3", {"3": 0.5, "5": 0.5}), "\n"),
-        ),
-        4,
-    ),
+    "the token after the last header counts": (REASONED, spelt(*RATIONALE, *RATING), 4),
     # Both are "4"; with 2 in the place of the last alone would the reply say 2.
-    "the last of equal numbers": (
-        BARE,
-        spelt("It drops ", OTHER_FOUR, " of the facts.\n\n", FOUR),
-        3.75,
-    ),
+    "the last of equal numbers": (BARE, spelt("It drops ", OTHER_FOUR, " facts.\n\n", FOUR), 3.75),
     "the first of equal numbers": (BARE, spelt(FOUR, ". It has ", OTHER_FOUR, " slips."), 3.75),
     # Some endpoints count the end of a turn among the tokens and leave it out of the text.
-    "a turn's end is passed over": (
-        BARE,
-        Reply(text="4", tokens=(FOUR, token("<|im_end|>", {"<|im_end|>": 1.0}))),
-        3.75,
-    ),
+    "a turn's end is passed over": (BARE, Reply(text="4", tokens=(FOUR, token("</s>"))), 3.75),
     # .5 / (.5 + .2): "passive" begins as the word, and is another.
-    "a verdict's words": (
-        SAFE.prompt(),
-        spelt(token("Pass", {"Pass": 0.5, "passive": 0.1, "fail": 0.2, "Maybe": 0.1})),
-        5 / 7,
-    ),
-    "a verdict's first tokens": (
-        replace(SAFE, words=("correct", "incorrect")).prompt(),
-        spelt(token("in", {"in": 0.6, "correct": 0.2, "i": 0.1}), "correct"),
-        2 / 9,
-    ),
+    "a verdict's words": (SAFE.prompt(), spelt(token("Pass", PASSES)), 5 / 7),
+    "a verdict's first tokens": (CORRECT, spelt(token("in", INCORRECT), "correct"), 2 / 9),
 }
 
 
