@@ -1,5 +1,7 @@
 """Running a judge: one output, a table, a Dataset's rows, a notebook."""
 
+import math
+import pickle
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -7,15 +9,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from openai_server import OpenAIServer, Serving
+from question_cases import headed
 from scripted_model import Scripted, rating_of
 
 import judges
+from dspy_judges.errors import OptionError
 from judges.base_judge import FailedJudgementWarning, MissingColumnError
-from judges.catalog import FLUENCY, TLDR_CONCISE
+from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.judge import Judge
 from judges.loading import dimension_on
+from judges.ray import JudgeBatch
 from judges.scoring import ONE
 
 
@@ -161,3 +167,69 @@ def test_a_second_call_opens_no_thread_no_file_and_no_connection():
             assert judge(summary=f"Another text, number {number}.").failure is None
         assert opened() == before
         assert len(server.log) == 4
+
+
+# For other engines' batches: pickled, called, and kept to its share of the limits.
+ROWS: list[dict[str, Any]] = [
+    {"document": f"They met in room {i} for {i} weeks.", "summary": "They met." * (i % 3 + 1)}
+    for i in range(20)
+]
+ROWS[7] = {"document": "Nothing to judge.", "summary": None}
+OFFLINE, ASKING = judges.load("relevance"), judges.load("relevance", lm="openai/judge-1")
+
+
+def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores():
+    expected: Any = pytest.approx([said.score for said in OFFLINE.judge_all(ROWS)], nan_ok=True)
+    frame = pd.DataFrame(ROWS, index=range(100, 120))
+    call = pickle.loads(pickle.dumps(JudgeBatch(OFFLINE, workers=2)))
+    judged = call(frame)
+    assert list(judged.columns) == [*frame.columns, "relevance", "relevance_failure"]
+    assert list(judged.index) == list(frame.index)
+    assert judged["relevance"].tolist() == expected
+    assert judged["relevance_failure"][107] == "no summary"
+    for arrow in (pa.table(frame), pa.RecordBatch.from_pandas(frame, preserve_index=False)):
+        added = call(arrow)
+        assert type(added) is type(arrow)
+        assert added["relevance"].to_pylist()[7] is None
+        assert added["relevance"].to_numpy(zero_copy_only=False).tolist() == expected
+        assert added["relevance_failure"].to_pylist()[6:8] == [None, "no summary"]
+        assert added.schema.field("relevance_failure").type == pa.string()
+    scores = call({name: frame[name].to_numpy() for name in frame.columns})["relevance"]
+    assert isinstance(scores, np.ndarray)
+    assert scores.tolist() == expected
+
+
+def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server):
+    call = JudgeBatch(ASKING, workers=2, max_calls=7, map={"summary": "draft"})
+    frame = pd.DataFrame(ROWS[8:13]).rename(columns={"summary": "draft"})
+    judged = call(frame)
+    assert judged["relevance"].notna().sum() == 3
+    assert "the budget of 3 calls is spent" in judged["relevance_failure"].iloc[4]
+    assert math.isnan(call(frame)["relevance"].iloc[0])
+    assert JudgeBatch(ASKING, workers=4, max_cost=8.0).share == {"max_cost": 2.0}
+
+
+def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server):
+    openai_server.judge = lambda body: headed(short="yes", rating=4)
+    question = judges.Question(name="short", text="is it short")
+    judge = judges.Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question])
+    judged = JudgeBatch(judge, workers=1)(pd.DataFrame(ROWS[6:8]))
+    added = judged[["relevance", "relevance_short", "relevance_rating"]]
+    assert added.iloc[0].tolist() == [4.0, 1.0, 4.0]
+    assert added.iloc[1].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [({"workers": 3, "max_calls": 2}, "max_calls 0"), ({"workers": 0}, "workers 0")],
+)
+def test_a_share_that_cannot_be_is_refused(options, why):
+    with pytest.raises(OptionError, match=why):
+        JudgeBatch(OFFLINE, **options)
+
+
+def test_a_column_of_the_judges_name_is_not_written_over():
+    with pytest.raises(OptionError, match="has a column 'relevance' already"):
+        JudgeBatch(OFFLINE, workers=1)(pd.DataFrame([{**ROWS[0], "relevance": 3}]))
+    with pytest.raises(MissingColumnError, match=r"no column 'summary'.*columns: document"):
+        JudgeBatch(OFFLINE, workers=1)(pa.table({"document": ["A text."]}))
