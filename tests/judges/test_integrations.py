@@ -15,17 +15,8 @@ import dspy
 import pytest
 from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
+from judges import integrations as tools
 from judges.catalog import RELEVANCE, TLDR_CONCISE
-from judges.integrations import (
-    OpenJudge,
-    check,
-    deepeval_metric,
-    dspy_metric,
-    evaluation_events,
-    inspect_scorer,
-    mlflow_scorer,
-    promptfoo_assertion,
-)
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.questions import AnswerWeights, Question
@@ -49,7 +40,7 @@ def evaluated(rows: Any, **options: Any) -> Any:
             return dspy.Prediction(summary=summary)
 
     examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows]
-    return dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), **options)(Echo())
+    return dspy.Evaluate(devset=examples, metric=tools.dspy_metric(JUDGE), **options)(Echo())
 
 
 def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
@@ -68,22 +59,24 @@ def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog):
         evaluated(rows, max_errors=1)
     blank = (record(document="A text."), record(summary=" "))
     with pytest.raises(NoScoreError, match="summary is empty"):
-        dspy_metric(JUDGE)(*blank, trace=[])
+        tools.dspy_metric(JUDGE)(*blank, trace=[])
     # GEPA has scored the example before, and asks for feedback alone.
-    assert dspy_metric(JUDGE)(*blank, None, "judge", None).feedback.endswith("summary is empty")
+    assert tools.dspy_metric(JUDGE)(*blank, None, "judge", None).feedback.endswith(
+        "summary is empty"
+    )
 
 
 def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(openai_server):
     example, prediction = record(**ROWS[0]), record(summary=ROWS[0]["summary"])
     for threshold, passes in ((None, True), (SCORES[0], True), (SCORES[0] + 0.01, False)):
-        metric = dspy_metric(JUDGE, threshold=threshold)
+        metric = tools.dspy_metric(JUDGE, threshold=threshold)
         assert metric(example, prediction, trace=[]) is passes
     openai_server.judge = lambda body: "fail"
-    assert dspy_metric(VERDICT)(record(), record(text="A text."), trace=[]) is False
+    assert tools.dspy_metric(VERDICT)(record(), record(text="A text."), trace=[]) is False
 
 
 def asking(row: Any, judge: Judge = JUDGE, **options: Any) -> Any:
-    return OpenJudge(judge, options, output="out", input="in")(row)
+    return tools.OpenJudge(judge, options, output="out", input="in")(row)
 
 
 ROW: Any = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
@@ -119,13 +112,13 @@ def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none():
     assert "not a text" in str(asking({**ROW, "out": called}).failure)
 
 
-@pytest.mark.parametrize("adapter", [dspy_metric, promptfoo_assertion, check])
+@pytest.mark.parametrize("adapter", [tools.dspy_metric, tools.promptfoo_assertion, tools.check])
 def test_a_judge_of_pairs_is_refused(adapter):
     with pytest.raises(ValueError, match="compares two outputs"):
         adapter(Judge.of(TLDR_CONCISE))
 
 
-@pytest.mark.parametrize("adapter", [deepeval_metric, promptfoo_assertion, check])
+@pytest.mark.parametrize("adapter", [tools.deepeval_metric, tools.promptfoo_assertion, tools.check])
 def test_a_judge_that_rates_needs_the_score_that_passes(adapter):
     with pytest.raises(ValueError, match="relevance: name the score that passes"):
         adapter(JUDGE)
@@ -133,7 +126,7 @@ def test_a_judge_that_rates_needs_the_score_that_passes(adapter):
 
 def test_one_budget_holds_for_a_scorers_life(openai_server):
     judge = Judge.of(RELEVANCE, lm="openai/judge-1")
-    ask = OpenJudge(judge, {"max_calls": 1}, output="out", input="in")  # type: ignore[typeddict-item]
+    ask = tools.OpenJudge(judge, {"max_calls": 1}, output="out", input="in")  # type: ignore[typeddict-item]
     assert ask(ROW).failure is None
     other = {**ROW, "in": "Another text."}
     assert "not asked: the budget of 1 calls is spent" in str(ask(other).failure)
@@ -150,24 +143,26 @@ decided by: rating = 2"""
 
 def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(openai_server):
     openai_server.judge = lambda body: LOW
-    gepa = dspy_metric(ASKS)(record(document="A text."), record(summary="A."), [], "judge", None)
+    gepa = tools.dspy_metric(ASKS)(
+        record(document="A text."), record(summary="A."), [], "judge", None
+    )
     assert (gepa.score, gepa.feedback) == (0.125, WHY)
     with pytest.raises(AssertionError) as caught:
-        check(ASKS, at_least=3, document="A text.", summary="A.")
+        tools.check(ASKS, at_least=3, document="A text.", summary="A.")
     assert str(caught.value) == f"{WHY}\nneeded: 3 or more"
-    assert check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
+    assert tools.check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
     context = {"prompt": "A text.", "vars": {"other": "x", "more": 1}}
     result = {"pass": True, "score": 0.125, "reason": WHY, "metadata": {"graderError": False}}
-    assert promptfoo_assertion(ASKS, threshold=1.5)("A.", context) == result
+    assert tools.promptfoo_assertion(ASKS, threshold=1.5)("A.", context) == result
 
 
 def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(openai_server):
     with pytest.raises(AssertionError, match="relevance: no score: summary is empty"):
-        check(JUDGE, at_least=1, document="A text.", summary=" ")
+        tools.check(JUDGE, at_least=1, document="A text.", summary=" ")
     openai_server.judge = lambda body: "fail"
     with pytest.raises(AssertionError, match=r"safe: fail, 0.000 on .*\nneeded: 0.5 or more"):
-        check(VERDICT, text="A text.")
-    result = promptfoo_assertion(JUDGE, threshold=1)(" ", {"vars": {"document": "A text."}})
+        tools.check(VERDICT, text="A text.")
+    result = tools.promptfoo_assertion(JUDGE, threshold=1)(" ", {"vars": {"document": "A text."}})
     assert (result["pass"], result["score"]) == (False, 0.0)
     assert result["metadata"] == {"graderError": True}
 
@@ -181,13 +176,13 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
     }
     stand_in(monkeypatch, "mlflow.entities", **entities)
     frozen = replace(JUDGE, lm="openai/judge-1")
-    scorer = mlflow_scorer(frozen, lm="embedded")
+    scorer = tools.mlflow_scorer(frozen, lm="embedded")
     feedback = scorer(inputs={"document": ROWS[0]["document"]}, outputs=ROWS[0]["summary"])
     assert feedback.source.source_id == "relevance by embedded"
     assert feedback.value == SCORES[0]
     assert scorer(inputs={"document": "A text."}, outputs=" ").error == "summary is empty"
     with dspy.context(lm=dspy.LM("acme/chat")):
-        source = mlflow_scorer(Judge.of(RELEVANCE))(outputs=" ").source
+        source = tools.mlflow_scorer(Judge.of(RELEVANCE))(outputs=" ").source
     assert source.source_id == "relevance by acme/chat"
 
 
@@ -208,7 +203,7 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch
     def scored(judge: Judge, text: str) -> Any:
         output = SimpleNamespace(completion=text)
         state = SimpleNamespace(output=output, input_text=ROWS[0]["document"], metadata=None)
-        return asyncio.run(inspect_scorer(judge)(state, SimpleNamespace(text="")))
+        return asyncio.run(tools.inspect_scorer(judge)(state, SimpleNamespace(text="")))
 
     openai_server.judge = lambda body: (
         "pass" if "good" in body["messages"][-1]["content"] else "fail"
@@ -230,7 +225,7 @@ def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
 
     stand_in(monkeypatch, "deepeval.metrics", BaseMetric=BaseMetric)
     openai_server.judge, openai_server.models = (lambda body: "fail"), ("other",)
-    metric = deepeval_metric(VERDICT, lm="openai/other")
+    metric = tools.deepeval_metric(VERDICT, lm="openai/other")
     assert metric.measure(SimpleNamespace(input="Q", actual_output="A.")) == 0.0
     assert (metric.threshold, metric.success) == (0.5, False)
     assert metric.evaluation_model == "openai/other"
@@ -245,7 +240,7 @@ def test_events_have_score_label_explanation_and_failure():
     ]
     rows = [{"judgements": {"safe": entry}, "response_id": "r1"} for entry in entries]
     events = []
-    for line in evaluation_events(VERDICT, rows):
+    for line in tools.evaluation_events(VERDICT, rows):
         (event,) = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
         assert event["eventName"] == "gen_ai.evaluation.result"
         values = {each["key"]: next(iter(each["value"].values())) for each in event["attributes"]}
