@@ -37,10 +37,8 @@ def load(name: str, scripted: Scripted) -> Any:
     return judges.load(name, lm=f"openai/scripted-{id(scripted)}")
 
 
-FRAME = pd.DataFrame(
-    {"document": ["d0", "d1", "d2"], "summary": ["s0", "s1", "s2"], "id": [7, 8, 9]},
-    index=[30, 10, 20],
-)
+TEXTS = [{"document": f"d{i}", "summary": f"s{i}"} for i in range(3)]
+FRAME = pd.DataFrame(TEXTS, index=[30, 10, 20]).assign(id=[7, 8, 9])
 
 
 def test_the_public_names_are_there_and_no_other():
@@ -53,9 +51,8 @@ def test_the_public_names_are_there_and_no_other():
 
 def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(scripted, capsys):
     judge = load("relevance", scripted)
-    texts = [{"document": f"d{i}", "summary": f"s{i}"} for i in range(3)]
-    wanted = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in texts]
-    said = judge(**texts[0])
+    wanted = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
+    said = judge(**TEXTS[0])
     assert (said.score, said.rating, said.failure) == (wanted[0], int(wanted[0]), None)
     assert capsys.readouterr() == ("", "")
     series = judge.score(FRAME)
@@ -219,13 +216,11 @@ def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server
     assert added.iloc[1].isna().all()
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [({"workers": 3, "max_calls": 2}, "max_calls 0"), ({"workers": 0}, "workers 0")],
-)
-def test_a_share_that_cannot_be_is_refused(options, why):
-    with pytest.raises(OptionError, match=why):
-        JudgeBatch(OFFLINE, **options)
+def test_a_share_that_cannot_be_is_refused():
+    with pytest.raises(OptionError, match="max_calls 0"):
+        JudgeBatch(OFFLINE, workers=3, max_calls=2)
+    with pytest.raises(OptionError, match="workers 0"):
+        JudgeBatch(OFFLINE, workers=0)
 
 
 def test_a_column_of_the_judges_name_is_not_written_over():

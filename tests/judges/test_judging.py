@@ -94,10 +94,8 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
     # P(first) is .9 in the order ab and .6 in ba: (.9 - .1) for A, (.6 - .4) for B; mean .3.
     def reply(content: str, *_: object) -> Reply:
         p = 0.6 if shortest(content) == "A" else 0.9
-        parts = (
-            Token("[[ ## preferred ## ]]\n", {}),
-            Token("A", {"A": math.log(p), "B": math.log(1 - p)}),
-        )
+        top = {"A": math.log(p), "B": math.log(1 - p)}
+        parts = (Token("[[ ## preferred ## ]]\n", {}), Token("A", top))
         return Reply(text="".join(part.text for part in parts), tokens=parts)
 
     (said,) = judged(CONCISE, Model(reply), PAIR, plan=WEIGHTED)
@@ -123,9 +121,7 @@ def test_a_pair_is_judged_where_one_side_said_nothing(a, b, result):
     assert said == result
 
 
-@pytest.mark.parametrize(
-    "text", ["\u200b", "\ufeff", "\u00ad \u200e", "\u202a\u202c", "\u00a0\n\u2028\x00"]
-)
+@pytest.mark.parametrize("text", ["\u200b", "\ufeff", "\u00ad \u200e\u202a", "\u00a0\n\u2028\x00"])
 def test_a_text_of_invisible_characters_alone_is_missing(text):
     assert readable_texts(FLUENCY, {"summary": text}) == "summary is empty"
     assert readable_texts(FLUENCY, {"summary": f"{text}."}) == {"summary": f"{text}."}

@@ -37,9 +37,8 @@ def compared(name: str, weight: float = 1.0, judge: Any = COMPARES, **line: floa
     return Member(name=name, weight=weight, judge=judge, **line)
 
 
-PANEL = Panel.join(
-    RELEVANCE, [asked("relevance", 3.0), asked("coherence", 1.0, Judge.of(COHERENCE))]
-)
+MEMBERS = [asked("relevance", 3.0), asked("coherence", 1.0, Judge.of(COHERENCE))]
+PANEL = Panel.join(RELEVANCE, MEMBERS)
 
 
 def test_a_score_is_the_weighted_mean_of_the_mapped_scores_and_fails_with_a_member():
@@ -108,10 +107,8 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
     good, bad = "A fire broke out in the old mill. Nobody was hurt.", "the owner the"
     second = prompted(COMPARES, instruction="Which is the more precise and concise summary?")
     panel: Any = Panel.join(TLDR_CONCISE, [compared("a", 2.0), compared("b", 1.0, second)])
-    verdict = panel(post=DOCUMENT, summary_a=good, summary_b=bad)
-    singles: Any = [
-        judge(post=DOCUMENT, summary_a=good, summary_b=bad) for judge in (COMPARES, second)
-    ]
+    judges: Any = (panel, COMPARES, second)
+    verdict, *singles = (each(post=DOCUMENT, summary_a=good, summary_b=bad) for each in judges)
     assert verdict.margin == pytest.approx((2 * singles[0].score + singles[1].score) / 3)
     assert verdict.margin == pytest.approx((verdict.margin_ab + verdict.margin_ba) / 2)
     swapped = panel(post=DOCUMENT, summary_a=bad, summary_b=good)

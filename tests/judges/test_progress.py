@@ -32,9 +32,8 @@ def test_the_line_tells_rows_dollars_limit_and_failures():
         progress.n_done = 639
         progress.step(failed=True)
     *_, last = shown(stream)
-    assert re.fullmatch(
-        r"search: 640 of 4,100 calls \[00:00<\d\d:\d\d, \$0\.31 of \$2\.00, 1 failed\]", last
-    )
+    told = re.sub(r"<\d\d:\d\d", "<", last)
+    assert told == "search: 640 of 4,100 calls [00:00<, $0.31 of $2.00, 1 failed]"
 
 
 def test_other_lines_stand_above_the_line(monkeypatch):

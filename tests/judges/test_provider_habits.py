@@ -106,11 +106,7 @@ WITHOUT = "no {} (requests go without it)"
 REPLIES = {
     "null content": (replying(content=None), "", "stop"),
     "no message, as Azure's filter gives": (replying({"message": {}}), "", "stop"),
-    "its own refusal": (
-        replying(content=None, refusal="I do not."),
-        "I do not.",
-        "refusal",
-    ),
+    "its own refusal": (replying(content=None, refusal="I do not."), "I do not.", "refusal"),
     "thoughts in reasoning_content": (replying(reasoning_content="Say 1? Say 2?"), "4", "stop"),
 }
 VLLM_CONTEXT = (

@@ -64,11 +64,7 @@ CLASHES: list[tuple[Any, list[Question], str]] = [
     (HELPFUL, [replace(DEADLINE, name="score")], "may not be called 'score'"),
     (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
     (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
-    (
-        HELPFUL,
-        [Question(name="q", text="t", answers=("A", "B"))],
-        "the answers A and B are for comparisons alone",
-    ),
+    (HELPFUL, [replace(DEADLINE, answers=("A", "B"))], "A and B are for comparisons alone"),
     (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
 ]
 

@@ -145,9 +145,8 @@ def _chooses(text: str, answer: str) -> bool:
     ],
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
-    said = preference(
-        RecordedReplies(id="1", dimension=None, prompt=None, replies=replies), values=values
-    )
+    pair = RecordedReplies(id="1", dimension=None, prompt=None, replies=replies)
+    said = preference(pair, values=values)
     assert (said.failure is None) == (verdict is not None)
     if verdict is not None:
         assert (said.preferred, said.order_ba, said.margin) == verdict

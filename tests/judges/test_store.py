@@ -69,9 +69,7 @@ def test_everything_that_determines_a_reply_is_in_its_key():
 def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(path):
     odd = "é\u2028\x00\ud7ff\U0001f600\n"
     reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
-    strange = Completion(
-        replies=(reply, reply), tokens_in=7, tokens_out=2**40, model=odd, cache_reads=3
-    )
+    strange = Completion(7, 2**40, replies=(reply, reply), model=odd, cache_reads=3)
     with closing(Store(path)) as store:
         assert store.read_settings() is None
         assert not store.can_go_on
