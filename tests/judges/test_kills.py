@@ -123,22 +123,6 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, m
     assert sum(answered(STORE).values()) == len(openai_server.log)
 
 
-def test_a_model_that_stops_answering_ends_the_run_and_the_same_command_goes_on(
-    openai_server, capsys, monkeypatch
-):
-    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
-    openai_server.fault = lambda number, body: "503" if number >= 20 else None
-    assert main(asking()) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("dspy-judges score: the endpoint has stopped answering (503 from ")
-    assert "; the same command goes on once it answers again: " in line
-    assert line.endswith(" of 60 rows are in out.jsonl.partial")
-    openai_server.fault = lambda number, body: None
-    assert main(asking()) == 0
-    assert set(openai_server.n_answered.values()) == {1}
-    assert [row["id"] for row in read_jsonl("out.jsonl")] == list(range(N_ROWS))
-
-
 def test_what_a_parent_has_ignored_stays_ignored(openai_server):
     """As nohup does with SIGHUP."""
     openai_server.latency = 0.05

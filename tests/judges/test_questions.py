@@ -112,27 +112,26 @@ def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, wh
 
 
 # Weighing.
+MEAN = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
+
+
 @pytest.mark.parametrize(
-    ("judge", "reply", "score"),
+    ("judge", "replies", "score", "answers"),
     [
-        (ASKED, FULL, 4),
-        (WEIGHED, FULL, 4.0),  # 1 * 1 + 0.5 * 2 + 0.5 * 4
-        (WEIGHED, headed(deadline="no", tone=1, rating=2), 1.5),  # 0 + 0.5 * 1 + 0.5 * 2
+        (ASKED, [FULL], 4, (1, 2, 4)),
+        (WEIGHED, [FULL], 4.0, (1, 2, 4)),  # 1 * 1 + 0.5 * 2 + 0.5 * 4
+        (WEIGHED, [headed(deadline="no", tone=1, rating=2)], 1.5, (0, 1, 2)),  # 0.5 * 1 + 0.5 * 2
+        # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
+        (MEAN, [FULL, headed(deadline="no", tone=3, rating=3)], 3.5, (0.5, 2.5, 3.5)),
     ],
 )
-def test_one_reply_is_the_sum_of_its_answers_and_without_weights_its_rating(judge, reply, score):
-    assert judged(judge, ROW, reply).score == score
-    told = {"deadline": 1, "tone": 2, "rating": 4}
-    said = judged(judge, ROW, FULL)
-    assert said.answers == said.as_json()["answers"] == told
-
-
-def test_the_mean_weighs_the_mean_of_each_answer():
-    # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
-    judge = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
-    said = judged(judge, ROW, FULL, headed(deadline="no", tone=3, rating=3))
-    assert said.answers == {"deadline": 0.5, "tone": 2.5, "rating": 3.5}
-    assert said.score == 3.5
+def test_a_score_is_the_sum_of_the_mean_answers_and_without_weights_the_rating(
+    judge, replies, score, answers
+):
+    said = judged(judge, ROW, *replies)
+    assert said.score == score
+    assert [*said.answers.items()] == [*zip(("deadline", "tone", "rating"), answers, strict=True)]
+    assert said.as_json()["answers"] == said.answers
 
 
 def test_weighted_takes_each_answers_probabilities_from_its_own_token():

@@ -152,11 +152,6 @@ def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
         assert (said.preferred, said.order_ba, said.margin) == verdict
 
 
-def test_words_count_what_they_are_said_to_count():
-    assert judgement(["B", "Answer: C"], SUMMEVAL, values=LETTERS).score == 2.5
-    assert judgement(["B"], SUMMEVAL).failure is not None
-
-
 SENTENCES = {
     "It omits the date, resulting in a score of 2 for relevance.": 2,
     "It does not name the goals, so I would give it a score of 4.": 4,
@@ -169,22 +164,29 @@ SENTENCES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("reply", "score"), SENTENCES.items())
-def test_a_sentence_that_rates_is_read_and_one_that_supposes_or_denies_is_not(reply, score):
-    said = judgement([reply], SUMMEVAL)
-    assert (said.score == score) if score is not None else said.failure is not None
+SAMPLES = [
+    # Words count what they are said to count.
+    (["B", "Answer: C"], LETTERS, 2.5, 0),
+    (["B"], None, None, 1),
+    # Unparsable samples are left out and counted.
+    (["4", "no idea", "Final score: 3.5"], None, 3.75, 1),
+    (["no idea", "Final score: 5.5"], None, None, 2),
+    # A sentence that rates is read, and one that supposes or denies is not.
+    *(([text], None, score, int(score is None)) for text, score in SENTENCES.items()),
+]
+
+
+@pytest.mark.parametrize(("replies", "values", "score", "unparsable"), SAMPLES)
+def test_samples_are_read_or_counted(replies, values, score, unparsable):
+    said = judgement(replies, SUMMEVAL, values=values)
+    assert (None if said.failure else said.score) == score
+    assert (said.samples, said.unparsable) == (len(replies) - unparsable, unparsable)
 
 
 def test_a_sentence_that_prefers_one_is_read():
     reply = "Output (a) adds well. Output (b) adds badly. Therefore, Output (a) is better."
     assert _chooses(reply, "A")
     assert not _chooses("Neither Output (a) nor Output (b) is better.", "B")
-
-
-def test_unparsable_samples_are_left_out_and_counted():
-    said = judgement(["4", "no idea", "Final score: 3.5"], SUMMEVAL)
-    assert (said.score, said.samples, said.unparsable) == (3.75, 2, 1)
-    assert judgement(["no idea", "Final score: 5.5"], SUMMEVAL).failure is not None
 
 
 @pytest.mark.parametrize(
