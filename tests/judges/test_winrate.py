@@ -42,18 +42,12 @@ def test_a_tie_is_half_a_win_and_a_failure_is_none():
     assert np.isnan([nothing.win_rate_a, nothing.low]).all()
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "bias"),
-    [
-        # The consistent pairs choose each place once; the fourth chooses the first twice: 2 of 8.
-        (FOUR, 2 / 8),
-        ([verdict("B", "A")] * 3, -1),
-        # Asked in one order only: shown as ba, a choice of B is one of the first place.
-        ([Preference(margin=-1, preferred="B", order_ba="B")], 1),
-    ],
-)
-def test_position_bias_is_first_places_minus_second_places(verdicts, bias):
-    assert win_rate(verdicts).position_bias == bias
+def test_position_bias_is_first_places_minus_second_places():
+    # The consistent pairs choose each place once; the fourth chooses the first twice: 2 of 8.
+    assert win_rate(FOUR).position_bias == 2 / 8
+    assert win_rate([verdict("B", "A")] * 3).position_bias == -1
+    # Asked in one order only: shown as ba, a choice of B is one of the first place.
+    assert win_rate([Preference(margin=-1, preferred="B", order_ba="B")]).position_bias == 1
 
 
 def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs():
