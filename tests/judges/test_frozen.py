@@ -4,7 +4,7 @@ import json
 import math
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,12 @@ from processes import run_python
 from prompts import prompted
 from question_cases import ROW, WEIGHED
 from refusals import refused
-from scripted_model import Scripted
 
 import judges
 from dspy_judges.errors import OptionError
 from judges.catalog import FLUENCY, RELEVANCE
-from judges.client.client import Client
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
-from judges.protocol import Completion, Message, Sampling
 from judges.scoring import ONE
 
 Change = Callable[[dict[str, Any]], object]
@@ -83,27 +80,18 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
         prompted(Judge.of(RELEVANCE), instruction=" \n")
 
 
-class Listening(Scripted):
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests: list[list[Message]] = []
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        self.requests.append(list(messages))
-        return await super().complete(messages, sampling)
-
-
-def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so():
+def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_server):
     system = "Act as a {{strict}} judge. Reply with a number, 1 to 5."
     user = "SUMMARY {{summary}} OF <s> {{document}}. Number:"
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    judge, model = loaded(forged(SAVED, put("messages", value=messages))), Listening()
-    rows = [{"document": "{{summary}} <s>", "summary": "S"}]
-    (result,) = judge.with_plan(ONE).judge_rows(rows, Client(model))
-    assert result.failure is None
+    judge = loaded(forged(SAVED, put("messages", value=messages)))
+    openai_server.judge = lambda body: "4"
+    ask: Any = judge.with_plan(ONE).with_model("openai/judge-1")
+    assert ask(document="{{summary}} <s>", summary="S").score == 4
+    (seen,) = openai_server.log
     # The text's own marker is broken and its own slot is not filled.
     user = "SUMMARY S OF <s> {{summary}} < s>. Number:"
-    assert [[message["content"] for message in sent] for sent in model.requests] == [[system, user]]
+    assert [message["content"] for message in seen.body["messages"]] == [system, user]
     assert loaded(judge.dumps()) == judge != SAVED
     with pytest.raises(OptionError, match="a DSPy program would send others"):
         judge.program()
