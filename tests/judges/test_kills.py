@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from answers import answered
 from jsonl import read_jsonl, write_jsonl
-from openai_server import OpenAIServer, hang_from
+from openai_server import OpenAIServer, hang_from, some_faults
 from processes import end_of, start_command, until
 from table_folder import LM
 
@@ -121,6 +121,24 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, m
     monkeypatch.setattr("judges.exchange.Exchange.judgement", interrupt)
     assert main(asking()) == 130
     assert sum(answered(STORE).values()) == len(openai_server.log)
+
+
+def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_command_goes_on(
+    openai_server, capsys, monkeypatch
+):
+    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
+    openai_server.fault = lambda number, body: "503" if number >= 20 else None
+    assert main(asking()) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("dspy-judges score: the endpoint has stopped answering (503 from ")
+    assert "; the same command goes on once it answers again: " in line
+    assert line.endswith(" of 60 rows are in out.jsonl.partial")
+    openai_server.fault = some_faults(0.2, ("429", "500", "drop", "malformed", "empty", "garbage"))
+    assert main(asking()) == 0
+    assert set(openai_server.n_answered.values()) == {1}
+    rows = read_jsonl("out.jsonl")
+    assert [row["id"] for row in rows] == list(range(N_ROWS))
+    assert {row["judgements"]["relevance"]["failure"] for row in rows} == {None}
 
 
 def test_what_a_parent_has_ignored_stays_ignored(openai_server):
