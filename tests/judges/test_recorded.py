@@ -56,6 +56,9 @@ DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 # reading took: it read "2/5", "3/5", "4 out of 5" and a closing "2.5" as 5, and the like.
 SUMMEVAL_RHOS = [
     ("gpt-4-0314", "rts", (0.444, 0.555, 0.500, 0.422), 0.001, (0, 2, 0, 0)),
+    ("gpt-3.5-turbo-0301", "rts", (0.444, 0.423, 0.285, 0.448), 0.0025, (0, 0, 0, 0)),
+    ("gpt-3.5-turbo-0301", "altrts", (0.339, 0.393, 0.290, 0.440), 0.0025, (0, 0, 0, 0)),
+    ("gpt-3.5-turbo-0301", "altmcq", (0.430, 0.327, 0.258, 0.244), 0.0025, (0, 0, 0, 0)),
     ("gpt-3.5-turbo-0301", "mcq", (0.424, 0.343, 0.343, 0.384), 0.0025, (0, 0, 0, 0)),
     ("gpt-3.5-turbo-0301", "stareval", (0.418, 0.297, 0.246, 0.393), 0.0025, (0, 0, 0, 0)),
 ]
@@ -66,7 +69,7 @@ SUMMEVAL_RHOS = [
 def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
     model, prompt, rhos, tolerance, failed
 ):
-    human, values = labels("summeval"), LETTERS if prompt == "mcq" else None
+    human, values = labels("summeval"), LETTERS if "mcq" in prompt else None
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for reply in read_replies(DATA / "summeval_judges" / f"replies_{model}.jsonl"):
         if reply.prompt == prompt:
@@ -130,6 +133,17 @@ def _chooses(text: str, answer: str) -> bool:
         return read_choice(text, ["A", "B"]) == answer
     except NoScoreError:
         return False
+
+
+@needs_data
+def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
+    path = DATA / "summeval_judges" / "h2h_gpt-3.5-turbo-0301.jsonl"
+    other, same = {"A": "B", "B": "A", "C": "C"}, []
+    for pair in read_pair_replies(path):
+        first, second = (read_choice(text, "ABC") for text in pair.replies)
+        same.append(first == other[second])
+        assert preference(pair, values={"C": "tie"}).failure is None
+    assert (sum(same), len(same)) == (2853, 4400)
 
 
 @pytest.mark.parametrize(
