@@ -158,8 +158,8 @@ def test_a_chat_model_gives_the_probabilities_in_words(openai_server):
 
     openai_server.judge = judge
     chat = dspy.LM("openai/judge-1", api_key="sk-local", api_base=openai_server.url)
-    settings = {"lm": chat, "output": "rating", "max_calls": 180}
-    tuned = compile_with(dspy.Predict(Rated), ROWS[:56], **settings)
+    settings = {"lm": chat, "output": "rating", "max_calls": 245}
+    tuned = compile_with(dspy.Predict(Rated), ROWS[:48], **settings)
     assert set(tuned.scoring.weights.slopes) == {"clear", "rating"}
 
 
