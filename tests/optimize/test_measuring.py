@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ DATASET_RHO = 1 - 6 * 8 / 210
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_ratings("labels.jsonl", HUMAN)
     return tmp_path
@@ -35,7 +34,7 @@ def by_id(rows: list[list[Any]]) -> dict[str, Any]:
     return {f"d{d}s{s}": score for d, row in enumerate(rows) for s, score in enumerate(row)}
 
 
-def test_scores_by_id_are_measured_at_every_level_the_data_has() -> None:
+def test_scores_by_id_are_measured_at_every_level_the_data_has():
     result = optimize.measure(by_id(JUDGE), "labels.jsonl", dimension="charm")
     assert result.rho.level == "summary"
     assert result.rho.value == pytest.approx(0)
@@ -47,7 +46,7 @@ def test_scores_by_id_are_measured_at_every_level_the_data_has() -> None:
     assert frame["score"].to_dict() == by_id(JUDGE)
 
 
-def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level() -> None:
+def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level():
     """Four of six have a score, two a document: by what is labelled, it is summary level still."""
     scores = by_id(JUDGE)
     del scores["d0s1"], scores["d1s0"]
@@ -58,7 +57,7 @@ def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level() -> None:
     assert result.rho.n_outputs == 4
 
 
-def test_a_failed_score_is_missing_and_counted() -> None:
+def test_a_failed_score_is_missing_and_counted():
     scores = {**by_id(JUDGE), "d0s0": math.nan, "d0s1": None}
     result = optimize.measure(scores, "labels.jsonl", dimension="charm")
     assert (result.rho.n_failed, result.rho.n_undefined, result.rho.n_documents) == (2, 1, 1)
@@ -67,7 +66,7 @@ def test_a_failed_score_is_missing_and_counted() -> None:
     assert failures.to_dict() == dict.fromkeys(["d0s0", "d0s1"], "no score")
 
 
-def test_a_series_by_id_and_a_set_that_was_read_will_do() -> None:
+def test_a_series_by_id_and_a_set_that_was_read_will_do():
     labelled = data.read_labels("labels.jsonl", dimensions=["charm"])
     plain = optimize.measure(by_id(JUDGE), labelled, dimension="charm")
     series = optimize.measure(pd.Series(by_id(JUDGE)), labelled, dimension="charm")
@@ -76,9 +75,7 @@ def test_a_series_by_id_and_a_set_that_was_read_will_do() -> None:
     assert optimize.measure(numbers, labelled, dimension="charm").rho == plain.rho
 
 
-def test_a_judge_is_measured_as_the_command_measures_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_judge_is_measured_as_the_command_measures_it(capsys):
     result = optimize.measure("fluency", seed=3)
     assert command(["fluency", "--seed", "3", "--json"]) == 0
     gate = {"gate": None, "looks": 1, "passed": True} | {
@@ -118,7 +115,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "an id has two scores",
     ),
     "no such level": (
-        lambda: optimize.measure("fluency", level="word"),  # type: ignore[arg-type]
+        lambda: optimize.measure("fluency", level="word"),
         optimize.SettingsError,
         "level word: these labels have the levels summary, dataset, system",
     ),
@@ -127,7 +124,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_measured_says_what_is_wanted(name: str) -> None:
+def test_what_cannot_be_measured_says_what_is_wanted(name):
     call, kind, says = WRONG[name]
     with pytest.raises(kind, match=says):
         call()

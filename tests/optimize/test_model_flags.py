@@ -18,7 +18,7 @@ KEYS = {"JUDGE_KEY": "sk-judge-0123456789abcdef", "WRITER_KEY": "sk-writer-01234
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer) -> Path:
+def here(tmp_path, monkeypatch, openai_server):
     monkeypatch.chdir(tmp_path)
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
@@ -47,8 +47,8 @@ OF_THE_PROPOSER = [
 
 
 def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them(
-    here: Path, openai_server: OpenAIServer
-) -> None:
+    here, openai_server
+):
     refusal = "Unrecognized request argument supplied: seed"
     openai_server.habit = lambda number, body: (
         error(400, refusal, "invalid_request_error") if "seed" in body else None
@@ -78,9 +78,7 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
     assert summary_of("run")["request_changes"] == changes
 
 
-def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(
-    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(here, openai_server, capsys):
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--max-cost", "0.6", "--out", "run"]
     assert command(flags) == 2
     assert "give --price IN,OUT, or --max-calls" in capsys.readouterr().err
@@ -91,7 +89,7 @@ def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(
     assert served <= 0.6
 
 
-def test_verify_asks_as_its_flags_say(here: Path, openai_server: OpenAIServer) -> None:
+def test_verify_asks_as_its_flags_say(here, openai_server):
     request = ["--api-key-env", "JUDGE_KEY", "--max-tokens", "99", "--reasoning-effort", "low"]
     priced = ["--price", "1,10", "--max-cost", "1"]
     assert verify(["relevance", "--lm", JUDGE, *request, *priced]) == 0
@@ -105,7 +103,7 @@ def settings(**values: Any) -> Settings:
     return read_settings({"dimension": "relevance", **values})
 
 
-def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
+def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked():
     key = {"api_key_env": "JUDGE_KEY"}
     same = settings(lm=JUDGE, proposer_lm=PROPOSER, api_base="http://h/v1", **key)
     assert same.proposer.api_key_env == "JUDGE_KEY"
@@ -121,7 +119,7 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])
-def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name: str) -> None:
+def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name):
     with pytest.raises(
         SettingsError, match="--api-key-env takes the name of an environment variable"
     ) as error:

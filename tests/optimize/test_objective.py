@@ -24,19 +24,19 @@ def items(human: list[list[float]]) -> Items:
     )
 
 
-def test_a_document_that_people_rate_alike_is_left_out() -> None:
+def test_a_document_that_people_rate_alike_is_left_out():
     those = items([[2, 2, 2], [1, 2, 3]])
     scores = np.array([1.0, 2, 3, 1, 2, 3])
     assert objective(scores, those, "summary") == pytest.approx(1)
     assert contrast(scores, -scores, those, "summary").documents == ("d1",)
 
 
-def test_a_judge_that_says_the_same_of_all_earns_nothing() -> None:
+def test_a_judge_that_says_the_same_of_all_earns_nothing():
     for level in LEVELS:
         assert objective(np.array([4.0, 4, 4]), items([[1, 2, 3]]), level) == 0
 
 
-def test_a_failed_output_is_missing_and_no_candidate_gains_by_failing() -> None:
+def test_a_failed_output_is_missing_and_no_candidate_gains_by_failing():
     those = items([[1, 2, 3, 4]])
     seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
     # In order among the three that it judged; the seed, too, among those.
@@ -51,7 +51,7 @@ def random_split(rng: np.random.Generator) -> Items:
 @pytest.mark.parametrize("level", LEVELS)
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
-def test_a_contrast_is_the_difference_of_the_two_objectives(level: Level, seed: int) -> None:
+def test_a_contrast_is_the_difference_of_the_two_objectives(level, seed):
     rng = np.random.default_rng(seed)
     those = random_split(rng)
     one, other = rng.normal(size=len(those)), rng.integers(1, 6, len(those)).astype(float)
@@ -63,7 +63,7 @@ def test_a_contrast_is_the_difference_of_the_two_objectives(level: Level, seed: 
     assert back.error == pytest.approx(gap.error)
 
 
-def test_the_error_at_dataset_level_is_what_redrawn_documents_show() -> None:
+def test_the_error_at_dataset_level_is_what_redrawn_documents_show():
     """Equal judges on 150 documents of two outputs: the true spread beside the mean error."""
     rng = np.random.default_rng(0)
     values, errors = [], []
@@ -78,7 +78,7 @@ def test_the_error_at_dataset_level_is_what_redrawn_documents_show() -> None:
     assert np.std(values) / np.mean(errors) == pytest.approx(1, abs=0.18)
 
 
-def test_what_a_document_adds_at_dataset_level_is_what_doubling_it_would_add() -> None:
+def test_what_a_document_adds_at_dataset_level_is_what_doubling_it_would_add():
     """The infinitesimal jackknife is the derivative of rho by a document's weight.
 
     Weighted rho is taken from its definition: mid-ranks among weighted outputs.
@@ -112,7 +112,7 @@ def test_what_a_document_adds_at_dataset_level_is_what_doubling_it_would_add() -
 
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
-def test_the_dataset_level_objective_is_scipys(seed: int) -> None:
+def test_the_dataset_level_objective_is_scipys(seed):
     rng = np.random.default_rng(seed)
     those = items([[float(rng.integers(1, 6))] for _ in range(40)])
     scores = rng.integers(1, 6, 40).astype(float)
@@ -120,13 +120,13 @@ def test_the_dataset_level_objective_is_scipys(seed: int) -> None:
     assert objective(scores, those, "dataset") == pytest.approx(expected)
 
 
-def test_the_level_follows_the_outputs_a_document_has() -> None:
+def test_the_level_follows_the_outputs_a_document_has():
     assert choose_level(items([[1, 2, 3], [1, 2, 3]])) == "summary"
     assert choose_level(items([[1], [2], [3]])) == "dataset"
     assert choose_level(items([[1, 2], [1, 2, 3]])) == "dataset"
 
 
-def test_the_level_is_not_within_documents_where_people_tie_on_most_of_them() -> None:
+def test_the_level_is_not_within_documents_where_people_tie_on_most_of_them():
     tied = [[1.0, 1, 1]] * 21
     varied = [[2.0, 1, 1]] * 10
     assert choose_level(items([*tied, *varied])) == "dataset"
@@ -135,7 +135,7 @@ def test_the_level_is_not_within_documents_where_people_tie_on_most_of_them() ->
     assert choose_level(items([[0.0, 1, 1]] * 10)) == "dataset"
 
 
-def test_two_documents_suffice_for_an_error_at_system_level() -> None:
+def test_two_documents_suffice_for_an_error_at_system_level():
     those = items([[1, 2, 3, 4], [2, 1, 4, 3]])
     one, other = np.array([1.0, 2, 3, 4, 1, 3, 2, 4]), np.array([4.0, 3, 2, 1, 1, 2, 3, 4])
     assert 0 < contrast(one, other, those, "system").error < np.inf

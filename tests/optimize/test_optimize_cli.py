@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def rows(documents: int, systems: int = 4, **changes: object) -> list[dict[str, 
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.yaml").write_text(DIMENSION, encoding="utf-8")
     write_jsonl(tmp_path / "labels.jsonl", rows(12))
@@ -56,9 +55,7 @@ BAD_LABELS = {
 
 
 @pytest.mark.parametrize("name", BAD_LABELS)
-def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
-    here: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(here, capsys, name):
     lines, says = BAD_LABELS[name]
     write_jsonl(here / "labels.jsonl", lines)
     assert command(OWN) == 1
@@ -91,13 +88,7 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model cannot follow"),
     ],
 )
-def test_what_a_user_can_mend_is_said_in_one_line(
-    here: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    says: str,
-) -> None:
+def test_what_a_user_can_mend_is_said_in_one_line(here, capsys, arguments, code, says):
     assert command(arguments) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -106,16 +97,14 @@ def test_what_a_user_can_mend_is_said_in_one_line(
     assert "secret" not in err
 
 
-def test_a_wrong_flag_is_one_line_and_usage(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_flag_is_one_line_and_usage(here, capsys):
     with pytest.raises(SystemExit) as stopped:
         command(["--sead", "1"])
     assert stopped.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_frozen(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_frozen(here, capsys):
     write_jsonl(
         here / "labels.jsonl", broken(lambda made: [row.pop("liveliness") for row in made[:8]])
     )
@@ -147,9 +136,7 @@ def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_f
         *(({"risk": risk}, "--risk") for risk in (0, -0.1, 0.51, True, "much")),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
-    wrong: dict[str, object], message: str
-) -> None:
+def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(wrong, message):
     with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
         read_settings({"dimension": "relevance", **wrong})
 
@@ -164,9 +151,7 @@ def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
         ("max_calls", ("1000", "1e3", "+1000", "1000."), 1000),
     ],
 )
-def test_every_command_takes_numbers_as_people_write_them(
-    flag: str, words: tuple[str, ...], value: float
-) -> None:
+def test_every_command_takes_numbers_as_people_write_them(flag, words, value):
     for word in words:
         given = read_settings({"dimension": "relevance", flag: word})
         assert getattr(given, flag) == value
@@ -175,7 +160,7 @@ def test_every_command_takes_numbers_as_people_write_them(
             assert getattr(judges_parser().parse_args(ask), flag) == value
 
 
-def test_columns_are_mapped_by_pairs_and_by_a_file(here: Path) -> None:
+def test_columns_are_mapped_by_pairs_and_by_a_file(here):
     (here / "map.yaml").write_text("votes: [ann, bob]\nsummary: text\n", encoding="utf-8")
     settings = read_settings(
         {"dimension": "relevance", "map": ["map.yaml", "id=key"], "scale": (0, 100)}

@@ -42,7 +42,7 @@ def run(name: str, model: Model | None = None, **settings: Any) -> Searched:
         return search(TRAIN, DEV, **{"options": options, **settings})
     settings = {"calls": 4000, "options": SearchOptions(seed=1), **settings}
     proposer = model or Model(write_instruction)
-    return search(TRAIN, DEV, optimizer=name, proposer=proposer, **settings)  # type: ignore[arg-type]
+    return search(TRAIN, DEV, optimizer=name, proposer=proposer, **settings)
 
 
 @cache
@@ -57,20 +57,19 @@ writers = pytest.mark.parametrize("name", WRITTEN)
 
 
 @every
-def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name: str, tmp_path: Any) -> None:
+def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
     found = whole(name)[0].result
     assert found.n_tried
     prompt = found.tuned.prompt(SEED)
     replace(Judge.of(SUBJECT), prompt=prompt).save(tmp_path / "judge.json")
     loaded = judges.load(tmp_path / "judge.json")
-    assert isinstance(loaded, Judge)
     assert loaded.prompt == prompt
     assert 0 < len(prompt.instruction) <= LONGEST_INSTRUCTION
     assert (prompt.inputs, prompt.answer) == (SEED.inputs, SEED.answer)
 
 
 @writers
-def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
+def test_the_planted_instruction_is_found_and_ships(name):
     found = whole(name)[0]
     assert found.result.decision.ship, found.result.decision.why
     named = {word for word in WORDS if word in found.result.tuned.instruction}
@@ -79,7 +78,7 @@ def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("calls", [0, 60, 1500])
-def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> None:
+def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
     watch, model = Watch(), Model(write_instruction)
     found = run(name, model, by=watch, calls=calls)
     assert len(watch.asked) + model.calls == found.budget.total_cost == found.budget.calls <= calls
@@ -89,7 +88,7 @@ def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> No
 
 
 @writers
-def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> None:
+def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
     def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         return [
             ItemJudgement(one.judgement, 100 + 25 * len(prompt.demos), 1)
@@ -107,15 +106,13 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> N
 
 
 @writers
-def test_another_seed_makes_other_trials(name: str) -> None:
+def test_another_seed_makes_other_trials(name):
     other = run(name, options=SearchOptions(seed=2, max_demos=1000))
     assert other.trials != whole(name)[0].trials
 
 
 @every
-def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(
-    name: str,
-) -> None:
+def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(name):
     kept: dict[tuple[str, str], ItemJudgement] = {}
 
     def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[ItemJudgement]]:
@@ -140,7 +137,7 @@ def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_see
 
 
 @every
-def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: str) -> None:
+def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
     found = run(name, by=Watch(fails_on="d100"))
     gain = found.result.decision.gain
     undisturbed = whole(name)[0].result.decision.gain
@@ -159,7 +156,7 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: st
 
 
 @every
-def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
+def test_no_document_is_judged_by_a_prompt_that_shows_it(name):
     _, watch = whole(name)
     of_text = {item.texts["text"]: item.document_id for item in (*TRAIN.items, *DEV.items)}
     assert name == "gepa" or any(prompt.demos for prompt, _ in watch.asked)
@@ -169,14 +166,14 @@ def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
 
 @writers
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
-def test_proposals_that_cannot_be_read_end_well(name: str, reply: str) -> None:
+def test_proposals_that_cannot_be_read_end_well(name, reply):
     found = run(name, Model(lambda *_: reply), calls=600)
     assert found.budget.total_cost <= 600
     assert found.result.decision.why
 
 
 @writers
-def test_a_proposer_without_money_leaves_the_best_so_far(name: str) -> None:
+def test_a_proposer_without_money_leaves_the_best_so_far(name):
     model = Model(write_instruction)
     found = run(name, model, account=Budget(max_calls=3).account())
     assert model.calls == 3
@@ -185,7 +182,7 @@ def test_a_proposer_without_money_leaves_the_best_so_far(name: str) -> None:
 
 
 @writers
-def test_a_wrong_key_of_the_proposer_ends_the_run(name: str) -> None:
+def test_a_wrong_key_of_the_proposer_ends_the_run(name):
     def refuse(*_: object) -> str:
         raise FatalModelError("wrong key")
 
@@ -193,7 +190,7 @@ def test_a_wrong_key_of_the_proposer_ends_the_run(name: str) -> None:
         run(name, Model(refuse))
 
 
-def test_labels_that_say_nothing_seldom_ship_a_tuned_judge() -> None:
+def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
     # At a risk of 10 %, four or more of 8 have a chance of .5 %.
     shipped = 0
     for seed in range(8):

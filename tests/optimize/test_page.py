@@ -4,7 +4,6 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,17 +99,17 @@ def page_with(text: str) -> str:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXT)
-def test_a_page_has_the_same_tags_whatever_its_texts_hold(text: str) -> None:
+def test_a_page_has_the_same_tags_whatever_its_texts_hold(text):
     assert Tags(page_with(f"-{text}")).tags == Tags(page_with("x")).tags
 
 
-def test_what_hides_letters_or_turns_them_round_is_written_out() -> None:
+def test_what_hides_letters_or_turns_them_round_is_written_out():
     page = page_with("a\x1b[8mb\u202ec")
     assert page.count("a\\u001b[8mb\\u202ec") > 15
     assert not re.search("[\x1b\u202e]", page)
 
 
-def test_the_policy_forbids_every_request_and_no_address_stands_on_a_page() -> None:
+def test_the_policy_forbids_every_request_and_no_address_stands_on_a_page():
     page = page_with("x")
     assert page.index("default-src 'none'") < page.index("<title>")
     assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
@@ -140,7 +139,7 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
 
 
 @pytest.mark.parametrize("name", POOR)
-def test_poor_data_give_a_page_without_a_stray_nan(name: str, tmp_path: Path) -> None:
+def test_poor_data_give_a_page_without_a_stray_nan(name, tmp_path):
     card = Scorecard.brief(POOR[name])
     test = on_split(untuned=card, tuned=card)
     seen = text_of(run_page(POOR[name], tmp_path, Probes(reason="not now"), test=test))
@@ -148,7 +147,7 @@ def test_poor_data_give_a_page_without_a_stray_nan(name: str, tmp_path: Path) ->
     assert "Not tried: not now." in seen
 
 
-def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path: Path) -> None:
+def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path):
     judged = [Judgement(score=score, rationale=HOSTILE) for score in (1.0, 5.0)]
     texts: Any = {"texts": {HOSTILE: HOSTILE}, "comments": (HOSTILE, HOSTILE)}
     names: Any = {"systems": [HOSTILE] * 3, "annotators": (HOSTILE, "b")}
@@ -163,9 +162,7 @@ def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path: Path) -> N
     assert text_of(page).count("alert(1)") > 12
 
 
-def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(
-    tmp_path: Path,
-) -> None:
+def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp_path):
     names: Any = {"systems": ["old", "new"], "annotators": ("ann", "bob")}
     texts: Any = {"texts": {"document": "Given.", "summary": "s" * 450}}
     comments = ("says it all", "too long")
@@ -188,7 +185,7 @@ def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating():
         assert [miss["id"] for group in miss_groups(swapped) for miss in group.misses] == met
 
 
-def test_the_worst_miss_comes_first_and_equal_numbers_are_none() -> None:
+def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
     swapped = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
     assert place_gaps(swapped).tolist() == [-1, 0, 1]
@@ -222,7 +219,7 @@ def test_verdicts_and_pairs_are_counted_by_what_people_say(judged, rows):
     assert [*charts.count_table(judged).rows][:2] == rows
 
 
-def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale() -> None:
+def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale():
     dots, systems = charts.dot_charts(
         outputs([1, 2, 5, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
     )
@@ -234,7 +231,7 @@ def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale()
     assert not other.band
 
 
-def test_marks_stand_where_the_axis_says() -> None:
+def test_marks_stand_where_the_axis_says():
     unknown = ("b", reaching(NAN, None), "free")
     (chart,) = charts.cost_charts([("a", reaching(0.75, 0.1), "free"), unknown], "rho")
     ((name, mark, ends, words),) = chart.rows
@@ -245,7 +242,7 @@ def test_marks_stand_where_the_axis_says() -> None:
     assert charts.cost_charts([unknown], "rho") == []
 
 
-def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() -> None:
+def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
     evidence = plain()
     moved = {"order": (4.0, 5.0, 5.0)}
     shifts = [(attack, score_shift(CLEAN, moved.get(attack.title, CLEAN))) for attack in ATTACKS]
@@ -255,7 +252,7 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() ->
     assert successful_attacks(PROBES, evidence) == []
 
 
-def test_a_verification_has_the_same_sections(tmp_path: Path) -> None:
+def test_a_verification_has_the_same_sections(tmp_path):
     evidence = replace(plain(), judge="a/b/judge.json")
     labelled = LabelledSet(name="mine", sha256="0" * 64, outputs=())
     page = tmp_path / "v.html"
@@ -266,19 +263,19 @@ def test_a_verification_has_the_same_sections(tmp_path: Path) -> None:
         assert said in text
 
 
-def test_only_the_sentences_that_tuning_changed_are_marked() -> None:
+def test_only_the_sentences_that_tuning_changed_are_marked():
     shown = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
     assert shown == "Read it. Rate it. <ins>Say why.</ins>"
 
 
 @given(TEXT, TEXT)
-def test_a_difference_holds_both_texts(before: str, after: str) -> None:
+def test_a_difference_holds_both_texts(before, after):
     shown = sentence_difference(before, after)
     for kept, gone in ((after, "del"), (before, "ins")):
         without = re.sub(f"<{gone}>.*?</{gone}>", "", shown, flags=re.DOTALL)
         assert text_of(without).split() == kept.split()
 
 
-def test_code_in_a_step_is_marked_and_a_lone_backtick_stays() -> None:
+def test_code_in_a_step_is_marked_and_a_lone_backtick_stays():
     assert backticks_as_code("try `read --all`") == "try <code>read --all</code>"
     assert backticks_as_code("a ` b <") == "a ` b &lt;"

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body
-from openai_server import OpenAIServer
 
 from judges.loading import load
 from judges.scoring import SamplingPlan
@@ -73,9 +72,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) 
     return line
 
 
-def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(capsys):
     flags = [*world(), "relevance@embedded", *RECORDED]
     result = joined(capsys, *flags)
     assert (result["folder"], result["shipped"]) == ("runs/panel-001", "learned")
@@ -100,9 +97,7 @@ def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(
         assert said in page
 
 
-def test_a_panel_ships_that_says_of_every_output_what_was_measured(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_panel_ships_that_says_of_every_output_what_was_measured(openai_server, capsys):
     openai_server.judge = noisy_rating
     openai_server.models = tuple(f"judge-{number}" for number in range(1, 4))
     members = [f"{model}=relevance@openai/{model}" for model in openai_server.models]
@@ -127,9 +122,7 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     assert "holds a finished run" in refused(capsys, *flags, "--out", "runs/panel-001", code=1)
 
 
-def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(capsys):
     start = world()
     rows = read_jsonl("labels.jsonl")
     met = [row for row in rows if int(row["group"][1:]) < 8]
@@ -167,9 +160,7 @@ def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(
         (["--replies", "mute.jsonl", "--replies", "too=mute.jsonl"], "no judge can be a member"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_in_a_line(
-    capsys: pytest.CaptureFixture[str], flags: list[str], message: str
-) -> None:
+def test_what_cannot_be_joined_is_refused_in_a_line(capsys, flags, message):
     start = world()
     write_jsonl("huge.jsonl", [{"id": "d0s0", "score": 1e308}])
     write_jsonl("strange.jsonl", [{"id": "x", "score": 3}])
@@ -180,9 +171,7 @@ def test_what_cannot_be_joined_is_refused_in_a_line(
     assert not Path("runs/panel-001").exists()
 
 
-def test_there_is_no_panel_without_labels_or_of_panels(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_there_is_no_panel_without_labels_or_of_panels(openai_server, capsys):
     start = world()
     line = refused(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
     assert "without labels nobody knows whether a panel is better" in line
@@ -193,9 +182,7 @@ def test_there_is_no_panel_without_labels_or_of_panels(
     assert "is a panel itself; join its members instead" in line
 
 
-def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):
     rng = np.random.default_rng(3)
     pairs, replies, margins = [], [], []
     for number in range(60):

@@ -119,7 +119,7 @@ def test_the_gain_is_on_average_what_the_panel_gains_on_other_documents():
     assert abs(np.mean(errors)) < 2.5 * np.std(errors, ddof=1) / len(errors) ** 0.5
 
 
-def test_the_order_of_members_does_not_matter() -> None:
+def test_the_order_of_members_does_not_matter():
     world = World(6)
     scores = {name: world.judge(noise) for name, noise in (("a", 0.8), ("b", 1.2), ("c", 3.0))}
     assert world.fit({name: scores[name] for name in "cab"}) == world.fit(scores)

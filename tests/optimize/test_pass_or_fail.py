@@ -41,9 +41,7 @@ def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return result
 
 
-def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(tmp_path, capsys):
     assert command(files(tmp_path, documents=30)) == 0
     lines = capsys.readouterr().out.splitlines()
     text = " ".join(lines)
@@ -70,8 +68,8 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
 
 
 def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_is_room_for_misses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, capsys
+):
     rows = [
         {
             "id": f"o{n}",
@@ -93,7 +91,7 @@ def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_i
     assert len(lines) <= 12
 
 
-def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_card_at_its_top(tmp_path, capsys):
     result = verified(capsys, *files(tmp_path))
     counts = {"pass_pass": 100, "pass_fail": 20, "fail_pass": 20, "fail_fail": 40}
     assert result["confusion"] == counts
@@ -116,14 +114,7 @@ def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--min-spearman", "0.1"], 0, "holds", ""),
     ],
 )
-def test_the_gate_compares_the_interval(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    floors: list[str],
-    code: int,
-    gate: str,
-    says: str,
-) -> None:
+def test_the_gate_compares_the_interval(tmp_path, capsys, floors, code, gate, says):
     arguments = [*files(tmp_path), *floors]
     assert command(arguments) == code
     err = capsys.readouterr().err
@@ -132,9 +123,7 @@ def test_the_gate_compares_the_interval(
     assert verified(capsys, *arguments)["gate"] == gate
 
 
-def test_a_gate_that_holds_says_by_how_much_and_what_is_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gate_that_holds_says_by_how_much_and_what_is_next(tmp_path, capsys):
     floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
     page = tmp_path / "page.html"
     assert command([*files(tmp_path), *floors, f"--report={page}"]) == 0
@@ -147,9 +136,7 @@ def test_a_gate_that_holds_says_by_how_much_and_what_is_next(
     assert "Next:</b> The same command checks it in CI." in text
 
 
-def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(tmp_path, capsys):
     rows = [{"id": f"o{n}", "output": f"A{n}", "kind": ("no", "yes")[n % 2]} for n in range(60)]
     scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
     arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "kind"]
@@ -160,9 +147,7 @@ def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
     assert turned["kappa"]["value"] == pytest.approx(0.8)
 
 
-def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(tmp_path, capsys):
     arguments = files(tmp_path, [(1, 0.9, 9), (0, 0.1, 1)], documents=6)
     assert command([*arguments, "--min-tnr", "0.5"]) == 3
     out, err = capsys.readouterr()
@@ -171,9 +156,7 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
     assert "TNR 1.0000 too few for an interval, --min-tnr\n0.5: 4 more fails" in err
 
 
-def test_floors_of_rates_need_labels_of_two_values(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_floors_of_rates_need_labels_of_two_values(tmp_path, capsys):
     ratings = files(tmp_path, [(1, 1.0, 1), (3, 2.0, 1), (0, 1.0, 1)])
     assert command([*ratings, "--min-tpr", "0.5"]) == 2
     assert "need labels that say pass or fail" in capsys.readouterr().err
@@ -181,18 +164,14 @@ def test_floors_of_rates_need_labels_of_two_values(
     assert command([*files(tmp_path), "--min-tpr", "1.5"]) == 2
 
 
-def test_a_judge_that_gives_ratings_beside_labels_of_two_values_is_ranked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_that_gives_ratings_beside_labels_of_two_values_is_ranked(tmp_path, capsys):
     rated = files(tmp_path, [(1, 5.0, 2), (0, 2.0, 1)])
     assert "confusion" not in verified(capsys, *rated)
     assert command([*rated, "--min-tpr", "0.5"]) == 1
     assert "the scores are not between 0 and 1" in capsys.readouterr().err
 
 
-def test_the_report_has_every_miss_on_its_page_and_in_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_has_every_miss_on_its_page_and_in_a_table(tmp_path, capsys):
     page = tmp_path / "page.html"
     assert command([*files(tmp_path), "--report", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
@@ -209,9 +188,7 @@ def test_the_report_has_every_miss_on_its_page_and_in_a_table(
     assert "People: <b>fail</b>. Judge: <b>pass</b>" in text
 
 
-def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(tmp_path, capsys):
     good = files(tmp_path)
     # Always pass: .5 balanced, though it agrees on two thirds.
     rows = [{**row, "score": 1} for row in read_jsonl(tmp_path / "s.jsonl")]
@@ -234,9 +211,7 @@ def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(
     assert not any("confusion" in row for row in mixed)
 
 
-def test_a_run_on_pass_and_fail_tells_both_judges_rates_and_writes_its_misses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_on_pass_and_fail_tells_both_judges_rates_and_writes_its_misses(tmp_path, capsys):
     subject = tmp_path / "charm.yaml"
     subject.write_text(
         "name: charm\ndefinition: Is it charming?\nscale: [0, 1]\n"

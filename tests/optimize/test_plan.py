@@ -17,7 +17,7 @@ JUDGES = [[true ^ (n % 20 == wrong) for n, true in enumerate(TRUE)] for wrong in
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_outputs(1)
     for name, scores in zip("ab", JUDGES, strict=True):
@@ -46,9 +46,7 @@ def lines_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
 LINE = ("--labels", "done.jsonl", "--scores", "a.jsonl", "--target-width", ".15")
 
 
-def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(folder, capsys):
     write_labels(range(60))
     first, rate, balanced, tpr, tnr, written, command = lines_of(capsys, *LINE)
     assert first == "60 of 200 documents labelled; how many more give a width of 0.15:"
@@ -70,9 +68,7 @@ def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(
     assert lines_of(capsys, *LINE)[-1] == command
 
 
-def test_whole_documents_are_written_together(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whole_documents_are_written_together(folder, capsys):
     write_outputs(4)
     write_labels(range(100))
     lines = lines_of(capsys, *LINE, "--target-width", "0.1", "--out", "next.jsonl")
@@ -81,7 +77,7 @@ def test_whole_documents_are_written_together(
     assert groups == [group for group in dict.fromkeys(groups) for _ in range(4)]
 
 
-def test_labels_may_have_any_form(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_may_have_any_form(folder, capsys):
     write_labels(range(60))
     long = lines_of(capsys, *LINE)
     wide = [{"id": row["id"], "ok": row["rating"]} for row in read_jsonl("done.jsonl")]
@@ -91,9 +87,7 @@ def test_labels_may_have_any_form(folder: Path, capsys: pytest.CaptureFixture[st
     assert command.endswith("--out outputs.ok.jsonl")  # this file cannot grow by the page
 
 
-def test_without_labels_a_first_round_is_drawn_at_random(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_labels_a_first_round_is_drawn_at_random(folder, capsys):
     said, written, command = lines_of(capsys)
     assert said == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
     assert written == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
@@ -103,27 +97,21 @@ def test_without_labels_a_first_round_is_drawn_at_random(
     assert written.startswith("next.jsonl: 18 documents")
 
 
-def test_when_all_are_labelled_nothing_is_left(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_when_all_are_labelled_nothing_is_left(folder, capsys):
     write_labels(range(N))
     lines = lines_of(capsys, *LINE, "--target-width", "0.01")
     assert lines[1].endswith(": not reached")
     assert lines[-1] == "Nothing is left to label."
 
 
-def test_without_scores_the_mean_alone_is_planned(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_scores_the_mean_alone_is_planned(folder, capsys):
     write_labels(range(40))
     lines = lines_of(capsys, "--labels", "done.jsonl")
     assert lines[1].startswith("true rate          0.750 [")
     assert len(lines) == 4
 
 
-def test_too_few_fails_are_asked_for_before_a_width(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_few_fails_are_asked_for_before_a_width(folder, capsys):
     write_labels([n for n in range(60) if n % 4 or n < 16])  # four fails
     tnr = lines_of(capsys, *LINE, "--json")
     figures = json.loads("\n".join(tnr))["figures"]
@@ -133,7 +121,7 @@ def test_too_few_fails_are_asked_for_before_a_width(
     assert figures["TNR"]["more_documents"] == 74
 
 
-def test_ratings_have_a_mean_and_a_rho(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratings_have_a_mean_and_a_rho(folder, capsys):
     rng = np.random.default_rng(0)
     row = {"dimension": "tone", "annotator": "A", "rating_scale": "1-5"}
     rows = [{"id": f"o{n}", **row} for n in range(60)]
@@ -148,7 +136,7 @@ def test_ratings_have_a_mean_and_a_rho(folder: Path, capsys: pytest.CaptureFixtu
     assert max(map(len, lines[:-1])) <= 80
 
 
-def test_what_is_reached_needs_no_more(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_reached_needs_no_more(folder, capsys):
     write_labels(range(100))
     lines = lines_of(capsys, *LINE, "--target-width", "0.9")
     assert all(line.endswith(": reached") for line in lines[1:-1])
@@ -156,9 +144,7 @@ def test_what_is_reached_needs_no_more(folder: Path, capsys: pytest.CaptureFixtu
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_rows_without_ids_get_the_ids_that_labels_will_name(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_without_ids_get_the_ids_that_labels_will_name(folder, capsys):
     write_jsonl("outputs.jsonl", [{"input": f"I {n}", "output": f"T {n}"} for n in range(50)])
     lines_of(capsys)
     rows = read_jsonl("outputs.next.jsonl")
@@ -166,9 +152,7 @@ def test_rows_without_ids_get_the_ids_that_labels_will_name(
     assert all(row["output"] == f"T {int(row['id']) - 1}" for row in rows)
 
 
-def test_a_plan_replaces_no_file_but_by_the_same(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_replaces_no_file_but_by_the_same(folder, capsys):
     first = lines_of(capsys)
     assert lines_of(capsys) == first
     write_labels(range(12))
@@ -176,9 +160,7 @@ def test_a_plan_replaces_no_file_but_by_the_same(
     assert "outputs.next.jsonl exists already; name another file" in line
 
 
-def test_later_random_draws_have_weights_where_earlier_ones_have(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_later_random_draws_have_weights_where_earlier_ones_have(folder, capsys):
     write_labels(range(40))
     rows = [
         {**row, "sampling_weight": 5 + n % 3, "sampling_from": 200}
@@ -207,13 +189,7 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(
         (["--labels", "done.jsonl", "--scores", "else.jsonl"], 1, "no output of outputs has a"),
     ],
 )
-def test_a_wrong_use_is_one_line(
-    words: list[str],
-    code: int,
-    said: str,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_wrong_use_is_one_line(words, code, said, folder, capsys):
     write_labels(range(40))
     rows = read_jsonl("done.jsonl")
     write_jsonl("two.jsonl", [*rows, *({**row, "dimension": "kind"} for row in rows)])
@@ -225,7 +201,7 @@ def test_a_wrong_use_is_one_line(
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_labels_in_the_file_itself_count(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_in_the_file_itself_count(folder, capsys):
     rows: list[dict[str, Any]] = [{"id": f"o{n}", "output": f"A{n}."} for n in range(9)]
     labels = ["pass" if n % 2 else None for n in range(9)]
     rows = [{**row, "label": label} for row, label in zip(rows, labels, strict=True)]

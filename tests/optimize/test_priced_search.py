@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def runs(tmp_path_factory):
     """Runs by their limit and settings, each made once."""
     sys.path.insert(0, str(BENCHMARKS))
     import simulated
@@ -54,21 +53,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         del sys.modules[name]
 
 
-def test_a_larger_limit_finds_the_form_that_helps(runs: Any) -> None:
+def test_a_larger_limit_finds_the_form_that_helps(runs):
     ranked = [trial for trial in runs(LIMITS[1]).trials if trial["stage"] == "dev"]
     best = max(ranked, key=lambda trial: trial["value"])
     assert best["reasoning"] in ("steps", "questions")
 
 
-def test_no_form_is_sought_where_one_is_named(runs: Any) -> None:
+def test_no_form_is_sought_where_one_is_named(runs):
     trials = runs(LIMITS[0], reasoning="none").trials
     assert {trial["reasoning"] for trial in trials if trial["stage"] == "race"} == {None}
 
 
 @pytest.mark.parametrize("dollars", LIMITS)
-def test_what_is_reported_is_what_was_billed_and_within_the_limit(
-    runs: Any, dollars: float
-) -> None:
+def test_what_is_reported_is_what_was_billed_and_within_the_limit(runs, dollars):
     run = runs(dollars)
     assert run.summary["cost_usd"] == pytest.approx(run.billed, rel=0.01)
     # A limit is there to be used.

@@ -40,13 +40,13 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_an_instruction_is_read_under_its_header_or_from_the_only_fence(name: str) -> None:
+def test_an_instruction_is_read_under_its_header_or_from_the_only_fence(name):
     reply, expected = READ[name]
     assert read_instruction(reply) == expected
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
+def test_a_reply_without_a_header_or_one_fence_is_refused(name):
     with pytest.raises(NoScoreError):
         read_instruction(UNREAD[name])
 
@@ -62,7 +62,6 @@ def proposed(
         world(12), world(12, first=100), proposer=model, account=account, calls=calls, trials=trials
     )
     problem.evaluator.scores(problem.untuned, problem.train)
-    assert problem.proposer is not None
     source = Proposer(problem, problem.proposer)
     evidence = source.evidence(problem.untuned, problem.train, [stream(0, "lesson")])
     fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
@@ -74,7 +73,7 @@ def reply(instruction: str) -> str:
     return f"{ANALYSIS}\n{HEADER}\n{instruction}\n\n[[ ## completed ## ]]"
 
 
-def test_a_reply_is_counted_and_its_instruction_taken() -> None:
+def test_a_reply_is_counted_and_its_instruction_taken():
     fresh, rejected, model, _ = proposed([reply(TEXT)])
     assert (fresh, rejected, model.calls) == ([TEXT], [], 1)
     (prompt,) = model.seen
@@ -95,9 +94,7 @@ COPIED = world(1).items[0].texts["text"]
         ("People seem to mind length.", "no instruction stands under the header"),
     ],
 )
-def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
-    faulty: str, named: str
-) -> None:
+def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, named):
     fresh, rejected, model, budget = proposed([faulty, reply(TEXT)])
     assert (fresh, rejected) == ([TEXT], [])
     *_, second = model.seen
@@ -113,12 +110,11 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
     assert named in why
 
 
-def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
+def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
     lines: list[str] = []
     calls = []
     model = Model(lambda *_: "I cannot help with that.")
     problem = problem_of(world(12), world(12, first=100), proposer=model, lines=lines)
-    assert problem.proposer is not None
     source = Proposer(problem, problem.proposer)
     for number in (1, 2, 3):
         assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
@@ -128,24 +124,23 @@ def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
     assert [line.endswith("no more are asked for") for line in lines] == [False, True]
 
 
-def test_without_the_means_for_another_a_faulty_reply_stays_rejected() -> None:
+def test_without_the_means_for_another_a_faulty_reply_stays_rejected():
     fresh, rejected, model, _ = proposed([reply(SEED.instruction)], calls=len(world(12)) + 1)
     assert (fresh, model.calls) == ([], 1)
     assert rejected == ["known already"]
 
 
-def test_where_not_all_replies_can_be_paid_those_that_can_are_read() -> None:
+def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
     model = Model(write_instruction)
     account = Budget(max_calls=2).account()
     problem = problem_of(world(12), world(12, first=100), proposer=model, account=account)
-    assert problem.proposer is not None
     source = Proposer(problem, problem.proposer)
     fresh = source.propose(SEED.instruction, ["one", "two", "three", "four"], [], 1)
     assert (model.calls, len(fresh)) == (2, len(set(fresh)))
     assert fresh
 
 
-def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on() -> None:
+def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
     model = Model(lambda *_: f"{HEADER}\n{TEXT}")
     account = Budget(max_calls=0).account()
     options = SearchOptions(max_demos=0)

@@ -103,9 +103,7 @@ def labelled(
     choices=st.sampled_from([(1, 2, 3, 4, 5), ("yes", "no"), LETTERS]),
     reverse=st.booleans(),
 )
-def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(
-    seed: int, choices: tuple[Any, ...], reverse: bool
-) -> None:
+def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, choices, reverse):
     rng = np.random.default_rng(seed)
     low, high = {1: (1, 5), "yes": (0, 1), "A": (-1, 1)}[choices[0]]
     columns = {name: rng.uniform(low, high, 40) for name in ("first", "second", "own")}
@@ -118,7 +116,7 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(
     assert np.clip(joined, low, high) == pytest.approx(joined, abs=1e-6)
 
 
-def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked() -> None:
+def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked():
     rng, documents = np.random.default_rng(0), np.repeat(np.arange(25), 8)
     truth, own = rng.normal(3, 0.8, 200), rng.normal(3, 0.8, 200)
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
@@ -131,7 +129,7 @@ def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_
     assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
 
 
-def test_where_nothing_is_known_the_own_rating_counts_alone() -> None:
+def test_where_nothing_is_known_the_own_rating_counts_alone():
     rng = np.random.default_rng(1)
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
     flat = labelled(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
@@ -142,7 +140,7 @@ def test_where_nothing_is_known_the_own_rating_counts_alone() -> None:
     assert np.isnan(failed.scores(failed.fit_weights())).all()
 
 
-def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count() -> None:
+def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count():
     human = np.tile([1.0, 0.0], 60)
     useful = np.where(np.arange(120) % 5 == 0, 1 - human, human)
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
@@ -156,7 +154,7 @@ def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_
     assert turned.fit_weights().slopes == {"own": 1.0}
 
 
-def test_a_documents_own_labels_have_no_part_in_its_scores() -> None:
+def test_a_documents_own_labels_have_no_part_in_its_scores():
     items = world(20)
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     judgements = [one.judgement for one in judge(prompt, items.items)]
@@ -173,11 +171,10 @@ def test_a_documents_own_labels_have_no_part_in_its_scores() -> None:
 # --- the search
 
 
-def test_questions_that_decide_for_people_are_found_weighed_and_ship() -> None:
+def test_questions_that_decide_for_people_are_found_weighed_and_ship():
     found = searched(world(20), world(20, first=100))
     tuned = found.result.tuned
     assert {field.name for field in tuned.questions or ()} == TRUE
-    assert tuned.weights is not None
     assert set(tuned.weights.slopes) == {*TRUE, "rating"}
     assert found.result.decision.ship
     assert [len(trial["questions"]) for trial in found.of_stage("questions")] == [4, 4]
@@ -209,7 +206,7 @@ def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_searc
     assert (found.decision.ship, found.tuned.questions) == (False, None)
 
 
-def test_a_judge_whose_questions_are_fixed_keeps_them_all() -> None:
+def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     problem = problem_of(world(20), world(20, first=100), by=judge)
     evaluator = replace(problem.evaluator, untuned=prompt)
@@ -222,7 +219,7 @@ def test_a_judge_whose_questions_are_fixed_keeps_them_all() -> None:
 # --- the gate
 
 
-def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing() -> None:
+def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing():
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]
     weak, strong = (mean_of_differences(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
@@ -327,7 +324,7 @@ def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
         asked(options=SearchOptions(max_item_cost=0.5))
 
 
-def test_what_is_reserved_stays_reserved_while_more_is_reserved_within() -> None:
+def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
     amounts: list[float] = []
     budget = SearchBudget(100, set_aside=amounts.append)
     with budget.reserving(30):

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ def rows(number: int = 160) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
+def run(tmp_path_factory):
     add_provider("support", Support)
     return optimize.tune(
         REPLY,
@@ -84,7 +83,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
     )
 
 
-def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run: optimize.Run) -> None:
+def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run):
     assert run.summary["shipped"] == "tuned"
     deadline, verdict = run.summary["answers"]
     assert (deadline["name"], verdict["name"]) == ("deadline", "verdict")
@@ -98,7 +97,7 @@ def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run: opt
     }
 
 
-def test_screen_and_page_say_what_is_asked_and_what_it_costs(run: optimize.Run) -> None:
+def test_screen_and_page_say_what_is_asked_and_what_it_costs(run):
     text = " ".join(str(run).split())
     assert re.search(r"Asks: deadline \(\d+%\), in addition to its own verdict \(\d+%\)\.", text)
     assert re.search(r"1,000 rows will cost \$[\d.]+, untuned \$[\d.]+ \(", text)
@@ -109,9 +108,7 @@ def test_screen_and_page_say_what_is_asked_and_what_it_costs(run: optimize.Run) 
     assert set(misses["decided_by"]) <= {"deadline = no", "deadline = yes", "verdict = fail"}
 
 
-def test_show_and_score_name_the_questions(
-    run: optimize.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_and_score_name_the_questions(run, tmp_path, capsys):
     assert judges_main(["show", str(run.folder)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(r"\d+% deadline \(yes/no\) \(-0\.\d+\): does the reply say until when", shown)
@@ -124,9 +121,8 @@ def test_show_and_score_name_the_questions(
     assert judgement["decided_by"] == "deadline = no"
 
 
-def test_in_python_the_frozen_judge_says_which_answer_decided(run: optimize.Run) -> None:
+def test_in_python_the_frozen_judge_says_which_answer_decided(run):
     judge = judges.load(run.folder, lm="support/one")
     judgement = judge(reply="Ask until Friday.")
-    assert isinstance(judgement, judges.Judgement)
     assert judgement.decided_by == "deadline = yes"
     assert judgement.rating == 1

@@ -9,7 +9,6 @@ from typing import Any
 import dspy
 import pytest
 from deciding_lm import DecidingLM
-from decision_server import DecisionServer
 from dspy.experimental import Choice, Noul, Score
 from rated_programs import ROWS, compile_with, headed
 
@@ -63,7 +62,7 @@ def opinion(state: Any, name: str, options: Sequence[str]) -> Sequence[float]:
 
 
 @pytest.fixture
-def lm(decision_server: DecisionServer) -> DecidingLM:
+def lm(decision_server):
     """An LM of which a search reads the address of a local server with the same opinion."""
     decision_server.opinion = opinion
     return DecidingLM(opinion, decision_server.url.removesuffix("/v1"), decision_server.key or "")

@@ -59,7 +59,7 @@ def opinion(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def server(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+def server(openai_server, monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     openai_server.key, openai_server.judge = KEY, opinion

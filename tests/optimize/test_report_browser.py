@@ -60,7 +60,7 @@ def look(page: str, width: int, height: int, folder: Path) -> dict[str, Any]:
     return seen
 
 
-def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path: Path) -> None:
+def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path):
     n = 60
     judged = outputs([1] * n + [0], [[0]] * n + [[1]], [f"d{i}" for i in range(n + 1)])
     page = run_page(replace(judged, scale=(0, 1)), tmp_path)
@@ -88,7 +88,7 @@ document.body.textContent = "seen" + JSON.stringify(counts) + "seen";
 </script>"""
 
 
-def test_words_and_a_system_choose_among_the_misses(tmp_path: Path) -> None:
+def test_words_and_a_system_choose_among_the_misses(tmp_path):
     # All four are false passes; from the second on the output says "so".
     judged = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=["a", "b"] * 2, scale=(0, 1))
     page = re.sub("<meta http-equiv=[^>]*>", "", run_page(judged, tmp_path))
@@ -97,16 +97,14 @@ def test_words_and_a_system_choose_among_the_misses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_is_wider_than_a_telephone(name: str, tmp_path: Path) -> None:
+def test_nothing_is_wider_than_a_telephone(name, tmp_path):
     names = {"lm": LONG} if name == "long" else {}
     seen = look(run_page(CASES[name], tmp_path, **names), 500, 740, tmp_path)
     assert (seen["wide"], seen["overflow"]) == (500, [])
 
 
 @pytest.mark.parametrize("name", ["run", "pairs"])
-def test_the_answer_the_next_step_and_the_first_miss_are_on_the_first_screen(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_answer_the_next_step_and_the_first_miss_are_on_the_first_screen(name, tmp_path):
     seen = look(run_page(CASES[name], tmp_path), 1280, 900, tmp_path)
     assert seen["next"] < seen["miss"] < 900
     assert min(seen["marks"], default=5) >= 5

@@ -11,13 +11,7 @@ from judges.client.prices import Price
 from judges.judgement import Judgement
 from judges.prompt import Prompt
 from optimize.items import Item
-from optimize.search.candidates import (
-    LONGEST_INSTRUCTION,
-    Candidate,
-    DemoSet,
-    fault,
-    word_runs,
-)
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, DemoSet, fault, word_runs
 from optimize.search.evaluator import (
     Evaluator,
     ItemJudgement,
@@ -32,7 +26,7 @@ from optimize.statistics.intervals import stream
 # --- which instructions may be tried
 
 
-def test_an_instruction_that_copies_eight_words_is_rejected() -> None:
+def test_an_instruction_that_copies_eight_words_is_rejected():
     words = [f"w{number}" for number in range(20)]
     runs = set(word_runs(" ".join(words)))
     for start, length in itertools.product(range(12), (7, 8)):
@@ -41,7 +35,7 @@ def test_an_instruction_that_copies_eight_words_is_rejected() -> None:
         assert (wrong is None) == (length < 8)
 
 
-def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
+def test_an_instruction_may_be_neither_empty_nor_long_nor_known():
     assert fault("", set(), []) == "empty"
     assert fault("x" * (LONGEST_INSTRUCTION + 1), set(), []) is not None
     assert fault("Rate  the TEXT.", set(), ["rate the text"]) == "known already"
@@ -51,7 +45,7 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
 # --- the budget
 
 
-def test_the_budget_refuses_before_anything_is_asked() -> None:
+def test_the_budget_refuses_before_anything_is_asked():
     def never(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         raise AssertionError("asked")
 
@@ -61,7 +55,7 @@ def test_the_budget_refuses_before_anything_is_asked() -> None:
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
 
 
-def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to() -> None:
+def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
     budget = SearchBudget(100, proposal=2, proposal_price=Price(per_token_in=1, per_token_out=1))
     budget.charge_proposal(1, 0)
     assert budget.proposal == 2
@@ -103,7 +97,7 @@ def raced(
     return results, race.evaluator.budget.total_cost
 
 
-def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
+def test_half_the_calls_find_the_best_and_are_all_but_spent():
     # The untuned judge and four on s documents, the better two and it on as many more, the best and
     # it on 2s more: 5s + 3s + 4s = 12s of 300 sets of 8 outputs, so s = 25.
     half = 5 * 120 * SYSTEMS // 2
@@ -116,17 +110,17 @@ def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
 
 
 @pytest.mark.parametrize("calls", [0, 7, 40, 100, 399, 1601])
-def test_a_race_never_spends_more_than_it_may(calls: int) -> None:
+def test_a_race_never_spends_more_than_it_may(calls):
     assert raced(40, calls)[1] <= calls
 
 
-def test_what_all_cannot_afford_the_first_candidates_run() -> None:
+def test_what_all_cannot_afford_the_first_candidates_run():
     # Twenty documents for the untuned judge and one candidate: 2 * 20 * 8 = 320 calls.
     results, _ = raced(40, 330, (0.9, 0.2, 0.2, 0.2))
     assert [result.candidate for result in results] == [skilled(0.9)]
 
 
-def test_documents_that_a_candidate_shows_are_passed_over() -> None:
+def test_documents_that_a_candidate_shows_are_passed_over():
     race = race_of(10, 0)
     first, second, third, *_ = race.order
     candidate = Candidate(instruction="1", demo_set=DemoSet(documents=frozenset({first, third})))
@@ -146,7 +140,7 @@ def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgemen
     return [ItemJudgement(one.judgement, 100 + shown, 1) for one in judge(prompt, items)]
 
 
-def test_rounds_propose_then_compare_forms_then_show() -> None:
+def test_rounds_propose_then_compare_forms_then_show():
     options = SearchOptions(reasoning=("brief", "steps"), max_item_cost=1000)
     found = written_search(
         world(40),
@@ -162,7 +156,7 @@ def test_rounds_propose_then_compare_forms_then_show() -> None:
     assert {len(trial["demos"]) for trial in by_round[4]} >= {4, 8}
 
 
-def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read() -> None:
+def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read():
     found = search(
         world(40),
         world(20, first=100),
@@ -174,7 +168,7 @@ def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read() -> None:
     assert any(trial["demos"] for trial in found.of_stage("race"))
 
 
-def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search() -> None:
+def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
     # A token written is so dear that steps are not to be had, nor is a sentence.
     price = Price(per_token_in=1, per_token_out=100)
     found = written_search(
@@ -207,14 +201,14 @@ def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
     )
 
 
-def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships() -> None:
+def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships():
     found = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in found.of_stage("race"))
     assert f"of {found.result.n_tried} candidates did better on train" in found.result.decision.why
     assert "costs more than the limit" in found.result.decision.why
 
 
-def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist() -> None:
+def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist():
     found = search_with_dear_candidates(lambda text: "kindness" in text)
     assert any("kindness" in trial["instruction"] for trial in found.of_stage("race"))
     assert not any("kindness" in trial["instruction"] for trial in found.of_stage("dev"))

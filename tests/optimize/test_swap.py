@@ -63,9 +63,7 @@ def flipped(rows: Sequence[int]) -> list[float]:
     return [float(1 - label if n in rows else label) for n, label in enumerate(PEOPLE)]
 
 
-def test_a_swap_has_a_page_of_the_certificate_and_of_what_changes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_swap_has_a_page_of_the_certificate_and_of_what_changes(tmp_path, capsys):
     page = tmp_path / "swap.html"
     flags = of_two_values(PEOPLE, new=flipped([0, 2]), old=flipped([1]))
     code, out, _ = said(capsys, *flags, "--against", "old", "--report", str(page))
@@ -88,16 +86,12 @@ def test_a_swap_has_a_page_of_the_certificate_and_of_what_changes(
         (-0.2, -0.04, "worse"),
     ],
 )
-def test_the_interval_decides_by_where_the_margin_lies(
-    low: float, high: float, outcome: str
-) -> None:
+def test_the_interval_decides_by_where_the_margin_lies(low, high, outcome):
     assert outcome_of(Interval(low, high), 0.03) == outcome
     assert outcome_of(None, 0.03) == "undecided"
 
 
-def test_two_values_show_what_changed_and_with_whom_people_side(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_two_values_show_what_changed_and_with_whom_people_side(capsys):
     """Rows 0 and 2 are passes that the new judge fails, 1 a fail that the old one passes.
 
     Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
@@ -132,9 +126,7 @@ def test_two_values_show_what_changed_and_with_whom_people_side(
     assert max(map(len, lines)) <= 80
 
 
-def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(capsys):
     flags = of_two_values(PEOPLE, old=PEOPLE, new=flipped(range(80)))
     code, out, err = said(capsys, *flags, "--against", "old")
     assert code == 1
@@ -145,9 +137,7 @@ def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(
     assert result_of(capsys, *flags, "--against", "old", "--margin", "0.3")["swap"] == "not worse"
 
 
-def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(capsys):
     """It is the least number of which labels that repeat these decide."""
     both = {"old": flipped(range(30)), "new": flipped(range(20, 54))}
     flags = of_two_values(PEOPLE, **both)
@@ -162,7 +152,7 @@ def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(
     assert result["documents_to_decide"] is None
 
 
-def test_ratings_show_the_rows_that_moved_most(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratings_show_the_rows_that_moved_most(capsys):
     """In twenty documents of four the new judge turns the order of the last one round."""
     people = [[1, 2, 3, 4]] * 20
     flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", people)]
@@ -177,9 +167,7 @@ def test_ratings_show_the_rows_that_moved_most(capsys: pytest.CaptureFixture[str
     assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in said(capsys, *flags, "--against", "old")[1]
 
 
-def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(capsys):
     """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100.
 
     Five pairs of one document may change at once: n counts documents.
@@ -202,9 +190,7 @@ def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
         assert result["documents_to_decide"] == (180 if code else None)
 
 
-def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none_of_n_shows(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none_of_n_shows(capsys):
     """Where rho falls from 1 to chance it loses 24 / 23 of it: 23 of 24 orders of four are wrong.
 
     What was met on none of n documents may be met on 3 / n: 3 x 24 / 23 / .03 is 104.
@@ -218,9 +204,7 @@ def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none
         assert result["difference"]["low"] == pytest.approx(-3 * 24 / 23 / documents, rel=0.05)
 
 
-def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out(capsys):
     flags = of_two_values(PEOPLE, new=flipped([0]), old=flipped([]))
     labels = Path(flags[flags.index("--data") + 1])
     rows = [json.loads(line) for line in labels.read_text().splitlines()]
@@ -236,9 +220,7 @@ def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out(
     assert said(capsys, *flags, "--against", "old")[0] == 0
 
 
-def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(capsys):
     for number, code in ((40, 0), (41, 1)):
         new = [None if n < number else float(label) for n, label in enumerate(PEOPLE)]
         flags = of_two_values(PEOPLE, new=new, old=flipped([]))
@@ -248,9 +230,7 @@ def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
         assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
 
 
-def test_rows_that_either_was_tuned_on_are_set_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_that_either_was_tuned_on_are_set_apart(tmp_path, capsys):
     judge = judges.load("relevance")
     items = items_of(data.starter(), "relevance", judge.subject)
 
@@ -284,9 +264,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(
         (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
     ],
 )
-def test_what_names_no_swap_is_refused(
-    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_names_no_swap_is_refused(arguments, reason, capsys):
     code, _, err = said(capsys, *arguments)
     assert code == 2
     assert reason in err
@@ -296,7 +274,7 @@ def test_what_names_no_swap_is_refused(
     st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.0, 0.3, 1.0]), min_size=15, max_size=60),
     st.floats(0, 3),
 )
-def test_the_interval_of_the_swap_back_is_its_mirror(values: list[float], least: float) -> None:
+def test_the_interval_of_the_swap_back_is_its_mirror(values, least):
     there, back = (cautious_interval(sign * np.array(values), least) for sign in (1, -1))
     assert there
     assert back
@@ -306,7 +284,7 @@ def test_the_interval_of_the_swap_back_is_its_mirror(values: list[float], least:
 
 
 @pytest.mark.parametrize("change", [0.03, 0.1, 0.4])
-def test_at_the_margin_at_most_five_of_a_hundred_pass(change: float) -> None:
+def test_at_the_margin_at_most_five_of_a_hundred_pass(change):
     """A share of pairs changes, so that accuracy falls by .03; 1,000 draws: an error of .007."""
     rng = np.random.default_rng(0)
     for number in (60, 120, 240):

@@ -1,7 +1,6 @@
 """Tuning from Python: the same run as the command's, as an object."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,19 +35,19 @@ CALLS = 900
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tuning")
 
 
 @pytest.fixture(autouse=True)
-def in_the_folder(folder: Path) -> Iterator[None]:
+def in_the_folder(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         yield
 
 
 @pytest.fixture(scope="module")
-def labels(folder: Path) -> str:
+def labels(folder):
     """Half of the starter set, its fluency ratings under another name."""
     whole = (Path(optimize.__file__).parents[1] / "data" / "starter" / "outputs.jsonl").read_text()
     rows = [json.loads(line) for line in whole.splitlines()[:162]]
@@ -60,18 +59,18 @@ def labels(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path) -> optimize.Run:
+def run(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         return optimize.tune("fluency", quiet=True, max_calls=CALLS)
 
 
-def test_a_run_holds_what_the_commands_summary_holds(run: optimize.Run) -> None:
+def test_a_run_holds_what_the_commands_summary_holds(run):
     assert run.folder == Path("runs/fluency-001")
     assert run.summary == json.loads((run.folder / "summary.json").read_text())
 
 
-def test_a_run_prints_as_the_commands_scorecard(run: optimize.Run) -> None:
+def test_a_run_prints_as_the_commands_scorecard(run):
     assert str(run).startswith("fluency judged by the embedded model\n")
     assert "34 documents, 9 systems" in str(run)
     assert str(run).splitlines()[-1].startswith(f"Its errors: {run.report}")
@@ -80,14 +79,12 @@ def test_a_run_prints_as_the_commands_scorecard(run: optimize.Run) -> None:
     assert repr(run) == str(run)
 
 
-def test_a_runs_judge_is_its_frozen_judge(run: optimize.Run) -> None:
+def test_a_runs_judge_is_its_frozen_judge(run):
     assert run.judge == judges.load(run.folder)
     assert run.report.is_file()
 
 
-def test_the_command_makes_the_same_run(
-    run: optimize.Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_makes_the_same_run(run, capsys):
     flags = ["--dimension", "fluency", "--json", "--max-calls", str(CALLS), "--out", "by-command"]
     assert command(flags) == 0
     theirs = json.loads(capsys.readouterr().out)
@@ -95,10 +92,10 @@ def test_the_command_makes_the_same_run(
 
 
 def test_a_definition_in_code_is_tuned_with_progress_on_stderr_and_goes_on_and_another_is_begun(
-    labels: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+    labels, capfd
+):
     flags = {"data": labels, "map": NAMED, "max_calls": CALLS}
-    plain = optimize.tune(PLAIN, **flags)  # type: ignore[arg-type]
+    plain = optimize.tune(PLAIN, **flags)
     out, err = capfd.readouterr()
     assert (out, err.startswith("runs/plain_words-001: summary-level rho, 162 outputs\n")) == (
         "",
@@ -109,29 +106,27 @@ def test_a_definition_in_code_is_tuned_with_progress_on_stderr_and_goes_on_and_a
     plain.report.unlink()
     other = replace(PLAIN, instruction="Say how few words there are.")
     with pytest.raises(optimize.RunFolderError, match="it had another definition"):
-        optimize.tune(other, out=plain.folder, **flags)  # type: ignore[arg-type]
-    assert optimize.tune(other, **flags).folder != plain.folder  # type: ignore[arg-type]
-    again = optimize.tune(PLAIN, **flags)  # type: ignore[arg-type]
+        optimize.tune(other, out=plain.folder, **flags)
+    assert optimize.tune(other, **flags).folder != plain.folder
+    again = optimize.tune(PLAIN, **flags)
     assert again.folder == plain.folder
     assert {**again.summary, "seconds": 0} == {**plain.summary, "seconds": 0}
 
 
-def test_a_comparison_is_tuned_on_pairs() -> None:
+def test_a_comparison_is_tuned_on_pairs():
     run = optimize.tune(SHORTER, quiet=True, max_calls=600)
     assert (run.judge.subject, run.judge.kind) == (SHORTER, "pairwise")
     assert "accuracy" in run.summary
 
 
 @pytest.mark.parametrize("given", ["nowhere.jsonl", None])
-def test_what_cannot_start_leaves_nothing_behind(given: str | None, labels: str) -> None:
+def test_what_cannot_start_leaves_nothing_behind(given, labels):
     with pytest.raises((LabelError, FileNotFoundError)):
         optimize.tune(PLAIN, data=given, out="not-begun", quiet=True)
     assert not Path("not-begun").exists()
 
 
-def test_a_run_that_got_no_reply_leaves_nothing_behind(
-    labels: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_got_no_reply_leaves_nothing_behind(labels, monkeypatch):
     def unreachable(prepared: object, folder: Path, *opened: object) -> None:
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
@@ -142,18 +137,14 @@ def test_a_run_that_got_no_reply_leaves_nothing_behind(
     assert not Path("no-answer").exists()
 
 
-def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(capfd):
     flags = {"quiet": True, "max_calls": CALLS, "risk": 1e-6, "out": "kept"}
-    kept = optimize.tune("fluency", **flags)  # type: ignore[arg-type]
+    kept = optimize.tune("fluency", **flags)
     assert capfd.readouterr() == ("", "")
     assert (kept.summary["shipped"], kept.summary["risk"]) == ("seed", 1e-6)
     assert "kept/report.html; tuned.json did not ship" in str(kept)
     unshipped = judges.load("kept/tuned.json").provenance
     own = kept.judge.provenance
-    assert own is not None
-    assert unshipped is not None
     assert unshipped["why"] == "tuned, but not shipped: " + own["why"].partition("judge. ")[2]
     # "seed" would say that it learned from no labels, and take their mark away.
     assert {**own, "why": ""} == {**unshipped, "why": "", "shipped": "seed"}
@@ -166,19 +157,18 @@ def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(
     assert judges_command(score) == 0
     tuned = judges.load("kept/tuned.json")
     kept.report.unlink()
-    asked = optimize.tune("fluency", **flags, ship="tuned")  # type: ignore[arg-type]
+    asked = optimize.tune("fluency", **flags, ship="tuned")
     assert asked.summary["shipped"] == "tuned"
     settings = before["settings"] | {"ship": "tuned"}
     assert json.loads(Path("kept/config.json").read_text()) == before | {"settings": settings}
     assert asked.judge.prompt == tuned.prompt
-    assert asked.judge.provenance is not None
     assert asked.judge.provenance["ship"] == "tuned"
     assert "by --ship tuned" in asked.judge.provenance["why"]
     assert "by --ship tuned" in asked.report.read_text()
     assert len(str(asked).splitlines()) <= 24
 
 
-def test_every_public_name_can_be_imported_and_importing_none_loads_dspy() -> None:
+def test_every_public_name_can_be_imported_and_importing_none_loads_dspy():
     for name in optimize.__all__:
         assert getattr(optimize, name).__name__ == name
     assert optimize.__all__ == sorted(optimize.__all__)
@@ -188,6 +178,6 @@ def test_every_public_name_can_be_imported_and_importing_none_loads_dspy() -> No
 
 
 @pytest.mark.parametrize("given", [None, 3, Path("fluency")])
-def test_what_is_no_dimension_is_refused_with_what_is_wanted(given: object) -> None:
+def test_what_is_no_dimension_is_refused_with_what_is_wanted(given):
     with pytest.raises(TypeError, match=r"a catalogue name, FILE\.yaml, .*not "):
-        optimize.tune(given, quiet=True)  # type: ignore[arg-type]
+        optimize.tune(given, quiet=True)

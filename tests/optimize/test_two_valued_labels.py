@@ -52,9 +52,7 @@ def sheet(path: Path, words: Sequence[str] = ("pass", "fail"), number: int = 60)
     return path
 
 
-def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys):
     file = sheet(tmp_path / "sheet.csv")
     run = optimize.tune("label", file, out=tmp_path / "run")
     said = capsys.readouterr().err
@@ -63,7 +61,6 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     assert "it reads input and output" in said
     assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in said
     judge = run.judge
-    assert isinstance(judge.subject, Dimension)
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))
     kept = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
     assert "SECRET" not in kept
@@ -73,13 +70,12 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     assert 0 <= measured.scored.scores.min() <= measured.scored.scores.max() <= 1
 
 
-def test_a_judge_says_pass_where_labels_have_no_words_that_it_could_say(tmp_path: Path) -> None:
+def test_a_judge_says_pass_where_labels_have_no_words_that_it_could_say(tmp_path):
     run = optimize.tune("label", sheet(tmp_path / "s.csv", "10"), out=tmp_path / "r", quiet=True)
-    assert isinstance(run.judge.subject, Dimension)
     assert run.judge.subject.words == ("pass", "fail")
 
 
-def test_a_name_that_nobody_knows_stays_unknown_without_two_values(tmp_path: Path) -> None:
+def test_a_name_that_nobody_knows_stays_unknown_without_two_values(tmp_path):
     file = sheet(tmp_path / "sheet.csv")
     with pytest.raises(UnknownDimensionError, match="near it: relevance"):
         optimize.tune("relevnce", file, quiet=True)
@@ -87,9 +83,7 @@ def test_a_name_that_nobody_knows_stays_unknown_without_two_values(tmp_path: Pat
         optimize.tune("label", sheet(tmp_path / "marks.csv", "52"), quiet=True)
 
 
-def test_one_line_defines_labels_of_two_words_and_ratings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_line_defines_labels_of_two_words_and_ratings(tmp_path, capsys):
     for words, says, scale in (
         (("pass", "fail"), "pass or fail", (0, 1)),
         # 1-5 is the narrowest usual scale with a 2 and a 5.
@@ -99,14 +93,13 @@ def test_one_line_defines_labels_of_two_words_and_ratings(
         run = optimize.tune("label=whether it repeats", file, out=tmp_path / words[0])
         note = f"label is judged by your definition; it reads input and output, and answers {says}"
         assert note in capsys.readouterr().err
-        assert isinstance(run.judge.subject, Dimension)
         assert (run.judge.name, run.judge.subject.scale) == ("label", scale)
         assert "Judge the label: whether it repeats." in str(run.judge.template())
     scaled = optimize.tune("label=x y", file, out=tmp_path / "s", scale="0-10", quiet=True).judge
     assert scaled.subject.scale == tuple(range(11))
 
 
-def test_a_definition_of_nothing_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_a_definition_of_nothing_is_refused_with_the_way_out(tmp_path):
     file = sheet(tmp_path / "sheet.csv")
     for spec, source in (("label=...", file), ("label=", file), ("label=Whether.", None)):
         with pytest.raises(SettingsError, match="label=LINE defines labels of your own"):
@@ -117,9 +110,7 @@ def test_a_definition_of_nothing_is_refused_with_the_way_out(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("words", [("pass", "fail"), ("pass", "pass")])
-def test_words_on_a_judge_that_rates_are_refused_with_the_way_out(
-    tmp_path: Path, words: tuple[str, str]
-) -> None:
+def test_words_on_a_judge_that_rates_are_refused_with_the_way_out(tmp_path, words):
     file = sheet(tmp_path / "sheet.csv", words)
     columns = {"relevance": "label", "document": "input", "summary": "output"}
     with pytest.raises(LabelError, match="relevance is rated from 1 to 5, and the labels") as error:
@@ -128,20 +119,20 @@ def test_words_on_a_judge_that_rates_are_refused_with_the_way_out(
     assert "--values 'pass=5,fail=1'" in str(error.value)
 
 
-def test_ratings_on_a_judge_of_two_words_are_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_ratings_on_a_judge_of_two_words_are_refused_with_the_way_out(tmp_path):
     with pytest.raises(LabelError, match=r"say which count as pass, as in --values 5=1"):
         verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv", "52"))
     with pytest.raises(LabelError, match=r"a label counts 0\.5; .* --values 0\.5=1"):
         verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv", ("1", "0.5")))
 
 
-def test_labels_that_turn_the_judges_words_round_are_refused(tmp_path: Path) -> None:
+def test_labels_that_turn_the_judges_words_round_are_refused(tmp_path):
     turned = {"pass": 0, "fail": 1}
     with pytest.raises(LabelError, match="'fail' counts 1 and 'pass' 0 by --values"):
         verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv"), values=turned)
 
 
-def test_labels_want_a_file_and_differ_and_a_judges_own_words_need_no_flag(tmp_path: Path) -> None:
+def test_labels_want_a_file_and_differ_and_a_judges_own_words_need_no_flag(tmp_path):
     with pytest.raises(UnknownDimensionError, match="no --data FILE names labels, and no judge"):
         optimize.tune("label", quiet=True)
     with pytest.raises(LabelError, match="no labels on label: name yours by --data FILE"):
@@ -152,7 +143,7 @@ def test_labels_want_a_file_and_differ_and_a_judges_own_words_need_no_flag(tmp_p
     assert verify.measure(own, sheet(tmp_path / "own.csv", ("clean", "flagged"))).scored.is_binary
 
 
-def test_zeros_and_ones_on_a_longer_scale_are_ratings(tmp_path: Path) -> None:
+def test_zeros_and_ones_on_a_longer_scale_are_ratings(tmp_path):
     longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
     path = tmp_path / "sheet.csv"
     path.write_text("id,input,output,a,b\n1,Ask.,Say.,0,1\n2,Ask 2.,Say 2.,1,1\n")
@@ -160,9 +151,7 @@ def test_zeros_and_ones_on_a_longer_scale_are_ratings(tmp_path: Path) -> None:
     assert list(measured.scored.human) == [0.5, 1]
 
 
-def test_recorded_replies_of_words_are_read_where_labels_have_two_values(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recorded_replies_of_words_are_read_where_labels_have_two_values(tmp_path, capsys):
     file = sheet(tmp_path / "sheet.csv")
     with file.open(newline="") as rows:
         lines = [
@@ -175,7 +164,7 @@ def test_recorded_replies_of_words_are_read_where_labels_have_two_values(
     assert "it misses 0 of 22 fails" in capsys.readouterr().out
 
 
-def test_a_third_annotator_with_few_labels_hides_no_agreement(tmp_path: Path) -> None:
+def test_a_third_annotator_with_few_labels_hides_no_agreement(tmp_path):
     # Carl's two labels are alike, so that he has no kappa with Anna or Ben.
     rows = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
     lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
@@ -187,7 +176,7 @@ def test_a_third_annotator_with_few_labels_hides_no_agreement(tmp_path: Path) ->
     assert first == "label: two annotators say the same in 100% of 14 cases, kappa 1.00"
 
 
-def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path: Path) -> None:
+def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path):
     rows = ["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"]
     lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
     path = tmp_path / "sheet.csv"
@@ -213,7 +202,7 @@ def items(*human: float, ratings: tuple[float, ...] = ()) -> Items:
     )
 
 
-def test_a_lesson_speaks_of_verdicts_and_not_of_places() -> None:
+def test_a_lesson_speaks_of_verdicts_and_not_of_places():
     scores = (0.9, 0.8, 0.2, 0.1)
     judged = JudgedItems(
         items(1, 0, 1, 0, ratings=(1, 1, 0)),
@@ -231,13 +220,13 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places() -> None:
     assert all("(2 of 3 say pass)" in line for line in shown)
 
 
-def test_a_demonstration_of_a_label_is_its_word() -> None:
+def test_a_demonstration_of_a_label_is_its_word():
     assert [nearest_choice(("pass", "fail"), n) for n in (1, 0.6, 0.5, 0)] == [
         *("pass", "pass", "fail", "fail")
     ]
 
 
-def test_probes_attack_a_judge_of_two_words() -> None:
+def test_probes_attack_a_judge_of_two_words():
     judge = judges.Judge.of(VERDICT)
     everything = items(*[0.0] * 8)
     with judge.open_client() as client:
@@ -245,7 +234,7 @@ def test_probes_attack_a_judge_of_two_words() -> None:
     assert all(shift.n_outputs for _, shift in probes.shifts)
 
 
-def test_a_program_of_two_words_is_tuned_on_labels_of_either_form() -> None:
+def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
     program = judges.Judge.of(VERDICT).program()
     rng = np.random.default_rng(3)
     rows = []
@@ -259,9 +248,7 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form() -> None:
     assert compiled.detailed_results.summary["level"] == "dataset"
 
 
-def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(tmp_path, capsys):
     rows = [
         {"prompt": f"Question {n}?", "response_a": f"Answer {n}.", "response_b": f"Reply {n}."}
         | {"winner": "AB"[n % 2]}

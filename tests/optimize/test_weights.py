@@ -1,7 +1,6 @@
 """Documents drawn with unequal chances: weighted by hand, by repeating documents, by simulation."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ NAN = np.nan
 RATES = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
 
 
-def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs() -> None:
+def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs():
     label, score = [1, 0, 1, NAN, NAN, NAN], [1, 0, 0, 1, 1, 0]
     result = mean_score(label, score, weight=[1, 3, 1, 9, 9, 9])
     # (1 + 0 + 1) / 5; the judge says 1 / 5 of the labelled and 3 / 6 of all; half are unlabelled.
@@ -36,14 +35,14 @@ def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs(
     assert 2 * result.weight == pytest.approx(min(2, -(labels @ judge) / (judge @ judge)))
 
 
-def test_a_weight_is_one_an_output_and_tau_b_has_none() -> None:
+def test_a_weight_is_one_an_output_and_tau_b_has_none():
     with pytest.raises(ValueError, match="judge and weight must be vectors of one length"):
         correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1])
     with pytest.raises(ValueError, match="kendall over all outputs has no weighted form"):
         correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1, 2], coefficient="kendall")
 
 
-def test_rates_are_shares_of_the_weights() -> None:
+def test_rates_are_shares_of_the_weights():
     human, judge, weight = [1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 2, 3, 4, 1]
     card = two_values(judge, human, range(5), weight=weight)
     assert card.tpr.value == pytest.approx(4 / 6)
@@ -61,9 +60,7 @@ rows = st.lists(st.tuples(small, small, st.integers(0, 4), st.integers(0, 2)), m
 
 
 @given(rows, st.lists(st.integers(1, 3), min_size=5, max_size=5))
-def test_whole_weights_are_as_many_documents_alike(
-    outputs: list[tuple[float, float, int, int]], weights: list[int]
-) -> None:
+def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     judge, human, document, system = map(np.array, zip(*outputs, strict=True))
     weight = np.array(weights)[document]
     times = np.repeat(np.arange(document.size), weight)
@@ -97,7 +94,7 @@ def test_whole_weights_are_as_many_documents_alike(
         same(mean.labels_only.value, mean_score(human_of, judge_of, document_of).labels_only.value)
 
 
-def test_weights_that_are_alike_change_nothing() -> None:
+def test_weights_that_are_alike_change_nothing():
     rng = np.random.default_rng(0)
     document, human = np.repeat(np.arange(40), 3), rng.integers(1, 6, 120).astype(float)
     judge, system = human + rng.normal(size=120), np.tile(np.arange(3), 40)
@@ -105,8 +102,8 @@ def test_weights_that_are_alike_change_nothing() -> None:
     for level in ("summary", "dataset", "system"):
         for coefficient in ("spearman", "pearson", "kendall"):
             how: Any = {"coefficient": coefficient}
-            weighted = correlation(level, *sides, system, weight=alike, **how)  # type: ignore[arg-type]
-            assert weighted == correlation(level, *sides, system, **how)  # type: ignore[arg-type]
+            weighted = correlation(level, *sides, system, weight=alike, **how)
+            assert weighted == correlation(level, *sides, system, **how)
     assert order_agreement(*sides, weight=alike) == order_agreement(*sides)
     good = (judge > 3, human > 3, document)
     assert two_values(*good, weight=alike) == two_values(*good)
@@ -129,7 +126,7 @@ def drawn(
 @pytest.mark.parametrize(
     "cuts", [(-0.84,), (-1.64,), (-1.3, -0.5, 0.5, 1.3)], ids=["80%", "95%", "1-5"]
 )
-def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts: tuple[float, ...]) -> None:
+def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts):
     rng, bounds = np.random.default_rng(1), (0.0, float(len(cuts)))
     truth = np.searchsorted(cuts, np.random.default_rng(2).normal(size=1_000_000)).mean()
     hits = []
@@ -143,7 +140,7 @@ def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts: tuple[fl
     assert unweighted < 0.88
 
 
-def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers() -> None:
+def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers():
     def world(documents: int, n: int) -> tuple[Vector, Vector, Vector, Vector]:
         easy = rng.random(documents) < 0.5
         human = rng.normal(size=(documents, 3)).round(1)
@@ -163,7 +160,6 @@ def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers() ->
         for _ in range(200):
             *sides, weight = world(400, 100)
             interval = correlation(level, *sides, weight=weight).interval
-            assert interval is not None
             held.append(truth in interval)
         assert 0.92 <= np.mean(held) <= 0.985
 
@@ -189,7 +185,7 @@ def outputs(weights: list[float]) -> LabelledSet:
 SCORES = {f"d{d}s{s}": 1.0 + (s if d < 1 else 1 - s) for d in range(3) for s in range(2)}
 
 
-def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not() -> None:
+def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not():
     result = measure(SCORES, outputs([2, 1, 1]), dimension="charm", scale="1-5", level="summary")
     summary = result.summary()
     # rho is 1, -1, -1 on the documents, of which the first counts 2 of 4; so are pairs.
@@ -208,7 +204,7 @@ def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not()
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
+def files(tmp_path):
     """The outputs without a label; labels in a file, fails drawn with thrice the chance; scores."""
     texts = [{"id": f"o{n}", "group": f"g{n}", "question": f"q{n}"} for n in range(200)]
     fails = [n % 5 == 0 for n in range(200)]
@@ -232,9 +228,7 @@ def files(tmp_path: Path) -> list[str]:
     ]
 
 
-def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files, capsys):
     assert estimate.command([*files, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     mean = result["estimates"]["mean"]
@@ -247,25 +241,21 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(
     assert said in capsys.readouterr().out.splitlines()
 
 
-def test_labels_alone_are_no_outputs_and_the_way_out_is_named(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_alone_are_no_outputs_and_the_way_out_is_named(files, capsys):
     assert estimate.command(["--data", files[3], *files[4:]]) == 1
     err = capsys.readouterr().err
     assert "153 scores are of outputs that it lacks" in err
     assert "--annotations FILE" in err
 
 
-def test_the_gate_holds_the_weighted_rate(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_gate_holds_the_weighted_rate(files, capsys):
     arguments = ["--data", files[3], *files[4:], "--json", "--min-tpr"]
     assert verify.command([*arguments, "0.999"]) == 1
     tpr = json.loads(capsys.readouterr().out)["tpr"]
     assert verify.command([*arguments, str(tpr["low"] - 1e-6)]) == 0
 
 
-def test_labels_needed_count_what_weights_cost() -> None:
+def test_labels_needed_count_what_weights_cost():
     label = [1, -1, 1, -1] * 25 + [NAN] * 900
 
     def needed(weight: list[int]) -> int:
