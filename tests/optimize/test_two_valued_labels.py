@@ -11,12 +11,11 @@ import pytest
 from jsonl import write_jsonl
 
 import judges
-import optimize
 from judges.dimension import Dimension, UnknownDimensionError
 from judges.judgement import Judgement
 from judges.labels.types import LabelError
-from optimize import verify
-from optimize.__main__ import command as tune
+from optimize import measure, tune
+from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
 from optimize.measuring.injection import probe
@@ -24,7 +23,11 @@ from optimize.rank_optimizer import RankOptimizer
 from optimize.search.candidates import nearest_choice
 from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import stream
+from optimize.tuning.preparation import prepare
+from optimize.tuning.settings import read_settings
+from optimize.verify import command as verify
 
+PASS = ("pass", "fail")
 WORDS = ["alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "yew"]
 VERDICT = Dimension(
     name="label",
@@ -32,11 +35,11 @@ VERDICT = Dimension(
     inputs={"input": "the question", "output": "the answer to judge"},
     anchors={0: "", 1: ""},
     instruction="Decide.",
-    words=("pass", "fail"),
+    words=PASS,
 )
 
 
-def sheet(path: Path, words: Sequence[str] = ("pass", "fail"), number: int = 60) -> Path:
+def sheet(path: Path, words: Sequence[str] = PASS, number: int = 60) -> Path:
     """Outputs that repeat their input, which are good, or other words."""
     rng = np.random.default_rng(5)
     with path.open("w", newline="") as file:
@@ -54,7 +57,7 @@ def sheet(path: Path, words: Sequence[str] = ("pass", "fail"), number: int = 60)
 
 def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys):
     file = sheet(tmp_path / "sheet.csv")
-    run = optimize.tune("label", file, out=tmp_path / "run")
+    run = tune("label", file, out=tmp_path / "run")
     said = capsys.readouterr().err
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
     assert "label has no definition" in said
@@ -65,124 +68,110 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     kept = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
     assert "SECRET" not in kept
     assert run.summary["level"] == "dataset"
-    measured = verify.measure(judge, file)
+    measured = measure(judge, file)
     assert set(measured.scored.human) == {0, 1}
     assert 0 <= measured.scored.scores.min() <= measured.scored.scores.max() <= 1
 
 
-def test_a_judge_says_pass_where_labels_have_no_words_that_it_could_say(tmp_path):
-    run = optimize.tune("label", sheet(tmp_path / "s.csv", "10"), out=tmp_path / "r", quiet=True)
-    assert run.judge.subject.words == ("pass", "fail")
+def prepared(dimension, data, **settings):
+    return prepare(read_settings({"dimension": dimension, "data": str(data), **settings}))
 
 
-def test_a_name_that_nobody_knows_stays_unknown_without_two_values(tmp_path):
-    file = sheet(tmp_path / "sheet.csv")
-    with pytest.raises(UnknownDimensionError, match="near it: relevance"):
-        optimize.tune("relevnce", file, quiet=True)
-    with pytest.raises(UnknownDimensionError, match=r"no judge 'label'.* --dimension 'label=...'"):
-        optimize.tune("label", sheet(tmp_path / "marks.csv", "52"), quiet=True)
+def test_a_judge_says_pass_where_labels_have_no_words_that_it_could_say(here):
+    run = prepared("label", sheet(here / "s.csv", "10"))
+    assert run.untuned_judge.subject.words == ("pass", "fail")
 
 
-def test_one_line_defines_labels_of_two_words_and_ratings(tmp_path, capsys):
-    for words, says, scale in (
-        (("pass", "fail"), "pass or fail", (0, 1)),
+@pytest.mark.parametrize(
+    ("words", "settings", "says", "scale"),
+    [
+        (("pass", "fail"), {}, "pass or fail", (0, 1)),
         # 1-5 is the narrowest usual scale with a 2 and a 5.
-        ("52", "a rating from 1 to 5 (--scale)", (1, 2, 3, 4, 5)),
-    ):
-        file = sheet(tmp_path / f"{words[0]}.csv", words)
-        run = optimize.tune("label=whether it repeats", file, out=tmp_path / words[0])
-        note = f"label is judged by your definition; it reads input and output, and answers {says}"
-        assert note in capsys.readouterr().err
-        assert (run.judge.name, run.judge.subject.scale) == ("label", scale)
-        assert "Judge the label: whether it repeats." in str(run.judge.template())
-    scaled = optimize.tune("label=x y", file, out=tmp_path / "s", scale="0-10", quiet=True).judge
-    assert scaled.subject.scale == tuple(range(11))
+        ("52", {}, "a rating from 1 to 5 (--scale)", (1, 2, 3, 4, 5)),
+        ("52", {"scale": "0-10"}, "a rating from 0 to 10", tuple(range(11))),
+    ],
+)
+def test_one_line_defines_labels_of_two_words_and_ratings(here, words, settings, says, scale):
+    run = prepared("label=whether it repeats", sheet(here / "s.csv", words), **settings)
+    note = f"label is judged by your definition; it reads input and output, and answers {says}"
+    assert any(note in line for line in run.labels.labelled.notes)
+    assert (run.untuned_judge.name, run.subject.scale) == ("label", scale)
+    assert "Judge the label: whether it repeats." in str(run.untuned_judge.template())
 
 
-def test_a_definition_of_nothing_is_refused_with_the_way_out(tmp_path):
-    file = sheet(tmp_path / "sheet.csv")
-    for spec, source in (("label=...", file), ("label=", file), ("label=Whether.", None)):
-        with pytest.raises(SettingsError, match="label=LINE defines labels of your own"):
-            optimize.tune(spec, source, quiet=True)
-    shares = sheet(tmp_path / "shares.csv", ("0.7", "0.2"))
-    with pytest.raises(LabelError, match="add --scale any"):
-        optimize.tune("label=Whether.", shares, quiet=True)
+COLUMNS = {"relevance": "label", "document": "input", "summary": "output"}
+WAYS_OUT = r"relevance is rated from 1 to 5, and the labels(?s:.)*"
+NEW, VALUES = "--dimension relevance_pass --map relevance_pass=label", "--values 'pass=5,fail=1'"
+TURNED = {"values": {"pass": 0, "fail": 1}}
+MINE = judges.Judge.of(VERDICT)
+UNDEFINED = "label=LINE defines labels of your own"
 
 
-@pytest.mark.parametrize("words", [("pass", "fail"), ("pass", "pass")])
-def test_words_on_a_judge_that_rates_are_refused_with_the_way_out(tmp_path, words):
-    file = sheet(tmp_path / "sheet.csv", words)
-    columns = {"relevance": "label", "document": "input", "summary": "output"}
-    with pytest.raises(LabelError, match="relevance is rated from 1 to 5, and the labels") as error:
-        optimize.tune("relevance", file, map=columns, quiet=True)
-    assert "--dimension relevance_pass --map relevance_pass=label" in str(error.value)
-    assert "--values 'pass=5,fail=1'" in str(error.value)
+@pytest.mark.parametrize(
+    ("call", "judge", "words", "settings", "error", "says"),
+    [
+        (tune, "relevnce", PASS, {}, UnknownDimensionError, "near it: relevance"),
+        (tune, "label", "52", {}, UnknownDimensionError, "no judge 'label'.* --dimension 'label="),
+        (tune, "label", None, {}, UnknownDimensionError, "no --data FILE names labels, and no"),
+        *((tune, spec, PASS, {}, SettingsError, UNDEFINED) for spec in ("label=...", "label=")),
+        (tune, "label=Whether.", None, {}, SettingsError, UNDEFINED),
+        (tune, "label=Whether.", ("0.7", "0.2"), {}, LabelError, "add --scale any"),
+        *(
+            (tune, "relevance", words, {"map": COLUMNS}, LabelError, WAYS_OUT + way)
+            for words in (PASS, ("pass", "pass"))
+            for way in (NEW, VALUES)
+        ),
+        (tune, "label", ("pass", "pass"), {}, LabelError, "every label on label is pass: there is"),
+        (measure, MINE, "52", {}, LabelError, "say which count as pass, as in --values 5=1"),
+        (measure, MINE, ("1", "0.5"), {}, LabelError, r"a label counts 0\.5; .* --values 0\.5=1"),
+        (measure, MINE, PASS, TURNED, LabelError, "'fail' counts 1 and 'pass' 0 by --values"),
+        (measure, MINE, None, {}, LabelError, "no labels on label: name yours by --data FILE"),
+    ],
+)
+def test_labels_that_do_not_fit_a_judge_are_refused_with_the_way_out(
+    here, call, judge, words, settings, error, says
+):
+    file = [sheet(here / "sheet.csv", words)] if words else []
+    with pytest.raises(error, match=says):
+        call(judge, *file, **settings)
 
 
-def test_ratings_on_a_judge_of_two_words_are_refused_with_the_way_out(tmp_path):
-    with pytest.raises(LabelError, match=r"say which count as pass, as in --values 5=1"):
-        verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv", "52"))
-    with pytest.raises(LabelError, match=r"a label counts 0\.5; .* --values 0\.5=1"):
-        verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv", ("1", "0.5")))
-
-
-def test_labels_that_turn_the_judges_words_round_are_refused(tmp_path):
-    turned = {"pass": 0, "fail": 1}
-    with pytest.raises(LabelError, match="'fail' counts 1 and 'pass' 0 by --values"):
-        verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv"), values=turned)
-
-
-def test_labels_want_a_file_and_differ_and_a_judges_own_words_need_no_flag(tmp_path):
-    with pytest.raises(UnknownDimensionError, match="no --data FILE names labels, and no judge"):
-        optimize.tune("label", quiet=True)
-    with pytest.raises(LabelError, match="no labels on label: name yours by --data FILE"):
-        verify.measure(judges.Judge.of(VERDICT))
-    with pytest.raises(LabelError, match="every label on label is pass: there is nothing to learn"):
-        optimize.tune("label", sheet(tmp_path / "pass.csv", ("pass", "pass")), quiet=True)
+def test_a_judges_own_words_need_no_flag(here):
     own = judges.Judge.of(replace(VERDICT, words=("clean", "flagged")))
-    assert verify.measure(own, sheet(tmp_path / "own.csv", ("clean", "flagged"))).scored.is_binary
+    assert measure(own, sheet(here / "own.csv", ("clean", "flagged"))).scored.is_binary
 
 
-def test_zeros_and_ones_on_a_longer_scale_are_ratings(tmp_path):
+def test_zeros_and_ones_on_a_longer_scale_are_ratings(here):
     longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
-    path = tmp_path / "sheet.csv"
-    path.write_text("id,input,output,a,b\n1,Ask.,Say.,0,1\n2,Ask 2.,Say 2.,1,1\n")
-    measured = verify.measure(judges.Judge.of(longer), path, map={"label": ["a", "b"]})
+    measured = annotated(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
     assert list(measured.scored.human) == [0.5, 1]
 
 
-def test_recorded_replies_of_words_are_read_where_labels_have_two_values(tmp_path, capsys):
-    file = sheet(tmp_path / "sheet.csv")
-    with file.open(newline="") as rows:
-        lines = [
-            f'{{"id": "{row["id"]}", "replies": ["Verdict: {row["label"]}"]}}'
-            for row in csv.DictReader(rows)
-        ]
-    (tmp_path / "replies.jsonl").write_text("\n".join(lines))
-    ask = ["--replies", str(tmp_path / "replies.jsonl"), "--dimension", "label"]
-    assert verify.command([*ask, "--data", str(file), "--quiet"]) == 0
+def test_recorded_replies_of_words_are_read_where_labels_have_two_values(here, capsys):
+    with sheet(here / "sheet.csv").open(newline="") as file:
+        rows = [(row["id"], f"Verdict: {row['label']}") for row in csv.DictReader(file)]
+    write_jsonl("replies.jsonl", [{"id": name, "replies": [reply]} for name, reply in rows])
+    ask = ["--replies", "replies.jsonl", "--dimension", "label", "--data", "sheet.csv"]
+    assert verify([*ask, "--quiet"]) == 0
     assert "it misses 0 of 22 fails" in capsys.readouterr().out
 
 
-def test_a_third_annotator_with_few_labels_hides_no_agreement(tmp_path):
+def annotated(labels, *annotators, judge=MINE):
+    """What the judge is beside these annotators' labels of an output each."""
+    lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(labels)]
+    Path("sheet.csv").write_text("\n".join([f"id,input,output,{','.join(annotators)}", *lines]))
+    return measure(judge, "sheet.csv", map={"label": [*annotators]})
+
+
+def test_a_third_annotator_with_few_labels_hides_no_agreement(here):
     # Carl's two labels are alike, so that he has no kappa with Anna or Ben.
-    rows = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
-    lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
-    path = tmp_path / "sheet.csv"
-    path.write_text("\n".join(["id,input,output,Anna,Ben,Carl", *lines]))
-    columns = {"label": ["Anna", "Ben", "Carl"]}
-    measured = verify.measure(judges.Judge.of(VERDICT), path, map=columns)
-    first, *_ = measured.labelled.notes
+    labels = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
+    first, *_ = annotated(labels, "Anna", "Ben", "Carl").labelled.notes
     assert first == "label: two annotators say the same in 100% of 14 cases, kappa 1.00"
 
 
-def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path):
-    rows = ["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"]
-    lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
-    path = tmp_path / "sheet.csv"
-    path.write_text("\n".join(["id,input,output,Anna,Ben", *lines]))
-    columns = {"label": ["Anna", "Ben"]}
-    measured = verify.measure(judges.Judge.of(VERDICT), path, map=columns)
+def test_annotators_agreement_is_that_before_ties_are_left_out(here):
+    measured = annotated(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
     first, *_, last = measured.labelled.notes
     assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
@@ -248,17 +237,17 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
     assert compiled.detailed_results.summary["level"] == "dataset"
 
 
-def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(tmp_path, capsys):
-    rows = [
-        {"prompt": f"Question {n}?", "response_a": f"Answer {n}.", "response_b": f"Reply {n}."}
-        | {"winner": "AB"[n % 2]}
-        for n in range(40)
-    ]
-    write_jsonl(tmp_path / "pairs.jsonl", rows)
-    for spec, asked in (("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")):
-        flags = ["--pairwise", spec, "--data", str(tmp_path / "pairs.jsonl")]
-        assert tune([*flags, "--out", str(tmp_path / asked[-4:-1])]) == 0
-        assert "and answers which is better" in capsys.readouterr().err
-        judge = judges.load(tmp_path / asked[-4:-1])
-        assert (judge.name, judge.kind) == ("tone", "pairwise")
-        assert asked in str(judge.template())
+@pytest.mark.parametrize(
+    ("spec", "asked"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
+)
+def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(
+    here, capsys, spec, asked
+):
+    pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2]} for n in range(40)]
+    answers = [{"response_a": f"Answer {n}.", "response_b": f"Reply {n}."} for n in range(40)]
+    write_jsonl("pairs.jsonl", [one | other for one, other in zip(pairs, answers, strict=True)])
+    assert command(["--pairwise", spec, "--data", "pairs.jsonl", "--out", "run"]) == 0
+    assert "and answers which is better" in capsys.readouterr().err
+    judge = judges.load("run")
+    assert (judge.name, judge.kind) == ("tone", "pairwise")
+    assert asked in str(judge.template())
