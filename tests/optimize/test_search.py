@@ -1,11 +1,21 @@
 """The rank search's own: which candidates it makes, how they race, and what it may try at all."""
 
-import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Searched, judge, problem_of, search, world, written_search
+from search_world import (
+    SEED,
+    Searched,
+    Watch,
+    judge,
+    problem_of,
+    search,
+    world,
+    write_instruction,
+)
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
@@ -23,36 +33,36 @@ from optimize.search.evaluator import (
 from optimize.search.rank_search import Race, RaceResult
 from optimize.statistics.intervals import stream
 
-# --- which instructions may be tried
 
-
-def test_an_instruction_that_copies_eight_words_is_rejected():
+@pytest.mark.parametrize("start", range(12))
+@pytest.mark.parametrize(("length", "copies"), [(7, False), (8, True)])
+def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copies):
     words = [f"w{number}" for number in range(20)]
-    runs = set(word_runs(" ".join(words)))
-    for start, length in itertools.product(range(12), (7, 8)):
-        run = " ".join(words[start : start + length]).upper()
-        wrong = fault(f"Mind, {run}; and so on.", runs, [])
-        assert (wrong is None) == (length < 8)
+    run = " ".join(words[start : start + length]).upper()
+    wrong = fault(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
+    assert (wrong is not None) == copies
 
 
-def test_an_instruction_may_be_neither_empty_nor_long_nor_known():
-    assert fault("", set(), []) == "empty"
-    assert fault("x" * (LONGEST_INSTRUCTION + 1), set(), []) is not None
-    assert fault("Rate  the TEXT.", set(), ["rate the text"]) == "known already"
-    assert fault("Rate the text well.", set(), ["rate the text"]) is None
-
-
-# --- the budget
+@pytest.mark.parametrize(
+    ("instruction", "why"),
+    [
+        ("", "empty"),
+        ("x" * (LONGEST_INSTRUCTION + 1), "1501 characters long; 1500 are allowed"),
+        ("Rate  the TEXT.", "known already"),
+        ("Rate the text well.", None),
+    ],
+)
+def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why):
+    assert fault(instruction, set(), ["rate the text"]) == why
 
 
 def test_the_budget_refuses_before_anything_is_asked():
-    def never(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        raise AssertionError("asked")
-
     budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
-    evaluator = Evaluator(untuned=SEED, judge=never, budget=budget, pricing=pricing)
+    watch = Watch()
+    evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
     with pytest.raises(SearchBudgetSpentError, match="takes 16 tokens, and 14 are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
+    assert not watch.asked
 
 
 def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
@@ -63,8 +73,6 @@ def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
     assert (budget.proposal, budget.total_cost, budget.calls) == (9, 10, 2)
 
 
-# --- the race
-
 SYSTEMS = 8
 SKILLS = (0.2, 0.4, 0.6, 0.8)
 
@@ -73,19 +81,16 @@ def skilled(skill: float) -> Candidate:
     return Candidate(instruction=f"{skill}")
 
 
+def by_skill(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+    """An instruction is its skill: the share of people's rating in its score."""
+    skill = 0.3 if prompt == SEED else float(prompt.instruction)
+    noise = [stream(int(100 * skill), item.id).normal() for item in items]
+    scores = [skill * item.human + (1 - skill) * n for item, n in zip(items, noise, strict=True)]
+    return [ItemJudgement(Judgement(score=score)) for score in scores]
+
+
 def race_of(documents: int, calls: int) -> Race:
-    """A candidate's instruction is its skill: the share of people's rating in its score."""
-
-    def by_skill(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        skill = 0.3 if prompt == SEED else float(prompt.instruction)
-        noise = [stream(int(100 * skill), item.id).normal() for item in items]
-        return [
-            ItemJudgement(Judgement(score=skill * item.human + (1 - skill) * each))
-            for item, each in zip(items, noise, strict=True)
-        ]
-
-    problem = problem_of(world(documents, SYSTEMS), world(1), by=by_skill, calls=calls)
-    return Race(problem)
+    return Race(problem_of(world(documents, SYSTEMS), world(1), by=by_skill, calls=calls))
 
 
 def raced(
@@ -128,8 +133,6 @@ def test_documents_that_a_candidate_shows_are_passed_over():
     assert len(race.documents(candidate, 10)) == 8
 
 
-# --- the rounds
-
 # A token read costs one, and so does one written.
 PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
 
@@ -140,16 +143,18 @@ def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgemen
     return [ItemJudgement(one.judgement, 100 + shown, 1) for one in judge(prompt, items)]
 
 
+def paid(documents: int, calls: int, by: Any = judge_for_tokens, **settings: Any) -> Searched:
+    """A search that tokens are counted of, on these documents and half as many others."""
+    settings = {"pricing": PRICING, "proposer": Model(write_instruction), **settings}
+    halves = world(documents), world(documents // 2, first=100)
+    return search(*halves, calls=calls, by=by, **settings)
+
+
+FORMS: Any = {"reasoning": ("brief", "steps")}
+
+
 def test_rounds_propose_then_compare_forms_then_show():
-    options = SearchOptions(reasoning=("brief", "steps"), max_item_cost=1000)
-    found = written_search(
-        world(40),
-        world(20, first=100),
-        calls=8_000_000,
-        by=judge_for_tokens,
-        pricing=PRICING,
-        options=options,
-    )
+    found = paid(40, 8_000_000, options=SearchOptions(**FORMS, max_item_cost=1000))
     by_round = {n: [t for t in found.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
     assert all(not trial["demos"] and not trial["reasoning"] for trial in by_round[1])
     assert {trial["reasoning"] for trial in by_round[3]} == {"brief", "steps"}
@@ -157,28 +162,14 @@ def test_rounds_propose_then_compare_forms_then_show():
 
 
 def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read():
-    found = search(
-        world(40),
-        world(20, first=100),
-        calls=4_000_000,
-        by=judge_for_tokens,
-        pricing=PRICING,
-        proposer=Model(lambda *_: "I cannot help with that."),
-    )
+    found = paid(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
     assert any(trial["demos"] for trial in found.of_stage("race"))
 
 
 def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
     # A token written is so dear that steps are not to be had, nor is a sentence.
-    price = Price(per_token_in=1, per_token_out=100)
-    found = written_search(
-        world(16),
-        world(8, first=40),
-        calls=4_000_000,
-        by=judge_for_tokens,
-        pricing=Pricing(price=price, tokens_in=100, tokens_out=1),
-        options=SearchOptions(reasoning=("brief", "steps"), max_item_cost=300),
-    )
+    dear = replace(PRICING, price=Price(per_token_in=1, per_token_out=100))
+    found = paid(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_cost=300))
     rounds = {trial["round"] for trial in found.of_stage("race")}
     assert 2 not in rounds
     assert max(rounds) > 2
@@ -191,21 +182,16 @@ def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
         tokens = 1000 if is_dear(prompt.instruction) else 100
         return [ItemJudgement(one.judgement, tokens, 1) for one in judge(prompt, items)]
 
-    return written_search(
-        world(16),
-        world(8, first=40),
-        calls=1_000_000,
-        by=judge_dearly,
-        pricing=PRICING,
-        options=SearchOptions(max_item_cost=400, max_demos=0),
-    )
+    options = SearchOptions(max_item_cost=400, max_demos=0)
+    return paid(16, 1_000_000, judge_dearly, options=options)
 
 
 def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships():
     found = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in found.of_stage("race"))
-    assert f"of {found.result.n_tried} candidates did better on train" in found.result.decision.why
-    assert "costs more than the limit" in found.result.decision.why
+    why = found.result.decision.why
+    assert f"of {found.result.n_tried} candidates did better on train" in why
+    assert "costs more than the limit" in why
 
 
 def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist():
