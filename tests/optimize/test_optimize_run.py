@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import data
-from judges.labels.types import LabelledSet
 from judges.loading import load
 from optimize.__main__ import command
 
@@ -109,7 +108,7 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, 
         for output in labelled.outputs
     )
 
-    def starter() -> LabelledSet:
+    def starter():
         return replace(labelled, outputs=scrambled)
 
     monkeypatch.setattr("optimize.inputs.labelled.starter", starter)

@@ -1,6 +1,5 @@
 """What holds for every optimizer: `rank` with a proposer and without one, and `gepa`."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -18,6 +17,7 @@ from search_world import (
     shuffled,
     world,
     write_instruction,
+    written_search,
 )
 
 import judges
@@ -25,9 +25,7 @@ from judges.client.budget import Budget
 from judges.client.prices import Price
 from judges.judge import Judge
 from judges.judgement import Judgement
-from judges.prompt import Prompt
 from judges.protocol import FatalModelError
-from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import ItemJudgement, Pricing, SearchOptions
 
@@ -81,7 +79,8 @@ def test_the_planted_instruction_is_found_and_ships(name):
 def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
     watch, model = Watch(), Model(write_instruction)
     found = run(name, model, by=watch, calls=calls)
-    assert len(watch.asked) + model.calls == found.budget.total_cost == found.budget.calls <= calls
+    budget = found.budget
+    assert len(watch.asked) + model.calls == budget.total_cost == budget.calls <= calls
     pairs = [(str(prompt.template()), item.id) for prompt, item in watch.asked]
     assert len(pairs) == len(set(pairs))
     assert found.result.decision.why
@@ -89,17 +88,17 @@ def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
 
 @writers
 def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
-    def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        return [
-            ItemJudgement(one.judgement, 100 + 25 * len(prompt.demos), 1)
-            for one in watch(prompt, items)
-        ]
+    def tokens_in(prompt):
+        return 100 + 25 * len(prompt.demos)
+
+    def judge_for_tokens(prompt, items):
+        return [replace(one, tokens_in=tokens_in(prompt)) for one in watch(prompt, items)]
 
     watch, model = Watch(), Model(write_instruction)
     price = Price(per_token_in=1, per_token_out=1)
     pricing = Pricing(price=price, tokens_in=100, tokens_out=1)
     found = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
-    tokens = sum(101 + 25 * len(prompt.demos) for prompt, _ in watch.asked)
+    tokens = sum(tokens_in(prompt) for prompt, _ in watch.asked)
     assert found.budget.total_cost == tokens + model.calls
     # A candidate that proves dearer than its length says goes over by less than a race.
     assert 75_000 < found.budget.total_cost <= 160_000
@@ -113,17 +112,17 @@ def test_another_seed_makes_other_trials(name):
 
 @every
 def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(name):
-    kept: dict[tuple[str, str], ItemJudgement] = {}
+    kept = {}
 
-    def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[ItemJudgement]]:
+    def stored(watch):
         """Judges what no earlier start has, as a run's store does."""
 
-        def judge_items(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-            template = str(prompt.template())
-            for item in items:
-                if (template, item.id) not in kept:
-                    (kept[template, item.id],) = watch(prompt, [item])
-            return [kept[template, item.id] for item in items]
+        def judge_items(prompt, items):
+            keys = [(str(prompt.template()), item.id) for item in items]
+            for key, item in zip(keys, items, strict=True):
+                if key not in kept:
+                    (kept[key],) = watch(prompt, [item])
+            return [kept[key] for key in keys]
 
         return judge_items
 
@@ -138,21 +137,20 @@ def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_see
 
 @every
 def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
-    found = run(name, by=Watch(fails_on="d100"))
-    gain = found.result.decision.gain
-    undisturbed = whole(name)[0].result.decision.gain
-    assert gain.n_documents == undisturbed.n_documents - 1
+    gains = [
+        found.result.decision.gain
+        for found in (run(name, by=Watch(fails_on="d100")), whole(name)[0])
+    ]
+    assert gains[0].n_documents == gains[1].n_documents - 1
 
-    def fails_when_told(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+    def fails_when_told(prompt, items):
         told = prompt.instruction != SEED.instruction or bool(prompt.demos)
         failed = ItemJudgement(Judgement.failed("it cannot say"))
-        return [
-            failed if told and item.system in ("s1", "s2") else one
-            for item, one in zip(items, judge(prompt, items), strict=True)
-        ]
+        fails = [told and item.system in ("s1", "s2") for item in items]
+        judged = zip(fails, judge(prompt, items), strict=True)
+        return [failed if fail else one for fail, one in judged]
 
-    failing = run(name, by=fails_when_told).result.decision
-    assert not failing.ship
+    assert not run(name, by=fails_when_told).result.decision.ship
 
 
 @every
@@ -183,7 +181,7 @@ def test_a_proposer_without_money_leaves_the_best_so_far(name):
 
 @writers
 def test_a_wrong_key_of_the_proposer_ends_the_run(name):
-    def refuse(*_: object) -> str:
+    def refuse(*_):
         raise FatalModelError("wrong key")
 
     with pytest.raises(FatalModelError, match="wrong key"):
@@ -194,9 +192,7 @@ def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
     # At a risk of 10 %, four or more of 8 have a chance of .5 %.
     shipped = 0
     for seed in range(8):
-        train = shuffled(world(10, 6, seed=seed), seed)
-        dev = shuffled(world(10, 6, first=100, seed=seed), seed)
+        train, dev = (shuffled(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
         options = SearchOptions(seed=seed, rounds=2)
-        found = search(train, dev, proposer=Model(write_instruction), options=options)
-        shipped += found.result.decision.ship
+        shipped += written_search(train, dev, options=options).result.decision.ship
     assert shipped <= 3

@@ -76,7 +76,7 @@ def test_it_is_somers_d_given_people_moved_to_the_unit_interval(rows):
 def test_the_interval_holds_the_true_share_in_95_of_100(level, per_document):
     """Of 400 intervals 95 % hold it within 4 standard errors, .044: between .90 and .99."""
 
-    def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def draw(rng, n):
         documents = np.repeat(np.arange(n), per_document)
         human = rng.normal(size=documents.size) + rng.normal(size=n)[documents]
         quality = rng.uniform(0.2, 1.2, n)[documents]

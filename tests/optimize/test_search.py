@@ -6,16 +6,7 @@ from typing import Any
 
 import pytest
 from behaving_model import Model
-from search_world import (
-    SEED,
-    Searched,
-    Watch,
-    judge,
-    problem_of,
-    search,
-    world,
-    write_instruction,
-)
+from search_world import SEED, Searched, Watch, judge, problem_of, search, world, write_instruction
 
 from judges.client.prices import Price
 from judges.judgement import Judgement

@@ -127,7 +127,7 @@ def test_what_cannot_start_leaves_nothing_behind(given, labels):
 
 
 def test_a_run_that_got_no_reply_leaves_nothing_behind(labels, monkeypatch):
-    def unreachable(prepared: object, folder: Path, *opened: object) -> None:
+    def unreachable(prepared, folder, *opened):
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 

@@ -115,7 +115,7 @@ def test_intervals_hold_the_truth_in_about_95_of_100_draws(base, n, outputs):
     # Quality and the judge's taste are shared within a document; the truth is of very many.
     cut = NormalDist(sigma=(0.25 + 0.5625 + 0.16) ** 0.5).inv_cdf(base)
 
-    def draw(rng: np.random.Generator, n: int) -> TwoValues:
+    def draw(rng, n):
         document = np.arange(n) // outputs
         level, taste = rng.normal(size=(2, n))[:, document]
         quality = 0.5 * level + 0.75 * rng.normal(size=n)

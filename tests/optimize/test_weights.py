@@ -131,7 +131,7 @@ def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts):
 
 
 def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers():
-    def world(documents: int, n: int) -> tuple[Vector, Vector, Vector, Vector]:
+    def world(documents, n):
         easy = rng.random(documents) < 0.5
         human = rng.normal(size=(documents, 3)).round(1)
         score = human + np.where(easy, 0.3, 3)[:, None] * rng.normal(size=(documents, 3))
