@@ -13,15 +13,13 @@ from judges.loading import load
 from optimize.__main__ import command
 
 FEW = ["--dimension", "relevance", "--max-calls", "1500"]
-FILES = {
-    "config.json",
-    "splits.json",
-    "trials.jsonl",
-    "judge.json",
-    "summary.json",
-    "judgements.jsonl",
-    "report.html",
-}
+FILES = {"config.json", "splits.json", "judge.json", "summary.json", "report.html"}
+FILES |= {"trials.jsonl", "judgements.jsonl"}
+KEYS = {"dimension", "lm", "optimizer", "seed", "level", "objective", "data", "seed_judge", "gain"}
+KEYS |= {"tuned_judge", "order", "scales", "shipped", "why", "risk", "ship", "lm_calls", "tokens"}
+KEYS |= {"proposer_calls", "cached_calls", "cost_usd", "spending", "seconds"}
+CELL = {"coefficient", "level", "value", "low", "high", "n_outputs", "n_documents", "n_failed"}
+CELL |= {"n_undefined", "n_zero", "undefined"}
 
 
 @pytest.fixture(scope="module")
@@ -40,45 +38,24 @@ def read(path: Path) -> dict[str, Any]:
 def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(here, capsys):
     assert command(FEW) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[-1] == "Its errors: runs/relevance-001/report.html"
-    assert len(out.splitlines()) <= 24
-    assert len(err.splitlines()) <= 6
-    assert max(map(len, out.splitlines())) <= 80
-    for word in ("unseen systems", "Shipped: the", "judge calls", "Prompts tuned the same way"):
-        assert word in " ".join(out.split())
+    lines = out.splitlines()
+    assert lines[-1] == "Its errors: runs/relevance-001/report.html"
+    assert (len(lines) <= 24, len(err.splitlines()) <= 6) == (True, True)
+    assert max(map(len, lines)) <= 80
+    screen = " ".join(out.split())
+    for words in ("unseen systems", "Shipped: the", "judge calls", "Prompts tuned the same way"):
+        assert words in screen
     folder = here / "runs" / "relevance-001"
     assert {path.name for path in folder.iterdir()} == FILES
     summary = read(folder / "summary.json")
-    assert set(summary) == {
-        *("dimension", "lm", "optimizer", "seed", "level", "objective"),
-        *("data", "seed_judge", "tuned_judge"),
-        *(
-            "gain",
-            "order",
-            "scales",
-            "shipped",
-            "why",
-            "risk",
-            "ship",
-            "lm_calls",
-            "proposer_calls",
-            "cached_calls",
-            "tokens",
-            "cost_usd",
-            "spending",
-            "seconds",
-        ),
-    }
-    cell = {"coefficient", "level", "value", "low", "high", "n_outputs", "n_documents"}
+    assert {*summary} == KEYS
     for judge in ("seed_judge", "tuned_judge"):
         for split in ("test", "test_unseen_systems"):
-            undefined = {"n_undefined", "n_failed", "n_zero", "undefined"}
-            assert set(summary[judge][split]) == cell | undefined
+            assert {*summary[judge][split]} == CELL
     assert summary["lm_calls"] <= 1500
     assert summary["cost_usd"] == 0
-    assert sum(row["calls"] for row in summary["spending"]) == (
-        summary["lm_calls"] + summary["proposer_calls"]
-    )
+    calls = sum(row["calls"] for row in summary["spending"])
+    assert calls == summary["lm_calls"] + summary["proposer_calls"]
     splits = read(folder / "splits.json")
     parts = [set(splits[name]) for name in ("train", "dev", "test", "test_unseen_systems")]
     assert sum(map(len, parts)) == len(set().union(*parts))
@@ -89,7 +66,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(here, capsys):
     # The starter set's labels are nobody's, and everything that is left behind says so.
     assert judge.provenance["data"]["constructed"] is True
     assert judge.constructed == (summary["shipped"] == "tuned")
-    assert "These labels were made from known faults" in " ".join(out.split())
+    assert "These labels were made from known faults" in screen
     page = (folder / "report.html").read_text(encoding="utf-8")
     todo = page.partition("Next:</b>")[2].partition("</section>")[0]
     words = re.sub(r"<[^>]*>", "", todo)
@@ -103,15 +80,12 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, 
     labelled = data.starter()
     ratings = [output.ratings for output in labelled.outputs if output.id in tested]
     turned = iter(ratings[7:] + ratings[:7])
-    scrambled = tuple(
+    scrambled = [
         replace(output, ratings=next(turned)) if output.id in tested else output
         for output in labelled.outputs
-    )
-
-    def starter():
-        return replace(labelled, outputs=scrambled)
-
-    monkeypatch.setattr("optimize.inputs.labelled.starter", starter)
+    ]
+    changed = replace(labelled, outputs=tuple(scrambled))
+    monkeypatch.setattr("optimize.inputs.labelled.starter", lambda: changed)
     assert command([*FEW, "--out", "scrambled"]) == 0
     scrambled_run = here / "scrambled"
     assert (finished / "trials.jsonl").read_bytes() == (scrambled_run / "trials.jsonl").read_bytes()
