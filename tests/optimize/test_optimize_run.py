@@ -2,7 +2,9 @@
 
 import json
 import re
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,11 @@ CELL |= {"n_undefined", "n_zero", "undefined"}
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The folder of a run that nothing stopped; tests only read it."""
-    folder = tmp_path_factory.mktemp("finished") / "whole"
-    assert command([*FEW, "--out", str(folder)]) == 0
-    return folder
+    """The folder of a run that nothing stopped, which tests only read, and what it printed."""
+    out, err = StringIO(), StringIO()
+    with chdir(tmp_path_factory.mktemp("finished")), redirect_stdout(out), redirect_stderr(err):
+        assert command(FEW) == 0
+        return Path("runs", "relevance-001").resolve(), out.getvalue(), err.getvalue()
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -35,9 +38,8 @@ def read(path: Path) -> dict[str, Any]:
     return result
 
 
-def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(here, capsys):
-    assert command(FEW) == 0
-    out, err = capsys.readouterr()
+def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(finished):
+    folder, out, err = finished
     lines = out.splitlines()
     assert lines[-1] == "Its errors: runs/relevance-001/report.html"
     assert (len(lines) <= 24, len(err.splitlines()) <= 6) == (True, True)
@@ -45,7 +47,6 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(here, capsys):
     screen = " ".join(out.split())
     for words in ("unseen systems", "Shipped: the", "judge calls", "Prompts tuned the same way"):
         assert words in screen
-    folder = here / "runs" / "relevance-001"
     assert {path.name for path in folder.iterdir()} == FILES
     summary = read(folder / "summary.json")
     assert {*summary} == KEYS
@@ -75,7 +76,8 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(here, capsys):
 
 
 def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, monkeypatch):
-    splits = read(finished / "splits.json")
+    folder, *_ = finished
+    splits = read(folder / "splits.json")
     tested = {*splits["test"], *splits["test_unseen_systems"]}
     labelled = data.starter()
     ratings = [output.ratings for output in labelled.outputs if output.id in tested]
@@ -87,12 +89,12 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, 
     changed = replace(labelled, outputs=tuple(scrambled))
     monkeypatch.setattr("optimize.inputs.labelled.starter", lambda: changed)
     assert command([*FEW, "--out", "scrambled"]) == 0
-    scrambled_run = here / "scrambled"
-    assert (finished / "trials.jsonl").read_bytes() == (scrambled_run / "trials.jsonl").read_bytes()
-    true, other = (read(run / "summary.json") for run in (finished, scrambled_run))
+    trials = [(run / "trials.jsonl").read_bytes() for run in (folder, here / "scrambled")]
+    assert trials[0] == trials[1]
+    true, other = (read(run / "summary.json") for run in (folder, here / "scrambled"))
     assert (true["shipped"], true["why"]) == (other["shipped"], other["why"])
     assert true["seed_judge"]["test"] != other["seed_judge"]["test"]
-    assert load(finished).prompt == load(scrambled_run).prompt
+    assert load(folder).prompt == load("scrambled").prompt
 
 
 def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(here, capsys):
