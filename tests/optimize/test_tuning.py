@@ -16,21 +16,9 @@ from judges.labels.types import LabelError
 from judges.protocol import ModelError
 from optimize.__main__ import command
 
-PLAIN = judges.Dimension(
-    name="plain_words",
-    definition="how plain the words are",
-    inputs={"document": "the text", "summary": "the summary to judge"},
-    anchors={1: "hard", 2: "", 3: "", 4: "", 5: "plain"},
-    instruction="Say how plain the words of the summary are.",
-    source="made up for this test",
-)
-SHORTER = judges.Comparison(
-    name="shorter_one",
-    definition="which summary says it in fewer words",
-    inputs={"post": "the post"},
-    candidate="summary",
-    instruction="Decide which summary says it in fewer words.",
-)
+SAY = "Say how plain the words of the summary are."
+PLAIN = replace(judges.load("fluency").subject, name="plain_words", instruction=SAY)
+SHORTER = replace(judges.load("tldr_concise").subject, name="shorter_one")
 NAMED = {"plain_words": "plainness"}
 CALLS = 900
 
