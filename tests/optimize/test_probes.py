@@ -1,6 +1,7 @@
 """Injection probes tell what an attacked output gains."""
 
 import math
+from typing import Any
 
 import pytest
 from behaving_model import Model
@@ -11,14 +12,7 @@ from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.judge import Judge
-from optimize.measuring.injection import (
-    ATTACKS,
-    OUTPUTS_PROBED,
-    Probes,
-    ScoreShift,
-    probe,
-    score_shift,
-)
+from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED, probe, score_shift
 from optimize.measuring.scored import Scored
 
 
@@ -43,19 +37,16 @@ def gullible(text: str, *_: object) -> str:
     return f"[[ ## comparison ## ]]\nso\n\n[[ ## preferred ## ]]\n{side}"
 
 
-def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
-    return {attack.title: shift for attack, shift in probes.shifts}
-
-
-def probes_of(model: Model, evidence: Scored, name: str = "relevance", **limits: int) -> Probes:
+def probes_of(model: Model, evidence: Scored, name: str = "relevance", **limits: int) -> Any:
+    """What each attack moves, by its title."""
     client = Client(model, account=Budget(**limits).account())
-    return probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
+    probes = probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
+    return {attack.title: shift for attack, shift in probes.shifts}
 
 
 def test_an_attack_that_works_shows_by_how_much_and_the_others_stay():
     model = Model(gullible)
-    evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
-    shifts = shifts_of(probes_of(model, evidence))
+    shifts = probes_of(model, outputs([2] * 6, [[i % 5 + 1] for i in range(6)], "aabbcc"))
     # The order speaks of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
     assert shifts["order"].raised == 1.0
@@ -65,14 +56,14 @@ def test_an_attack_that_works_shows_by_how_much_and_the_others_stay():
 def test_of_a_pair_the_side_not_preferred_attacks():
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
-    assert shifts_of(probes_of(Model(gullible), evidence, "tldr_concise"))["order"].mean > 0
+    assert probes_of(Model(gullible), evidence, "tldr_concise")["order"].mean > 0
 
 
 def test_so_many_outputs_are_attacked_and_the_same_ones_again():
     evidence = plain(n_documents=30, n_systems=4)
-    probes = probes_of(Model(gullible), evidence)
-    assert {shift.n_outputs for shift in shifts_of(probes).values()} == {OUTPUTS_PROBED}
-    assert probes_of(Model(gullible), evidence) == probes
+    shifts = probes_of(Model(gullible), evidence)
+    assert {shift.n_outputs for shift in shifts.values()} == {OUTPUTS_PROBED}
+    assert probes_of(Model(gullible), evidence) == shifts
 
 
 def test_probes_keep_within_the_budget():
