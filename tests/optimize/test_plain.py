@@ -24,11 +24,11 @@ SCORES = st.lists(st.integers(0, 6).map(float), min_size=9, max_size=9)
 def test_pair_accuracy_counts_ties_half_and_undecided_pairs_not_at_all():
     # Five pairs: agreed, opposed, the judge's tie (.5), people's tie (undecided), a failed one.
     judge, human = [1, -0.5, 0, 1, NAN], [0.4, 1, -1, 0, 1]
-    result = pair_accuracy(judge, human, "abcde")
+    result = pair_accuracy(judge, human, [*"abcde"])
     assert (result.value, result.interval) == (pytest.approx((1 + 0 + 0.5) / 3), None)
     assert (result.n_pairs, result.n_ties, result.n_documents) == (3, 1, 3)
     # The other judge is right on all three: half a point from each opposed pair, a tie's from one.
-    assert contrast_accuracy(judge, human, human, "abcde").value == pytest.approx(-1.5 / 3)
+    assert contrast_accuracy(judge, human, human, [*"abcde"]).value == pytest.approx(-1.5 / 3)
     nothing = pair_accuracy([1], [0], ["a"])
     assert (math.isnan(nothing.value), nothing.interval) == (True, None)
 
