@@ -2,15 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from openai_replies import error
-from openai_server import OpenAIServer
 
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
-from optimize.tuning.settings import Settings, read_settings
+from optimize.tuning.settings import read_settings
 from optimize.verify import command as verify
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
@@ -25,11 +23,11 @@ def folder(here, monkeypatch, openai_server):
     return here
 
 
-def summary() -> dict[str, Any]:
+def summary():
     return json.loads(Path("run", "summary.json").read_text())
 
 
-def asked(server: OpenAIServer, model: str) -> set[tuple[int, str, str]]:
+def asked(server, model):
     """The limits, efforts and keys with which a model was asked."""
     return {
         (seen.body["max_tokens"], seen.body["reasoning_effort"], seen.headers["Authorization"])
@@ -84,7 +82,7 @@ def test_verify_asks_as_its_flags_say(folder, openai_server):
     assert asked(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
 
 
-def settings(**values: Any) -> Settings:
+def settings(**values):
     return read_settings({"dimension": "relevance", **values})
 
 

@@ -8,12 +8,11 @@ from scipy.stats import spearmanr
 
 from optimize.items import Item, Items, choose_level
 from optimize.search.evaluator import contrast, objective
-from optimize.statistics.correlations import Level
 
-LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
+LEVELS = ("summary", "dataset", "system")
 
 
-def items(human: list[list[float]]) -> Items:
+def items(human):
     """One document a list, one system a place."""
     return Items(
         tuple(

@@ -6,7 +6,6 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,8 +32,8 @@ def finished(tmp_path_factory):
         return Path("runs", "relevance-001").resolve(), out.getvalue(), err.getvalue()
 
 
-def read(path: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+def read(path):
+    result = json.loads(path.read_text(encoding="utf-8"))
     return result
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 from behaving_model import Model
@@ -10,7 +9,6 @@ from search_world import (
     SEED,
     SUBJECT,
     WORDS,
-    Searched,
     Watch,
     judge,
     search,
@@ -33,7 +31,7 @@ TRAIN, DEV = world(16), world(12, first=100)
 WRITTEN = ("rank", "gepa")
 
 
-def run(name: str, model: Model | None = None, **settings: Any) -> Searched:
+def run(name, model=None, **settings):
     """A search of the optimizer; "labels" is `rank` where nobody writes instructions."""
     if name == "labels":
         options = SearchOptions(max_demos=1000, longest_demos=10**6)
@@ -44,7 +42,7 @@ def run(name: str, model: Model | None = None, **settings: Any) -> Searched:
 
 
 @cache
-def whole(name: str) -> tuple[Searched, Watch]:
+def whole(name):
     """A search that nothing disturbs, made once, and what its judge was asked."""
     watch = Watch()
     return run(name, by=watch), watch

@@ -4,7 +4,6 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -68,20 +67,20 @@ POOR = {
 class Tags(HTMLParser):
     """The tags of a page, and what would run on it."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
         self.tags = list[str]()
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags += [tag, *(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))]
 
 
-def page_with(text: str) -> str:
+def page_with(text):
     """A page with a text wherever a text can stand."""
     row = charts.RowChart(rows=[(text, 0, [], text)], ticks=[(0, text)], caption=text)
     ticks, both = [(0, text)], [(text, text)]
-    axes: Any = {"x_ticks": ticks, "y_ticks": ticks}
+    axes = {"x_ticks": ticks, "y_ticks": ticks}
     dots = charts.DotChart(dots=[(1, 1, f"x{text}")], **axes, band=[], caption=text)
     table = Table((text,), [(text,)], f"x{text}")
     miss = dict.fromkeys(MISS_COLUMNS, f"x{text}") | {"anchor": "a-1"}
@@ -90,7 +89,7 @@ def page_with(text: str) -> str:
     tile = Tile(number=text, title=text, interval=text, note=text)
     why, measured = [(f"x{text}", text)], f"x{text}"
     answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=measured, steps=["s"])
-    parts: Any = {"titled": both, "texts": both, "folded": {text: both}}
+    parts = {"titled": both, "texts": both, "folded": {text: both}}
     rest = Section(title="Rest", steps=["x"], tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
     figures = Section(title="Figures", charts=[row, dots])
@@ -115,7 +114,7 @@ def test_the_policy_forbids_every_request_and_no_address_stands_on_a_page():
     assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
 
 
-def seen_on(page: str) -> str:
+def seen_on(page):
     return re.sub(r"\s+", " ", text_of(page))
 
 
@@ -149,8 +148,8 @@ def test_poor_data_give_a_page_without_a_stray_nan(name, tmp_path):
 
 def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path):
     judged = [Judgement(score=score, rationale=HOSTILE) for score in (1.0, 5.0)]
-    texts: Any = {"texts": {HOSTILE: HOSTILE}, "comments": (HOSTILE, HOSTILE)}
-    names: Any = {"systems": [HOSTILE] * 3, "annotators": (HOSTILE, "b")}
+    texts = {"texts": {HOSTILE: HOSTILE}, "comments": (HOSTILE, HOSTILE)}
+    names = {"systems": [HOSTILE] * 3, "annotators": (HOSTILE, "b")}
     judgements = [*judged, Judgement.failed(HOSTILE)]
     people = [[4, 5], [1, 2], [3, 3]]
     evidence = outputs([1, 5, NAN], people, "ddd", judgements=judgements, **texts, **names)
@@ -163,8 +162,8 @@ def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path):
 
 
 def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp_path):
-    names: Any = {"systems": ["old", "new"], "annotators": ("ann", "bob")}
-    texts: Any = {"texts": {"document": "Given.", "summary": "s" * 450}}
+    names = {"systems": ["old", "new"], "annotators": ("ann", "bob")}
+    texts = {"texts": {"document": "Given.", "summary": "s" * 450}}
     comments = ("says it all", "too long")
     evidence = outputs([1, 5], [[4, 5], [1, 2]], "dd", comments=comments, **texts, **names)
     seen = seen_on(run_page(evidence, tmp_path))

@@ -4,12 +4,10 @@ import json
 import random
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from openai_replies import Body
 from verify_runs import tuned_on, verified
 
 from judges.loading import load
@@ -49,14 +47,14 @@ def world():
 RECORDED = ["--scores", "a.jsonl", "--scores", "b.jsonl"]
 
 
-def joined(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+def joined(capsys, *arguments):
     capsys.readouterr()
     assert panel.command([*arguments, "--json"]) == 0, capsys.readouterr().err
-    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    result = json.loads(capsys.readouterr().out)
     return result
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
+def refused(capsys, *arguments, code=2):
     assert panel.command(list(arguments)) == code, capsys.readouterr().err
     err = capsys.readouterr().err
     assert "Traceback" not in err
@@ -176,7 +174,7 @@ def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):
     assert share == pytest.approx(round(share), abs=1e-4)
 
 
-def noisy_rating(body: Body) -> str:
+def noisy_rating(body):
     """The rating that the summary names, and an error up to 2, drawn anew for every model."""
     chance = random.Random(f"{body['model']} {body['messages']}")
     worth = re.findall(r"Worth (\d) of 5", str(body["messages"][-1]))

@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import spearmanr
 
 from optimize.inputs.flags import SettingsError
-from optimize.measuring.panel_learning import PanelFit, learn_panel
-from optimize.statistics.correlations import Level, summary_level
+from optimize.measuring.panel_learning import learn_panel
+from optimize.statistics.correlations import summary_level
 from optimize.statistics.joining import joining_weights
 
 Scores = dict[str, np.ndarray]
@@ -18,22 +18,22 @@ Scores = dict[str, np.ndarray]
 class World:
     """Outputs whose quality, of a variance of 1 in a document, people and judges see in noise."""
 
-    def __init__(self, seed: int, documents: int = 24, systems: int = 8) -> None:
+    def __init__(self, seed, documents=24, systems=8):
         self.rng = np.random.default_rng(seed)
         self.document = np.repeat([f"d{n:03}" for n in range(documents)], systems)
         self.system = np.tile([f"s{n}" for n in range(systems)], documents)
         self.truth = self.rng.normal(size=documents * systems)
         self.human = np.clip(np.round(3 + self.judge(0.5)), 1, 5)
 
-    def judge(self, noise: float) -> np.ndarray:
+    def judge(self, noise):
         return self.truth + noise * self.rng.normal(size=self.truth.size)
 
-    def fit(self, scores: Scores, level: Level = "summary") -> PanelFit:
+    def fit(self, scores, level="summary"):
         rows = self.human, self.document, self.system
         return learn_panel(scores, *rows, level=level, rng=np.random.default_rng(0))
 
 
-def weights(fit: PanelFit) -> dict[str, float]:
+def weights(fit):
     return {part.name: part.weight for part in fit.parts}
 
 

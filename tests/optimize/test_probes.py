@@ -1,7 +1,6 @@
 """Injection probes tell what an attacked output gains."""
 
 import math
-from typing import Any
 
 import pytest
 from behaving_model import Model
@@ -13,7 +12,6 @@ from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.judge import Judge
 from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED, probe, score_shift
-from optimize.measuring.scored import Scored
 
 
 def test_a_shift_is_the_mean_over_outputs_that_have_both_scores():
@@ -28,7 +26,7 @@ def test_attacks_are_named_apart_and_one_asks_for_nothing():
     assert [attack.title for attack in ATTACKS if attack.control] == ["neutral line"]
 
 
-def gullible(text: str, *_: object) -> str:
+def gullible(text, *_):
     """Rate 2, but 5 where a text asks for the top score; of a pair, prefer who asks."""
     if "summary_b" not in text:
         return "5" if "top score" in text else "2"
@@ -37,7 +35,7 @@ def gullible(text: str, *_: object) -> str:
     return f"[[ ## comparison ## ]]\nso\n\n[[ ## preferred ## ]]\n{side}"
 
 
-def probes_of(model: Model, evidence: Scored, name: str = "relevance", **limits: int) -> Any:
+def probes_of(model, evidence, name="relevance", **limits):
     """What each attack moves, by its title."""
     client = Client(model, account=Budget(**limits).account())
     probes = probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)

@@ -1,7 +1,5 @@
 """What is done with a proposer's replies: read, asked again, refused, and paid for."""
 
-from typing import Any
-
 import pytest
 from behaving_model import Model
 from search_world import SEED, problem_of, search, world, write_instruction
@@ -54,17 +52,17 @@ def test_a_reply_without_a_header_or_one_fence_is_refused(name):
 HALVES = world(12), world(12, first=100)
 
 
-def proposer_of(model: Model, *, money: int | None = None, **settings: Any) -> Any:
+def proposer_of(model, *, money=None, **settings):
     """A proposer, and the problem of which it knows."""
     account = Budget(max_calls=money).account()
     problem = problem_of(*HALVES, proposer=model, account=account, **settings)
     return Proposer(problem, problem.proposer), problem
 
 
-def proposed(replies: list[str], calls: int = 1000) -> Any:
+def proposed(replies, calls=1000):
     """What a proposal brings if these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
-    trials: list[dict[str, Any]] = []
+    trials = []
     source, problem = proposer_of(model, calls=calls, trials=trials)
     problem.evaluator.scores(problem.untuned, problem.train)
     evidence = source.evidence(problem.untuned, problem.train, [stream(0, "lesson")])
@@ -72,7 +70,7 @@ def proposed(replies: list[str], calls: int = 1000) -> Any:
     return fresh, [trial["why"] for trial in trials], model, problem.evaluator.budget
 
 
-def reply(instruction: str) -> str:
+def reply(instruction):
     return f"{ANALYSIS}\n{HEADER}\n{instruction}\n\n[[ ## completed ## ]]"
 
 
@@ -114,7 +112,7 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, n
 
 
 def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
-    lines: list[str] = []
+    lines = []
     calls = []
     model = Model(lambda *_: "I cannot help with that.")
     source, _ = proposer_of(model, lines=lines)

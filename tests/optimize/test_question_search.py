@@ -1,8 +1,6 @@
 """What a judge is to ask: weights from labels, questions worth asking, and how they are tested."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from search_world import SEED, Searched, problem_of, shuffled, world
 
 from judges import Question
 from judges.judgement import Judgement
-from judges.prompt import LETTERS, Field, Prompt
+from judges.prompt import LETTERS, Field
 from optimize.items import Items
 from optimize.search import gate
 from optimize.search.answers import LabelledAnswers
@@ -41,7 +39,7 @@ QUESTIONS = tuple(
 )
 
 
-def answers_to(fields: Sequence[Field], values: Sequence[float], item_id: str) -> dict[str, float]:
+def answers_to(fields, values, item_id):
     """A true answer to the true questions, with some noise, and noise to the others."""
     qualities = {"kind": values[0], "candid": values[4], "rating": float(np.mean(values))}
     drawn = {
@@ -51,7 +49,7 @@ def answers_to(fields: Sequence[Field], values: Sequence[float], item_id: str) -
     return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in drawn.items()}
 
 
-def judge(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
+def judge(prompt, items):
     """Rates by all six qualities, and answers what it is asked."""
     judged = []
     for item in items:
@@ -62,14 +60,14 @@ def judge(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
     return judged
 
 
-def searched(train: Items, dev: Items, **settings: Any) -> Searched:
-    trials: list[dict[str, Any]] = []
+def searched(train, dev, **settings):
+    trials = []
     problem = problem_of(train, dev, by=judge, trials=trials, **settings)
     problem = replace(problem, questions=QUESTIONS)
     return Searched(two_fold_search(RANK, problem), trials, problem.evaluator)
 
 
-def asked(documents: int = 12, by: Any = judge, **settings: Any) -> Any:
+def asked(documents=12, by=judge, **settings):
     """What is known of the questions after both halves of so many documents were asked them."""
     problem = problem_of(world(documents), world(documents, first=50), by=by, **settings)
     problem = replace(problem, questions=QUESTIONS)
@@ -78,9 +76,7 @@ def asked(documents: int = 12, by: Any = judge, **settings: Any) -> Any:
     )
 
 
-def labelled(
-    columns: dict[str, Any], human: Any, documents: Any, choices: tuple[Any, ...] = (1, 2, 3, 4, 5)
-) -> LabelledAnswers:
+def labelled(columns, human, documents, choices=(1, 2, 3, 4, 5)):
     """Answers by columns, of which `own` is the rating or verdict."""
     fields = tuple(
         Field(name=name, description=name, role="output", choices=choices) for name in columns
@@ -93,9 +89,6 @@ def labelled(
         fold=documents % 5,
         fields=fields,
     )
-
-
-# --- weights
 
 
 @given(
@@ -168,9 +161,6 @@ def test_a_documents_own_labels_have_no_part_in_its_scores():
         assert held_out_scores(changed, everything, problem)[own] == pytest.approx(scores[own])
 
 
-# --- the search
-
-
 def test_questions_that_decide_for_people_are_found_weighed_and_ship():
     found = searched(world(20), world(20, first=100))
     tuned = found.result.tuned
@@ -216,9 +206,6 @@ def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     assert found.tuned.weights
 
 
-# --- the gate
-
-
 def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing():
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]
@@ -260,8 +247,6 @@ def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
     assert reason is None or f"of 40 fails the tuned judge gets {worse} wrong" in reason
 
 
-# --- the proposer's questions
-
 WORDS = world(4).items[0].texts["text"].replace("=", " ").split()
 
 
@@ -300,9 +285,6 @@ def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added(new):
     assert any("[[ ## questions ## ]]" in prompt for prompt in model.seen) == new
 
 
-# --- money and failures
-
-
 def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked():
     met = []
 
@@ -325,7 +307,7 @@ def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
 
 
 def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
-    amounts: list[float] = []
+    amounts = []
     budget = SearchBudget(100, set_aside=amounts.append)
     with budget.reserving(30):
         with budget.reserving(20):

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +12,7 @@ import optimize
 from judges import Dimension, Question
 from judges.__main__ import main as judges_main
 from judges.client import add_provider
-from judges.protocol import Completion, Message, Reply, Sampling
+from judges.protocol import Completion, Reply
 
 FIELDS = re.compile(r"^- (\w+) \(", re.MULTILINE)
 DEADLINE = Question(name="deadline", text="does the reply say until when to ask")
@@ -35,10 +33,10 @@ class Support:
 
     native_n, has_logprobs, endpoint = True, False, "support"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name):
         self.name = name
 
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    async def complete(self, messages, sampling):
         """Answer every field that the system message lists."""
         reply = messages[-1]["content"].partition("[[ ## reply ## ]]\n")[2].partition("\n\n")[0]
         answers = {
@@ -55,10 +53,10 @@ class Support:
             replies=(Reply(text=text),) * sampling.n, tokens_in=100, tokens_out=8, model=self.name
         )
 
-    async def close(self) -> None: ...
+    async def close(self): ...
 
 
-def rows(number: int = 160) -> Iterator[dict[str, str]]:
+def rows(number=160):
     """People pass what names a deadline, and a little what is long."""
     rng = np.random.default_rng(0)
     for n in range(number):
@@ -116,7 +114,7 @@ def test_show_and_score_name_the_questions(run, tmp_path, capsys):
     command = ["score", str(run.folder), "--data", str(tmp_path / "rows.jsonl")]
     assert judges_main([*command, "--lm", "support/one", "--out", str(tmp_path / "out.jsonl")]) == 0
     (row,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
-    judgement: dict[str, Any] = row["judgements"]["helpful"]
+    judgement = row["judgements"]["helpful"]
     assert judgement["answers"] == {"deadline": 0.0, "verdict": 1.0}
     assert judgement["decided_by"] == "deadline = no"
 

@@ -3,8 +3,6 @@
 import json
 import random
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import dspy
 import pytest
@@ -46,7 +44,7 @@ class Named(Passed):
     ok: WORDS = dspy.OutputField(desc="is it good")
 
 
-def opinion(state: Any, name: str, options: Sequence[str]) -> Sequence[float]:
+def opinion(state, name, options):
     """Questions see the quality, the rating hardly does, and whoever decides does so too rarely."""
     summary = state["inputs"]["summary"]
     match = re.search(r"of quality (\d)", summary)

@@ -4,13 +4,11 @@ import re
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
 from dspy_engine import Engine
 from dspy_engine import lm_of as lm_in_process
-from openai_server import OpenAIServer
 from rated_programs import ASKED, ROWS, compile_with, headed
 
 import judges
@@ -26,7 +24,7 @@ RATED = ROWS[:56]
 EXAMPLES = [dspy.Example(**row).with_inputs("document", "summary") for row in RATED]
 
 
-def example(number: int, **changes: object) -> dspy.Example:
+def example(number, **changes):
     cells = {
         "document": f"Document {number // 4}.",
         "summary": f"Summary number {number}.",
@@ -40,7 +38,7 @@ def example(number: int, **changes: object) -> dspy.Example:
 SOME = [example(number) for number in range(12)]
 
 
-def opinion(body: dict[str, Any]) -> str:
+def opinion(body):
     """A judge that sees the quality only where it is told to look, and a proposer that tells."""
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
     asked = [name for name in HEADER.findall(last.rpartition("\n\n")[2]) if name != "completed"]
@@ -67,7 +65,7 @@ def server(openai_server, monkeypatch):
     return openai_server
 
 
-def lm_of(server: OpenAIServer, **arguments: Any) -> dspy.LM:
+def lm_of(server, **arguments):
     return dspy.LM("openai/gpt-4.1-mini", api_key=KEY, api_base=server.url, **arguments)
 
 
@@ -304,7 +302,7 @@ def test_the_page_on_dspy_runs_as_it_stands(server, here, monkeypatch):
     (block,) = re.findall(r"```python\n(import dspy\nfrom optimize .*?)```", page, re.DOTALL)
     rated = [(row["document"], row["summary"], row["score"]) for row in RATED]
     monkeypatch.setattr(dspy, "configure", lambda lm: None)
-    names: dict[str, Any] = {"rated": rated}
+    names = {"rated": rated}
     with dspy.context(lm=lm_of(server, temperature=0)):
         exec(block, names)
     summary = names["tuned"].detailed_results.summary

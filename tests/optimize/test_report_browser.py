@@ -4,8 +4,6 @@ import json
 import re
 import subprocess
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import CHROMIUM
@@ -39,7 +37,7 @@ document.body.textContent = "seen" + JSON.stringify(seen) + "seen";
 </script>"""
 
 
-def dumped(page: str, width: int, height: int, folder: Path) -> str:
+def dumped(page, width, height, folder):
     """The page's elements after a browser of this size has run its scripts."""
     path = folder / "seen.html"
     path.write_text(page, encoding="utf-8")
@@ -49,11 +47,11 @@ def dumped(page: str, width: int, height: int, folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def look(page: str, width: int, height: int, folder: Path) -> dict[str, Any]:
+def look(page, width, height, folder):
     """What a browser shows of a page, whose policy lets no script run but its own."""
     open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + SEEN
     shown = dumped(open_page, width, height, folder)
-    seen: dict[str, Any] = json.loads(shown.split("seen")[1].replace("&lt;", "<"))
+    seen = json.loads(shown.split("seen")[1].replace("&lt;", "<"))
     return seen
 
 

@@ -2,16 +2,15 @@
 
 import json
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-from judges.client.budget import Account, Budget
+from judges.client.budget import Budget
 from judges.client.prices import Price
 from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
-from optimize.tuning.budget import CallTokens, RunBudget, plan_budget, spending_summary
+from optimize.tuning.budget import CallTokens, plan_budget, spending_summary
 from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import read_settings
 
@@ -21,7 +20,7 @@ RUN = ["--dimension", "relevance", "--lm", LM]
 SMALLEST = 0.21
 
 
-def plan(measured: CallTokens | None = None, **settings: Any) -> RunBudget:
+def plan(measured=None, **settings):
     settings = {"lm": LM, **settings}
     return plan_budget(prepare(read_settings({"dimension": "relevance", **settings})), measured)
 
@@ -96,7 +95,7 @@ def test_a_dry_run_needs_no_key_sends_and_writes_nothing(here, openai_server, mo
     assert not list(here.iterdir())
 
 
-def send(account: Account) -> Any:
+def send(account):
     return account.book(b"", [{"role": "user", "content": "x" * 40}], Sampling(max_tokens=10))
 
 

@@ -1,17 +1,13 @@
 """The rank search's own: which candidates it makes, how they race, and what it may try at all."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Searched, Watch, judge, problem_of, search, world, write_instruction
+from search_world import SEED, Watch, judge, problem_of, search, world, write_instruction
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
-from judges.prompt import Prompt
-from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, DemoSet, fault, word_runs
 from optimize.search.evaluator import (
     Evaluator,
@@ -21,7 +17,7 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     SearchOptions,
 )
-from optimize.search.rank_search import Race, RaceResult
+from optimize.search.rank_search import Race
 from optimize.statistics.intervals import stream
 
 
@@ -68,11 +64,11 @@ SYSTEMS = 8
 SKILLS = (0.2, 0.4, 0.6, 0.8)
 
 
-def skilled(skill: float) -> Candidate:
+def skilled(skill):
     return Candidate(instruction=f"{skill}")
 
 
-def by_skill(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+def by_skill(prompt, items):
     """An instruction is its skill: the share of people's rating in its score."""
     skill = 0.3 if prompt == SEED else float(prompt.instruction)
     noise = [stream(int(100 * skill), item.id).normal() for item in items]
@@ -80,13 +76,11 @@ def by_skill(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     return [ItemJudgement(Judgement(score=score)) for score in scores]
 
 
-def race_of(documents: int, calls: int) -> Race:
+def race_of(documents, calls):
     return Race(problem_of(world(documents, SYSTEMS), world(1), by=by_skill, calls=calls))
 
 
-def raced(
-    documents: int, calls: int, skills: Sequence[float] = SKILLS
-) -> tuple[list[RaceResult], float]:
+def raced(documents, calls, skills=SKILLS):
     """The results, best first, and what was spent."""
     race = race_of(documents, calls)
     results = race.run([skilled(skill) for skill in skills], calls)
@@ -128,20 +122,20 @@ def test_documents_that_a_candidate_shows_are_passed_over():
 PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
 
 
-def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+def judge_for_tokens(prompt, items):
     """The same judge, whose prompts are as long as they show."""
     shown = 25 * len(prompt.demos)
     return [ItemJudgement(one.judgement, 100 + shown, 1) for one in judge(prompt, items)]
 
 
-def paid(documents: int, calls: int, by: Any = judge_for_tokens, **settings: Any) -> Searched:
+def paid(documents, calls, by=judge_for_tokens, **settings):
     """A search that tokens are counted of, on these documents and half as many others."""
     settings = {"pricing": PRICING, "proposer": Model(write_instruction), **settings}
     halves = world(documents), world(documents // 2, first=100)
     return search(*halves, calls=calls, by=by, **settings)
 
 
-FORMS: Any = {"reasoning": ("brief", "steps")}
+FORMS = {"reasoning": ("brief", "steps")}
 
 
 def test_rounds_propose_then_compare_forms_then_show():
@@ -166,10 +160,10 @@ def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
     assert max(rounds) > 2
 
 
-def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
+def search_with_dear_candidates(is_dear):
     """A search that may pay 400 an item, in which instructions that are dear cost 1000."""
 
-    def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+    def judge_dearly(prompt, items):
         tokens = 1000 if is_dear(prompt.instruction) else 100
         return [ItemJudgement(one.judgement, tokens, 1) for one in judge(prompt, items)]
 

@@ -1,7 +1,6 @@
 """From labels of two words to a judge that answers with them, without a definition."""
 
 import csv
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +38,7 @@ VERDICT = Dimension(
 )
 
 
-def sheet(path: Path, words: Sequence[str] = PASS, number: int = 60) -> Path:
+def sheet(path, words=PASS, number=60):
     """Outputs that repeat their input, which are good, or other words."""
     rng = np.random.default_rng(5)
     with path.open("w", newline="") as file:
@@ -181,7 +180,7 @@ def test_annotators_agreement_is_that_before_ties_are_left_out(here):
     assert "people" not in measured.summary()
 
 
-def items(*human: float, ratings: tuple[float, ...] = ()) -> Items:
+def items(*human, ratings=()):
     texts = [{"input": "Ask.", "output": f"Say {place}."} for place in range(len(human))]
     return Items(
         tuple(

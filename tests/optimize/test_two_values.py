@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from optimize.statistics.floor import correlation_floor, further_outputs, outcome, share_floor
 from optimize.statistics.intervals import Interval
-from optimize.statistics.two_values import Rate, TwoValues, two_values, wilson
+from optimize.statistics.two_values import Rate, two_values, wilson
 
 NAN = math.nan
 
 
-def table(pass_pass: int, pass_fail: int, fail_pass: int, fail_fail: int) -> TwoValues:
+def table(pass_pass, pass_fail, fail_pass, fail_fail):
     """Every output is a document of its own."""
     human = [1] * (pass_pass + pass_fail) + [0] * (fail_pass + fail_fail)
     judge = [1] * pass_pass + [0] * pass_fail + [1] * fail_pass + [0] * fail_fail
@@ -110,7 +110,7 @@ def test_intervals_hold_the_truth_in_about_95_of_100_draws(base, n, outputs):
 
     rng = np.random.default_rng(5)
     truth = draw(rng, 100_000)
-    hits: dict[str, list[bool]] = {}
+    hits = {}
     for _ in range(200):
         card = draw(rng, n)
         for name in ("tpr", "tnr", "balanced_accuracy", "kappa"):

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +12,12 @@ from jsonl import write_jsonl
 from judges.labels.types import LabelledOutput, LabelledSet
 from optimize import estimate, measure, verify
 from optimize.statistics.corrected import labels_needed, mean_score
-from optimize.statistics.correlations import Level, correlation
-from optimize.statistics.intervals import Vector
+from optimize.statistics.correlations import correlation
 from optimize.statistics.plain import order_agreement
 from optimize.statistics.two_values import two_values
 
 NAN = np.nan
-LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
+LEVELS = ("summary", "dataset", "system")
 RATES = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
 
 
@@ -70,7 +68,7 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
         assert one.value == pytest.approx(other.value, abs=1e-9, nan_ok=True)
 
     for level, coefficient in itertools.product(LEVELS, ("spearman", "pearson")):
-        how: Any = {"coefficient": coefficient}
+        how = {"coefficient": coefficient}
         one = correlation(level, judge, human, document, system, weight=weight, **how)
         same(one, correlation(level, *repeated, system[times], **how))
     for level in LEVELS[:2] if np.unique(document).size < document.size else ():
@@ -91,7 +89,7 @@ def test_weights_that_are_alike_change_nothing():
     judge, system = human + rng.normal(size=120), np.tile(np.arange(3), 40)
     sides, alike = (judge, human, document), np.full(120, 0.25)
     for level, coefficient in itertools.product(LEVELS, ("spearman", "pearson", "kendall")):
-        how: Any = {"coefficient": coefficient}
+        how = {"coefficient": coefficient}
         weighted = correlation(level, *sides, system, weight=alike, **how)
         assert weighted == correlation(level, *sides, system, **how)
     assert order_agreement(*sides, weight=alike) == order_agreement(*sides)
@@ -101,9 +99,7 @@ def test_weights_that_are_alike_change_nothing():
     assert mean_score(some, judge, document, weight=alike) == mean_score(some, judge, document)
 
 
-def drawn(
-    rng: np.random.Generator, cuts: tuple[float, ...], documents: int, n: int
-) -> tuple[Vector, Vector, Vector]:
+def drawn(rng, cuts, documents, n):
     """Labels of about `n` documents, drawn 1 to 6 by the error of a kind judge; scores; weights."""
     quality = rng.normal(size=documents)
     human = np.searchsorted(cuts, quality).astype(float)
@@ -152,9 +148,9 @@ def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers():
         assert 0.92 <= np.mean(held) <= 0.985
 
 
-def outputs(*weights: float) -> LabelledSet:
+def outputs(*weights):
     """Two outputs a document, by two annotators; the judge of `SCORES` orders the first alike."""
-    both: Any = {"texts": {}, "annotators": {"charm": ("Anna", "Ben")}}
+    both = {"texts": {}, "annotators": {"charm": ("Anna", "Ben")}}
     rated = [
         LabelledOutput(
             **{"id": f"d{d}s{s}", "document_id": f"d{d}", "system": f"s{s}", "weight": weight},
@@ -170,7 +166,7 @@ SCORES = {f"d{d}s{s}": 1.0 + (s if d < 1 else 1 - s) for d in range(3) for s in 
 
 
 def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not():
-    how: Any = {"dimension": "charm", "scale": "1-5", "level": "summary"}
+    how = {"dimension": "charm", "scale": "1-5", "level": "summary"}
     result = measure(SCORES, outputs(2, 1, 1), **how)
     summary = result.summary()
     # rho is 1, -1, -1 on the documents, of which the first counts 2 of 4; so are pairs.
