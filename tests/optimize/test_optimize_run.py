@@ -33,8 +33,7 @@ def finished(tmp_path_factory):
 
 
 def read(path):
-    result = json.loads(path.read_text(encoding="utf-8"))
-    return result
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(finished):

@@ -102,12 +102,6 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
     assert 75_000 < found.budget.total_cost <= 160_000
 
 
-@writers
-def test_another_seed_makes_other_trials(name):
-    other = run(name, options=SearchOptions(seed=2, max_demos=1000))
-    assert other.trials != whole(name)[0].trials
-
-
 @every
 def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(name):
     kept = {}
@@ -172,9 +166,7 @@ def test_proposals_that_cannot_be_read_end_well(name, reply):
 def test_a_proposer_without_money_leaves_the_best_so_far(name):
     model = Model(write_instruction)
     found = run(name, model, account=Budget(max_calls=3).account())
-    assert model.calls == 3
-    assert found.trials
-    assert found.result.decision.why
+    assert (model.calls, bool(found.trials), bool(found.result.decision.why)) == (3, True, True)
 
 
 @writers

@@ -2,7 +2,6 @@
 
 import math
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -22,11 +21,9 @@ from report_cases import (
 )
 
 from judges.judgement import Judgement
-from judges.labels.types import LabelledSet
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
 from optimize.measuring.misses import MISS_COLUMNS, misses, place_gaps
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.answer import Answer, Table, Tile
 from optimize.report.misses import MissGroup, miss_groups
@@ -37,7 +34,6 @@ from optimize.report.page import (
     html,
     sentence_difference,
     successful_attacks,
-    write_verification,
 )
 
 NAN = math.nan
@@ -251,24 +247,10 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
     assert successful_attacks(PROBES, evidence) == []
 
 
-def test_a_verification_has_the_same_sections(tmp_path):
-    evidence = replace(plain(), judge="a/b/judge.json")
-    labelled = LabelledSet(name="mine", sha256="0" * 64, outputs=())
-    page = tmp_path / "v.html"
-    write_verification(page, Verification.of(evidence, evidence, labelled), evidence)
-    text = page.read_text(encoding="utf-8")
-    assert len(SECTIONS.findall(text)) == 4
-    for said in ("12 documents, 5 systems, 60 outputs of mine", "Label more", "b/judge.json"):
-        assert said in text
-
-
-def test_only_the_sentences_that_tuning_changed_are_marked():
+@given(TEXT, TEXT)
+def test_a_difference_holds_both_texts_and_marks_only_the_sentences_that_changed(before, after):
     shown = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
     assert shown == "Read it. Rate it. <ins>Say why.</ins>"
-
-
-@given(TEXT, TEXT)
-def test_a_difference_holds_both_texts(before, after):
     shown = sentence_difference(before, after)
     for kept, gone in ((after, "del"), (before, "ins")):
         without = re.sub(f"<{gone}>.*?</{gone}>", "", shown, flags=re.DOTALL)

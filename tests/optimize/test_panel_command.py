@@ -50,8 +50,7 @@ RECORDED = ["--scores", "a.jsonl", "--scores", "b.jsonl"]
 def joined(capsys, *arguments):
     capsys.readouterr()
     assert panel.command([*arguments, "--json"]) == 0, capsys.readouterr().err
-    result = json.loads(capsys.readouterr().out)
-    return result
+    return json.loads(capsys.readouterr().out)
 
 
 def refused(capsys, *arguments, code=2):

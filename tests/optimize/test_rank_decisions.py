@@ -112,10 +112,15 @@ def test_a_decision_between_two_gets_the_threshold_that_labels_teach(signature, 
         assert not any(passed(program, VERDICTS))
 
 
-def test_a_verdict_judge_s_program_gets_the_threshold_too(lm):
+def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
+    lm, decision_server, monkeypatch
+):
+    monkeypatch.setenv("SYSTEMONE_API_KEY", decision_server.key or "")
     subject = dimension_on("good", ("pass", "fail"), ["document", "summary"], "is it good")
-    program = judges.Judge.of(subject).program()
-    tuned = compile_with(program, VERDICTS, lm=lm, max_calls=1200, ships=False)
+    judge = judges.Judge.of(subject).with_model("systemone/jev", decision_server.url)
+    tuned = compile_with(judge.program(), VERDICTS, max_calls=1200, ships=False)
+    assert tuned.detailed_results.summary["lm"] == "systemone/jev"
+    assert {seen.body["model"] for seen in decision_server.log} == {"jev"}
     assert 0.24 < judges.Judge.from_program(tuned, subject).threshold < 0.32
     with dspy.context(lm=lm):
         for row in VERDICTS[:8]:
@@ -198,12 +203,3 @@ def test_decisions_without_an_order_are_refused(kind):
 def test_what_a_decision_model_cannot_be_asked_is_refused(program, says, lm):
     with pytest.raises(ProgramError, match=f"cannot be tuned with systemone/jev: .*{says}"):
         compile_with(program, VERDICTS, lm=lm, max_calls=1200)
-
-
-def test_a_judges_program_is_tuned_with_the_judges_own_model(decision_server, monkeypatch):
-    decision_server.opinion = opinion
-    monkeypatch.setenv("SYSTEMONE_API_KEY", decision_server.key or "")
-    judge = judges.load("relevance").with_model("systemone/jev", decision_server.url)
-    tuned = compile_with(judge.program(), ROWS, max_calls=1200, ships=False)
-    assert tuned.detailed_results.summary["lm"] == "systemone/jev"
-    assert {seen.body["model"] for seen in decision_server.log} == {"jev"}

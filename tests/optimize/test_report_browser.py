@@ -51,8 +51,7 @@ def look(page, width, height, folder):
     """What a browser shows of a page, whose policy lets no script run but its own."""
     open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + SEEN
     shown = dumped(open_page, width, height, folder)
-    seen = json.loads(shown.split("seen")[1].replace("&lt;", "<"))
-    return seen
+    return json.loads(shown.split("seen")[1].replace("&lt;", "<"))
 
 
 def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path):

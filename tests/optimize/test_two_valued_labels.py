@@ -17,7 +17,6 @@ from optimize import measure, tune
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
-from optimize.measuring.injection import probe
 from optimize.rank_optimizer import RankOptimizer
 from optimize.search.candidates import nearest_choice
 from optimize.search.evidence import JudgedItems
@@ -72,30 +71,35 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     assert 0 <= measured.scored.scores.min() <= measured.scored.scores.max() <= 1
 
 
-def prepared(dimension, data, **settings):
-    return prepare(read_settings({"dimension": dimension, "data": str(data), **settings}))
-
-
-def test_a_judge_says_pass_where_labels_have_no_words_that_it_could_say(here):
-    run = prepared("label", sheet(here / "s.csv", "10"))
-    assert run.untuned_judge.subject.words == ("pass", "fail")
-
-
 @pytest.mark.parametrize(
-    ("words", "settings", "says", "scale"),
+    ("dimension", "words", "settings", "says", "scale"),
     [
-        (("pass", "fail"), {}, "pass or fail", (0, 1)),
+        # Labels have no words that a judge could say.
+        ("label", "10", {}, "label has no definition", (0, 1)),
+        ("label=whether it repeats", PASS, {}, "answers pass or fail", (0, 1)),
         # 1-5 is the narrowest usual scale with a 2 and a 5.
-        ("52", {}, "a rating from 1 to 5 (--scale)", (1, 2, 3, 4, 5)),
-        ("52", {"scale": "0-10"}, "a rating from 0 to 10", tuple(range(11))),
+        (
+            "label=whether it repeats",
+            "52",
+            {},
+            "answers a rating from 1 to 5 (--scale)",
+            range(1, 6),
+        ),
+        ("label=whether it repeats", "52", {"scale": "0-10"}, "a rating from 0 to 10", range(11)),
     ],
 )
-def test_one_line_defines_labels_of_two_words_and_ratings(here, words, settings, says, scale):
-    run = prepared("label=whether it repeats", sheet(here / "s.csv", words), **settings)
-    note = f"label is judged by your definition; it reads input and output, and answers {says}"
-    assert any(note in line for line in run.labels.labelled.notes)
-    assert (run.untuned_judge.name, run.subject.scale) == ("label", scale)
-    assert "Judge the label: whether it repeats." in str(run.untuned_judge.template())
+def test_one_line_defines_labels_of_two_words_and_ratings(
+    here, dimension, words, settings, says, scale
+):
+    file = str(sheet(here / "s.csv", words))
+    run = prepare(read_settings({"dimension": dimension, "data": file, **settings}))
+    notes = " ".join(run.labels.labelled.notes)
+    assert says in notes
+    assert (run.untuned_judge.name, run.subject.scale) == ("label", tuple(scale))
+    assert run.subject.words == (PASS if len(run.subject.scale) == 2 else None)
+    if "=" in dimension:
+        assert "label is judged by your definition; it reads input and output" in notes
+        assert "Judge the label: whether it repeats." in str(run.untuned_judge.template())
 
 
 COLUMNS = {"relevance": "label", "document": "input", "summary": "output"}
@@ -180,23 +184,16 @@ def test_annotators_agreement_is_that_before_ties_are_left_out(here):
     assert "people" not in measured.summary()
 
 
-def items(*human, ratings=()):
-    texts = [{"input": "Ask.", "output": f"Say {place}."} for place in range(len(human))]
-    return Items(
-        tuple(
-            Item(id=f"{n}", document_id=f"{n}", system=None, texts=t, human=h, ratings=ratings)
-            for n, (h, t) in enumerate(zip(human, texts, strict=True))
-        )
-    )
-
-
 def test_a_lesson_speaks_of_verdicts_and_not_of_places():
-    scores = (0.9, 0.8, 0.2, 0.1)
-    judged = JudgedItems(
-        items(1, 0, 1, 0, ratings=(1, 1, 0)),
-        [Judgement(score=score) for score in scores],
-        VERDICT.prompt(),
-    )
+    texts = [{"input": "Ask.", "output": f"Say {n}."} for n in range(4)]
+    items = [
+        Item(
+            id=f"{n}", document_id=f"{n}", system=None, texts=t, human=1 - n % 2, ratings=(1, 1, 0)
+        )
+        for n, t in enumerate(texts)
+    ]
+    judgements = [Judgement(score=score) for score in (0.9, 0.8, 0.2, 0.1)]
+    judged = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
     (lesson,) = judged.evidence([stream(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
@@ -212,14 +209,6 @@ def test_a_demonstration_of_a_label_is_its_word():
     assert [nearest_choice(("pass", "fail"), n) for n in (1, 0.6, 0.5, 0)] == [
         *("pass", "pass", "fail", "fail")
     ]
-
-
-def test_probes_attack_a_judge_of_two_words():
-    judge = judges.Judge.of(VERDICT)
-    everything = items(*[0.0] * 8)
-    with judge.open_client() as client:
-        probes = probe(judge, client, everything, np.full(8, 0.1), seed=0)
-    assert all(shift.n_outputs for _, shift in probes.shifts)
 
 
 def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
