@@ -53,21 +53,6 @@ def test_a_contrast_is_the_difference_of_the_two_objectives(level, seed):
     assert back.error == pytest.approx(gap.error)
 
 
-def test_the_error_at_dataset_level_is_what_redrawn_documents_show():
-    """Equal judges on 150 documents of two outputs: the true spread beside the mean error."""
-    rng = np.random.default_rng(0)
-    values, errors = [], []
-    for _ in range(150):
-        quality = rng.normal(size=(150, 2)) + rng.normal(size=(150, 1))
-        those = items([[float(x) for x in np.clip(np.round(3 + row), 1, 5)] for row in quality])
-        one, other = (quality.ravel() + 1.2 * rng.normal(size=300) for _ in range(2))
-        gap = contrast(one, np.round(other), those, "dataset")
-        values.append(gap.value)
-        errors.append(gap.error)
-    # A standard deviation of 150 draws has an error of 1 / sqrt(300) = 6 %.
-    assert np.std(values) / np.mean(errors) == pytest.approx(1, abs=0.18)
-
-
 def test_what_a_document_adds_at_dataset_level_is_what_doubling_it_would_add():
     """The infinitesimal jackknife is the derivative of rho by a document's weight.
 

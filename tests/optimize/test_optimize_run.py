@@ -93,14 +93,3 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, 
     assert (true["shipped"], true["why"]) == (other["shipped"], other["why"])
     assert true["seed_judge"]["test"] != other["seed_judge"]["test"]
     assert load(folder).prompt == load("scrambled").prompt
-
-
-def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(here, capsys):
-    assert command(["--pairwise", "tldr_concise", "--max-calls", "1500", "--out", "pairs"]) == 0
-    out = capsys.readouterr().out
-    assert "68 pairs" in out
-    assert max(map(len, out.splitlines())) <= 80
-    summary = read(here / "pairs" / "summary.json")
-    assert summary["level"] == "dataset"
-    assert set(summary["accuracy"]) == {"seed_judge", "tuned_judge"}
-    assert summary["seed_judge"]["test_unseen_systems"] is None

@@ -90,13 +90,14 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
         return 100 + 25 * len(prompt.demos)
 
     def judge_for_tokens(prompt, items):
-        return [replace(one, tokens_in=tokens_in(prompt)) for one in watch(prompt, items)]
+        took = {"tokens_in": tokens_in(prompt), "tokens_out": 1}
+        return [replace(one, **took) for one in watch(prompt, items)]
 
     watch, model = Watch(), Model(write_instruction)
     price = Price(per_token_in=1, per_token_out=1)
     pricing = Pricing(price=price, tokens_in=100, tokens_out=1)
     found = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
-    tokens = sum(tokens_in(prompt) for prompt, _ in watch.asked)
+    tokens = sum(tokens_in(prompt) + 1 for prompt, _ in watch.asked)
     assert found.budget.total_cost == tokens + model.calls
     # A candidate that proves dearer than its length says goes over by less than a race.
     assert 75_000 < found.budget.total_cost <= 160_000

@@ -24,17 +24,17 @@ def world():
     """Labels, and two recorded judges that err differently: each of noise as large as quality."""
     rng = np.random.default_rng(5)
     quality = rng.normal(size=(DOCUMENTS, SYSTEMS))
-    ids = [{"id": f"d{d}s{s}"} for d in range(DOCUMENTS) for s in range(SYSTEMS)]
+    places = [(d, s) for d in range(DOCUMENTS) for s in range(SYSTEMS)]
+    ids = [{"id": f"d{d}s{s}"} for d, s in places]
+    ratings = np.clip(np.round(3 + quality), 1, 5)
     rows = [
         {
-            **{**name, "group": f"d{n // SYSTEMS}", "system": f"s{n % SYSTEMS}"},
-            "document": f"Of d{n // SYSTEMS}: a fire broke out in the mill at night. None hurt.",
-            "summary": f"A fire, says s{n % SYSTEMS}. Worth {rating:.0f} of 5.{' Mill' * n}",
-            "ratings": {"relevance": rating},
+            **{"id": f"d{d}s{s}", "group": f"d{d}", "system": f"s{s}"},
+            "document": f"Of d{d}: a fire broke out in the mill at night. Nobody was hurt.",
+            "summary": f"A fire, says s{s}. Worth {ratings[d, s]:.0f} of 5. Mill {'and ' * s}.",
+            "ratings": {"relevance": ratings[d, s]},
         }
-        for n, (name, rating) in enumerate(
-            zip(ids, np.clip(np.round(3 + quality), 1, 5).ravel(), strict=True)
-        )
+        for d, s in places
     ]
     write_jsonl("labels.jsonl", rows)
     for judge in ("a", "b"):
@@ -77,10 +77,9 @@ def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(cap
     assert panel.command([*flags, "--out", "again"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     page = Path("again/report.html").read_text(encoding="utf-8")
-    for said in ("No judge.json was written", "relevance@embedded"):
-        assert said in words
-        assert said in page
-    assert f"{test['panel']['value']:.3f}" in words
+    rho = f"{test['panel']['value']:.3f}"
+    for said in ("No judge.json was written", rho, "relevance@embedded"):
+        assert (said in words, said in page) == (True, True)
 
 
 @pytest.fixture

@@ -86,13 +86,6 @@ def test_the_best_judge_is_kept_where_others_change_nothing(others):
     assert fit.scores({"a": own}) == pytest.approx(own)
 
 
-@pytest.mark.parametrize("documents", [12, 60])
-def test_the_best_judge_is_kept_where_others_are_noise(documents):
-    world = World(4, documents=documents)
-    fit = world.fit({"a": world.judge(0.3), "b": world.rng.normal(size=world.truth.size)})
-    assert (fit.kind, fit.own) == ("own", "a")
-
-
 def test_rho_alone_is_summary_level_rho_and_a_panel_adds_what_dropping_its_member_loses():
     world = World(5)
     own = world.judge(1.0)

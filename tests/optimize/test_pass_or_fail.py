@@ -10,7 +10,6 @@ from jsonl import read_jsonl, write_jsonl
 from verify_runs import said, verified
 
 from optimize import compare
-from optimize.__main__ import command as tune
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -191,20 +190,3 @@ def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(capsys):
     assert compare.command([*good, "--scores", rated, "--json", "--out", "other"]) == 0
     mixed = json.loads(capsys.readouterr().out)["judges"]
     assert not any("confusion" in row for row in mixed)
-
-
-def test_a_run_on_pass_and_fail_tells_both_judges_rates_and_writes_its_misses(capsys):
-    Path("charm.yaml").write_text(
-        "name: charm\ndefinition: Is it charming?\nscale: [0, 1]\n"
-        "inputs: {input: the question, output: the answer}\n"
-    )
-    arguments = ["--dimension", "charm.yaml", "--data", files()[-1], "--out", "run"]
-    assert tune([*arguments, "--max-calls", "1500"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 24
-    for start in ("Fails caught (TNR): ", "test, untuned"):
-        assert any(line.startswith(start) for line in lines)
-    summary = json.loads(Path("run/summary.json").read_text())
-    card = summary["two_values"]["test"][f"{summary['shipped']}_judge"]
-    missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
-    assert len(misses_of("run/misses.csv")) == missed

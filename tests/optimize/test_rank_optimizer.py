@@ -69,11 +69,20 @@ def lm_of(server, **arguments):
     return dspy.LM("openai/gpt-4.1-mini", api_key=KEY, api_base=server.url, **arguments)
 
 
-class Two(dspy.Module):
-    def __init__(self):
+class Retrieving(dspy.Module):
+    """A program of its user's own, whose tuned predictor reads what another one writes."""
+
+    def __init__(self, alone=True):
         super().__init__()
-        self.first = dspy.Predict("a -> rating: int")
-        self.second = dspy.Predict("b -> rating: int")
+        self.rate = dspy.Predict("facts, summary -> rating: int")
+        self.collect = dspy.Predict("document -> facts")
+        self.collect._compiled = alone
+
+    def forward(self, document, summary, tag=""):
+        facts = self.collect(document=document).facts
+        rating = self.rate(facts=facts, summary=summary.strip()).rating
+        self.collect(document=tag)
+        return dspy.Prediction(rating=rating, length=len(summary))
 
 
 NO_RATING = "neither a rating nor a choice"
@@ -83,7 +92,7 @@ NO_RATING = "neither a rating nor a choice"
     ("student", "says"),
     [
         ("fluency", r"cannot tune a str: .*dspy\.ChainOfThought\('document, summary -> rating"),
-        (Two(), r"one predictor, and Two has 2 \(first, second\): .*_compiled = True"),
+        (Retrieving(alone=False), r"Retrieving has 2 \(rate, collect\): .*_compiled = True"),
         (dspy.Predict("text -> rating"), rf"{NO_RATING} \(rating: str\): give its output a type"),
         (dspy.ChainOfThought("text -> verdict: Literal['bad', 'fair', 'good']"), NO_RATING),
         (
@@ -96,22 +105,6 @@ def test_what_cannot_be_tuned_is_refused_with_what_can(student, says):
     with pytest.raises(TypeError, match=says) as caught:
         RankOptimizer(quiet=True).compile(student, trainset=SOME)
     assert "\n" not in str(caught.value)
-
-
-class Retrieving(dspy.Module):
-    """A program of its user's own, whose tuned predictor reads what another one writes."""
-
-    def __init__(self):
-        super().__init__()
-        self.rate = dspy.Predict("facts, summary -> rating: int")
-        self.collect = dspy.Predict("document -> facts")
-        self.collect._compiled = True
-
-    def forward(self, document, summary, tag=""):
-        facts = self.collect(document=document).facts
-        rating = self.rate(facts=facts, summary=summary.strip()).rating
-        self.collect(document=tag)
-        return dspy.Prediction(rating=rating, length=len(summary))
 
 
 def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_left_alone(server):

@@ -86,7 +86,11 @@ def test_a_definition_in_code_is_tuned_with_progress_on_stderr_and_goes_on_and_a
 def test_a_comparison_is_tuned_on_pairs():
     run = optimize.tune(SHORTER, quiet=True, max_calls=600)
     assert (run.judge.subject, run.judge.kind) == (SHORTER, "pairwise")
-    assert "accuracy" in run.summary
+    assert run.summary["level"] == "dataset"
+    assert run.summary["seed_judge"]["test_unseen_systems"] is None
+    assert run.summary["accuracy"].keys() == {"seed_judge", "tuned_judge"}
+    assert "68 pairs" in str(run)
+    assert max(map(len, str(run).splitlines())) <= 80
 
 
 def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeypatch):

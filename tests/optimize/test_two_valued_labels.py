@@ -14,7 +14,6 @@ from judges.dimension import Dimension, UnknownDimensionError
 from judges.judgement import Judgement
 from judges.labels.types import LabelError
 from optimize import measure, tune
-from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
 from optimize.rank_optimizer import RankOptimizer
@@ -66,6 +65,14 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     kept = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
     assert "SECRET" not in kept
     assert run.summary["level"] == "dataset"
+    lines = str(run).splitlines()
+    assert len(lines) <= 24
+    for start in ("Fails caught (TNR): ", "test, untuned"):
+        assert any(line.startswith(start) for line in lines)
+    card = run.summary["two_values"]["test"][f"{run.summary['shipped']}_judge"]
+    missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
+    with (run.folder / "misses.csv").open(encoding="utf-8", newline="") as misses:
+        assert len([*csv.DictReader(misses)]) == missed
     measured = measure(judge, file)
     assert set(measured.scored.human) == {0, 1}
     assert 0 <= measured.scored.scores.min() <= measured.scored.scores.max() <= 1
@@ -228,14 +235,12 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
 @pytest.mark.parametrize(
     ("spec", "asked"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
 )
-def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(
-    here, capsys, spec, asked
-):
-    pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2]} for n in range(40)]
+def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(here, spec, asked):
     answers = [{"response_a": f"Answer {n}.", "response_b": f"Reply {n}."} for n in range(40)]
-    write_jsonl("pairs.jsonl", [one | other for one, other in zip(pairs, answers, strict=True)])
-    assert command(["--pairwise", spec, "--data", "pairs.jsonl", "--out", "run"]) == 0
-    assert "and answers which is better" in capsys.readouterr().err
-    judge = judges.load("run")
+    pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2], **answers[n]} for n in range(40)]
+    data = write_jsonl("pairs.jsonl", pairs)
+    run = prepare(read_settings({"pairwise": spec, "data": data}))
+    assert any("and answers which is better" in note for note in run.labels.labelled.notes)
+    judge = run.untuned_judge
     assert (judge.name, judge.kind) == ("tone", "pairwise")
     assert asked in str(judge.template())

@@ -183,19 +183,14 @@ def replies(*texts):
     return ["--replies", write_jsonl("r.jsonl", rows), "--dimension", "charm", "--data", labels]
 
 
-def test_words_of_recorded_replies_count_what_values_says(capsys):
-    arguments = [*replies(["A"], ["2"], ["C"]), "--scale", "1-3"]
-    assert verified(capsys, *arguments)["correlations"][0]["n_failed"] == 6
-    rho = verified(capsys, *arguments, "--values", "A=1,B=2,C=3")["correlations"][0]
-    assert (rho["n_failed"], rho["value"]) == (0, pytest.approx(1))
-
-
-def test_replies_need_a_scale_where_the_catalogue_has_none(capsys):
-    arguments = replies(*([f"Score: {s}", f"{s}"] for s in (1, 2, 3)))
+def test_recorded_replies_need_a_scale_and_words_count_what_values_says(capsys):
+    arguments = replies(["Score: 1", "1"], ["B"], ["3"])
     code, _, err = said(capsys, *arguments)
     assert (code, "--scale LOW-HIGH" in err) == (2, True)
-    result = verified(capsys, *arguments, "--scale", "1-3")
-    assert result["correlations"][0]["value"] == pytest.approx(1)
+    arguments += ["--scale", "1-3"]
+    assert verified(capsys, *arguments)["correlations"][0]["n_failed"] == 3
+    rho = verified(capsys, *arguments, "--values", "A=1,B=2,C=3")["correlations"][0]
+    assert (rho["n_failed"], rho["value"]) == (0, pytest.approx(1))
 
 
 def test_pairs_lead_with_accuracy_its_interval_n_and_ties(capsys):
