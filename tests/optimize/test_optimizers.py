@@ -5,18 +5,7 @@ from functools import cache
 
 import pytest
 from behaving_model import Model
-from search_world import (
-    SEED,
-    SUBJECT,
-    WORDS,
-    Watch,
-    judge,
-    search,
-    shuffled,
-    world,
-    write_instruction,
-    written_search,
-)
+from search_world import SEED, Watch, judge, search, shuffled, world, write_instruction
 
 import judges
 from judges.client.budget import Budget
@@ -26,6 +15,7 @@ from judges.judgement import Judgement
 from judges.protocol import FatalModelError
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import ItemJudgement, Pricing, SearchOptions
+from optimize.testing import QUALITIES, WARMTH
 
 TRAIN, DEV = world(16), world(12, first=100)
 WRITTEN = ("rank", "gepa")
@@ -57,7 +47,7 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
     found = whole(name)[0].result
     assert found.n_tried
     prompt = found.tuned.prompt(SEED)
-    replace(Judge.of(SUBJECT), prompt=prompt).save(tmp_path / "judge.json")
+    replace(Judge.of(WARMTH), prompt=prompt).save(tmp_path / "judge.json")
     loaded = judges.load(tmp_path / "judge.json")
     assert loaded.prompt == prompt
     assert 0 < len(prompt.instruction) <= LONGEST_INSTRUCTION
@@ -68,7 +58,7 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
 def test_the_planted_instruction_is_found_and_ships(name):
     found = whole(name)[0]
     assert found.result.decision.ship, found.result.decision.why
-    named = {word for word in WORDS if word in found.result.tuned.instruction}
+    named = {word for word in QUALITIES if word in found.result.tuned.instruction}
     assert named == {"kindness", "candour"}
 
 
@@ -185,5 +175,6 @@ def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
     for seed in range(8):
         train, dev = (shuffled(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
         options = SearchOptions(seed=seed, rounds=2)
-        shipped += written_search(train, dev, options=options).result.decision.ship
+        found = search(train, dev, proposer=Model(write_instruction), options=options)
+        shipped += found.result.decision.ship
     assert shipped <= 3

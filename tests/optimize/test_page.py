@@ -7,18 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_cases import (
-    CLEAN,
-    PROBES,
-    gain,
-    on_split,
-    outputs,
-    pairs,
-    plain,
-    reaching,
-    run_page,
-    text_of,
-)
+from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reaching, run_page, text_of
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
@@ -115,7 +104,7 @@ def seen_on(page):
 
 
 def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
-    page = run_page(plain(), tmp_path, test=on_split(gain(0.1, -0.1, 0.3)))
+    page = run_page(plain(), tmp_path, test=on_split(reaching(0.1, 0.2)))
     first = ["answer", "misses", "what-else-to-do", "figures", "the-prompt-that-ships"]
     assert SECTIONS.findall(page) == [*first, "where-it-comes-from"]
     seen = seen_on(page)

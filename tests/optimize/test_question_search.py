@@ -16,12 +16,7 @@ from optimize.items import Items
 from optimize.search import gate
 from optimize.search.answers import LabelledAnswers
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    ItemJudgement,
-    SearchBudget,
-    SearchBudgetSpentError,
-    SearchOptions,
-)
+from optimize.search.evaluator import ItemJudgement, SearchBudgetSpentError, SearchOptions
 from optimize.search.optimizer import Exploration, find_optimizer
 from optimize.search.proposer import Proposer
 from optimize.search.questions import NotTestedError, ask_questions, held_out_scores
@@ -299,13 +294,3 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
 def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
     with pytest.raises(NotTestedError, match="the limit does not pay for them on test"):
         asked(options=SearchOptions(max_item_cost=0.5))
-
-
-def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
-    amounts = []
-    budget = SearchBudget(100, set_aside=amounts.append)
-    with budget.reserving(30):
-        with budget.reserving(20):
-            assert budget.remaining == 50
-        assert budget.remaining == 70
-    assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])

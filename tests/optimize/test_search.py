@@ -60,6 +60,16 @@ def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
     assert (budget.proposal, budget.total_cost, budget.calls) == (9, 10, 2)
 
 
+def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
+    amounts = []
+    budget = SearchBudget(100, set_aside=amounts.append)
+    with budget.reserving(30):
+        with budget.reserving(20):
+            assert budget.remaining == 50
+        assert budget.remaining == 70
+    assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])
+
+
 SYSTEMS = 8
 SKILLS = (0.2, 0.4, 0.6, 0.8)
 
