@@ -177,7 +177,7 @@ def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for() -> Non
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
     asked = replace(unclear, ship=True, is_forced=True)
-    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. Prompts tuned the")
+    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
