@@ -51,10 +51,10 @@ def parser() -> Parser:
     )
 
     def add(name: str, metavar: str, help_text: str) -> None:
-        action: Any = {"action": "append"} if name in MODEL_FLAGS else {}
-        group.add_argument(flag_of(name), metavar=metavar, help=help_text, **action)
+        action = "append" if name in MODEL_FLAGS else "store"
+        group.add_argument(flag_of(name), metavar=metavar, help=help_text, action=action)
 
-    group: Any = parser.add_argument_group("what is judged")
+    group = parser.add_argument_group("what is judged")
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
     add("pairwise", "NAME", "the same, for a comparison of two outputs")
     add_label_flags(group)

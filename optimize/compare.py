@@ -17,7 +17,7 @@ from pathlib import Path
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
-from optimize.figures.as_json import FLAT, to_json
+from optimize.figures.as_json import FLAT, object_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, run
 from optimize.inputs.labelled import find_subject
 from optimize.measuring.asking import Entry, Task, ask_entries
@@ -126,7 +126,7 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
             seconds=round(time.monotonic() - started, 3),
             folder=str(folder),
         )
-        write_json(folder / SUMMARY, to_json(result))
+        write_json(folder / SUMMARY, object_json(result))
         write_comparison(folder / REPORT, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +74,8 @@ class Sample:
 
     label: Vector
     score: Vector
-    document: NDArray[Any]
-    system: NDArray[Any]
+    document: NDArray[np.str_]
+    system: NDArray[np.str_]
     weight: Vector
 
     @classmethod

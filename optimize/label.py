@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -68,14 +69,14 @@ def parser() -> Parser:
     group.add_argument("--pairwise", metavar="NAME", help="the same, for pairs: which is better")
     help_text = "the labels (FILE's name with .NAME.jsonl)"
     add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
-    repeatable: Any = {"action": "append", "default": []}
-    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
+    add_list = partial(add, action="append", default=[])
+    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "ratings on this scale (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     help_text = (
         f"shown at the end if it disagrees: {JUDGE}; for conversations: turn or conversation"
     )
-    add("--judge", metavar="JUDGE", help=help_text, **repeatable)
+    add_list("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser

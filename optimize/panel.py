@@ -21,7 +21,7 @@ from judges.labels.types import LabelledPairs
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, JsonObject, to_json
+from optimize.figures.as_json import DIGITS, FLAT, JsonObject, object_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -119,7 +119,7 @@ class PanelRun:
         shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
         per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
         record = {
-            **to_json(self.figures),
+            **object_json(self.figures),
             "members": [self._member_json(entry) for entry in self.members],
             "cost_per_1000_rows": total_dollars(per_1000_rows),
             "cost_usd": total_dollars(e.usage.cost_usd for e in self.members if e.judge),
@@ -214,8 +214,8 @@ def _save(
     judge: AnyJudge = judges[fit.own]
     if fit.kind != "own":
         joined = _join(judges, fit.parts)
-        provenance = to_json(figures)
-        provenance["data"]["constructed"] = figures.data.is_constructed
+        data = {**object_json(figures.data), "constructed": figures.data.is_constructed}
+        provenance = object_json(figures) | {"data": data}
         items = _items_with_ids(task.items(joined), labels.learning)
         provenance["tuned_on"] = tuned_keys(items, joined.subject)
         judge = replace(joined, provenance=provenance)

@@ -39,6 +39,7 @@ from judges.protocol import EMBEDDED, FatalModelError, Model, is_decision, is_em
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
+from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import RISK, SettingsError
 from optimize.items import Item, Items, text_key
 from optimize.measuring.tuning_result import TuningResult
@@ -90,7 +91,7 @@ class RankResult:
     search: SearchResult = field(repr=False)
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> JsonObject:
         """The object that `tune()` would write to summary.json."""
         return self.result.to_json()
 

@@ -25,7 +25,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import JsonObject, judgement_rows, to_json
+from optimize.figures.as_json import JsonObject, judgement_rows, object_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
 from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject, load_labels
 from optimize.items import is_two_valued
@@ -122,7 +122,7 @@ class Measurement:
 
     def summary(self) -> JsonObject:
         """What `dspy-judges verify --json` prints for this judge."""
-        summary: JsonObject = to_json(self.result)
+        summary = object_json(self.result)
         return summary
 
     def __str__(self) -> str:

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from judges.labels.types import LabelledOutput
 from optimize.figures.as_text import counted
 from optimize.items import output_name
-from optimize.measuring.misses import Kind, miss_row, misses
+from optimize.measuring.misses import Kind, Miss, Remarks, misses
 from optimize.measuring.scored import Scored
 from optimize.measuring.swap import MOST_CHANGED, SwapResult
 
 # Upper bounds on the characters of a text, and of the first part of an output.
 MAX_TEXT, FIRST_PART = 1500, 400
+TextList = list[tuple[str, str]]
 SUREST, WORST = "The judge's surest verdicts come first.", "The worst come first."
 KINDS: dict[Kind, tuple[str, str]] = {
     "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST}"),
@@ -24,16 +24,32 @@ KINDS: dict[Kind, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissGroup:
-    """The misses of one kind, worst first, for a page.
+class Article:
+    """A miss or a change on a page.
 
-    A miss has the cells of `miss_row`, an `anchor`, `people` (each annotator with label and
-    comment), the first parts of the `outputs`, and all `texts` if these are longer.
+    It has `people` (each annotator with label and comment), the first parts of the `outputs`, and
+    all `texts` if these are longer. `score` is that of a verdict.
     """
+
+    anchor: str
+    id: str
+    label: str
+    verdict: str
+    remarks: Remarks
+    outputs: TextList
+    texts: TextList
+    system: str | None = None
+    score: float | None = None
+    people: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissGroup:
+    """The misses of one kind, worst first, for a page."""
 
     title: str
     caption: str
-    misses: Sequence[dict[str, Any]]
+    misses: Sequence[Article]
 
 
 def miss_groups(scored: Scored) -> list[MissGroup]:
@@ -41,15 +57,24 @@ def miss_groups(scored: Scored) -> list[MissGroup]:
     groups = []
     for kind, rows in misses(scored).items():
         title, caption = KINDS[kind]
-        articles = [
-            {
-                **miss_row(scored, kind, row),
-                "anchor": f"{kind.replace(' ', '-')}-{number}",
-                "people": _people(scored, row),
-                **_shown_texts(scored.texts(row), is_pairs=scored.is_pairs),
-            }
-            for number, row in enumerate(rows, start=1)
-        ]
+        articles = []
+        for number, row in enumerate(rows, start=1):
+            miss = Miss.of(scored, kind, row)
+            outputs, texts = _shown_texts(scored.texts(row), is_pairs=scored.is_pairs)
+            articles.append(
+                Article(
+                    anchor=f"{kind.replace(' ', '-')}-{number}",
+                    id=miss.id,
+                    label=miss.label,
+                    verdict=miss.verdict,
+                    remarks=miss.remarks,
+                    outputs=outputs,
+                    texts=texts,
+                    system=miss.system,
+                    score=miss.score if scored.is_binary else None,
+                    people=_people(scored, row),
+                )
+            )
         title = f"{title}: {counted(len(rows), 'pair' if scored.is_pairs else 'output')}"
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
@@ -59,22 +84,24 @@ def change_group(result: SwapResult, word: Callable[[float], str]) -> MissGroup:
     """The rows on which two judges differ, the largest change first; `word` writes a score."""
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
-        texts = {name[5:]: text for name, text in row.items() if name.startswith("text_")}
-        change: dict[str, Any] = {
-            "anchor": f"change-{number}",
-            "miss": "change",
-            "system": None,
-            "people": [],
-            "label": word(row["human"]),
-            "verdict": f"{word(row['old'])} → {word(row['new'])}",
-        }
-        shown = _shown_texts(texts | {"output": row["output"]}, is_pairs=card.is_pairs)
-        articles.append({**row, **change, **shown})
+        whole = {**row.remarks.texts, "output": row.remarks.output}
+        outputs, texts = _shown_texts(whole, is_pairs=card.is_pairs)
+        articles.append(
+            Article(
+                anchor=f"change-{number}",
+                id=row.id,
+                label=word(row.human),
+                verdict=f"{word(row.old)} → {word(row.new)}",
+                remarks=row.remarks,
+                outputs=outputs,
+                texts=texts,
+            )
+        )
     caption = f"The {card.unit} on which the judges differ, old → new; {MOST_CHANGED} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
 
-def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> dict[str, Any]:
+def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList, TextList]:
     """The first parts of the output or outputs, and all texts if these are longer."""
     names = [*texts]
     if is_pairs:
@@ -82,7 +109,7 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> dict[str, Any]:
     outputs = ("A", "B") if is_pairs else (output_name(names),)
     first = [(n, cut_text(text, FIRST_PART)) for n, text in texts.items() if n in outputs]
     whole = [(name, cut_text(text)) for name, text in texts.items()]
-    return {"outputs": first, "texts": whole if whole != first else []}
+    return first, whole if whole != first else []
 
 
 def _people(scored: Scored, row: int) -> list[tuple[str, str]]:

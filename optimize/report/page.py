@@ -26,7 +26,7 @@ from optimize.figures.as_text import number_text, signature
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
-from optimize.measuring.misses import MISS_COLUMNS, miss_rows
+from optimize.measuring.misses import MISS_COLUMNS, all_misses
 from optimize.measuring.scored import Scored
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
@@ -73,9 +73,9 @@ class Page:
         """The systems, questions and annotators by which the misses can be filtered."""
         misses = [miss for group in self.groups for miss in group.misses]
         names_by_kind = {
-            "system": {miss["system"] for miss in misses},
-            "question": {miss["decided_by"] for miss in misses},
-            "annotator": {name for miss in misses for name, _ in miss["people"]},
+            "system": {miss.system for miss in misses},
+            "question": {miss.remarks.decided_by for miss in misses},
+            "annotator": {name for miss in misses for name, _ in miss.people},
         }
         return {kind: sorted(filter(None, names)) for kind, names in names_by_kind.items()}
 
@@ -177,7 +177,7 @@ def _write_misses(path: Path, scored: Scored) -> None:
     """Write the table of all misses, if labels and verdicts are pass or fail."""
     if not scored.is_binary:
         return
-    rows = miss_rows(scored)
+    rows = [miss.to_json() for miss in all_misses(scored)]
     columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
     with RowWriter(path, columns=columns) as writer:
         for row in rows:

@@ -13,6 +13,7 @@ from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, pric
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.readers import read_labels
+from judges.labels.values import Values
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
 from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
@@ -55,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pairwise: Text | None = None
     data: Text | None = None
     map: Mapping[Text, Text | Sequence[Text]] = {}
-    values: Mapping[str, float | str | None] = {}
+    values: Values = {}
     annotations: Text | None = None
     scale: Text | None = None
     lm: Text = "embedded"
@@ -161,7 +162,7 @@ def flag_of(name: str) -> str:
     return f"--{base_name.replace('_', '-')} proposer="
 
 
-def read_settings(values: Mapping[str, Any]) -> Settings:
+def read_settings(values: Mapping[str, object]) -> Settings:
     """Read and check the settings of a run, from the text of flags or from keyword arguments.
 
     Raises SettingsError if a setting is unknown, or its value is wrong or contradicts another.
@@ -170,32 +171,39 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
     if unknown := sorted(plain.keys() - _TYPES.keys()):
         raise SettingsError(f"there is no setting {unknown[0]!r}")
     _read_columns(plain)
-    if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
-        from optimize.inputs.labelled import only_dimension  # --help does not need it
-
-        options: Any = {name: plain.get(name) for name in ("map", "values", "annotations")}
-        plain["dimension"] = only_dimension(read_labels(plain["data"], texts=(), **options))
     plain = {name: _plain_value(name, value) for name, value in plain.items()}
     try:
         settings = msgspec.convert(plain, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise _wrong_value(error, {**plain, **values}) from None
+    if settings.data and not settings.subject:
+        from optimize.inputs.labelled import only_dimension  # --help does not need it
+
+        labelled = read_labels(
+            settings.data,
+            map=settings.map,
+            values=settings.values,
+            annotations=settings.annotations,
+            texts=(),
+        )
+        settings = msgspec.structs.replace(settings, dimension=only_dimension(labelled))
     _check_settings(settings)
     return settings
 
 
-def _read_columns(plain: dict[str, Any]) -> None:
+def _read_columns(plain: dict[str, object]) -> None:
     """Set `map`, `values` and `scale` from `map`, which is pairs, a mapping or a mapping file."""
-    columns = plain.get("map")
+    columns: Any = plain.get("map")
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
     if isinstance(columns, list):
         columns = mapping([str(word) for word in columns])
     # A mapping file may have values as well.
-    plain["map"], plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
+    columns, plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
     # The command `check` writes a scale into mapping files; the setting `scale` overrides it.
-    if scale := plain["map"].pop("scale", None):
+    if scale := columns.pop("scale", None):
         plain.setdefault("scale", scale)
+    plain["map"] = columns
 
 
 def _plain_value(name: str, value: object) -> object:
