@@ -33,7 +33,7 @@ from optimize.measuring.request import (
 )
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
-from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
+from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, RunConfig, open_run, write_json
 
 NAME = "dspy-judges compare"
 ABOUT = """\
@@ -140,12 +140,12 @@ def ask_all(
     flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
 ) -> Iterator[tuple[Path, list[Entry]]]:
     """Open a run's folder, new or to go on with, and ask all judges; yields folder and entries."""
-    config = {
-        "command": f"optimize.{name}",
-        "settings": {"dimension": task.dimension, "seed": flags.seed},
-        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
-        "judges": [entry.name for entry in entries],
-    }
+    config = RunConfig(
+        command=f"optimize.{name}",
+        settings={"dimension": task.dimension, "seed": flags.seed},
+        data={"name": task.labelled.name, "sha256": task.labelled.sha256},
+        judges=[entry.name for entry in entries],
+    )
     with open_run(flags.out, name, config, print_note) as folder:
         for line in expectation_lines(entries):
             print_note(line)

@@ -42,7 +42,7 @@ from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import RISK, SettingsError
 from optimize.items import Item, Items, text_key
-from optimize.measuring.tuning_result import TuningResult
+from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.report.tuning import run_lines
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
@@ -87,7 +87,7 @@ class RankResult:
     """
 
     result: TuningResult = field(repr=False)
-    trials: Sequence[Mapping[str, Any]] = field(repr=False)
+    trials: Sequence[JsonObject] = field(repr=False)
     search: SearchResult = field(repr=False)
 
     @property
@@ -235,8 +235,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     new_questions=False,
                 )
                 result = run.search()
-                outcome = summarize(run, result, {}, time.monotonic() - start)
-        chosen = result.judges[result.shipped]
+                outcome = summarize(run, result, None, time.monotonic() - start)
+        chosen = result.judges.of(result.shipped)
         threshold = chosen.threshold if prepared.goal == "balanced" else None
         compiled = program.tuned(chosen.prompt(judge.prompt), chosen.weights, threshold)
         compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
@@ -267,8 +267,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             everything=everything,
             train=everything.of_documents(order[:half]),
             dev=everything.of_documents(order[half:]),
-            measured={},
-            split={"by": "document" if group else "row"},
+            measured=HeldOut(Items(())),
         )
         for items in (labels.train, labels.dev):
             if np.ptp(items.human) == 0:

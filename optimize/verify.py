@@ -122,8 +122,7 @@ class Measurement:
 
     def summary(self) -> JsonObject:
         """What `dspy-judges verify --json` prints for this judge."""
-        summary = object_json(self.result)
-        return summary
+        return object_json(self.result)
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))

@@ -28,7 +28,7 @@ from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
 from optimize.measuring.misses import MISS_COLUMNS, all_misses
 from optimize.measuring.scored import Scored
-from optimize.measuring.tuning_result import TuningResult
+from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.answer import Answer, Fact, Table
@@ -38,6 +38,7 @@ from optimize.report.comparison import comparison_answer, price_text, usage_tabl
 from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import run_answer
 from optimize.report.verification import MISSES, verification_answer
+from optimize.search.optimizer import ByJudge
 
 # Upper bounds on the failures, the characters of a reason, the demonstrations and the judges shown.
 MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_JUDGES = 20, 300, 5, 12
@@ -72,7 +73,7 @@ class Page:
     def choices(self) -> dict[str, list[str]]:
         """The systems, questions and annotators by which the misses can be filtered."""
         misses = [miss for group in self.groups for miss in group.misses]
-        names_by_kind = {
+        names_by_kind: dict[str, set[str | None]] = {
             "system": {miss.system for miss in misses},
             "question": {miss.remarks.decided_by for miss in misses},
             "annotator": {name for miss in misses for name, _ in miss.people},
@@ -118,12 +119,12 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 def write_run(
     path: Path,
     result: TuningResult,
-    judged: Mapping[str, Mapping[str, Scored]],
-    prompts: Mapping[str, Prompt],
+    judged: ByJudge[HeldOut[Scored]],
+    prompts: ByJudge[Prompt],
     probes: Probes,
 ) -> None:
     """Write the page on a run; `judged` has both judges' judgements by split."""
-    scored, folder = judged[result.shipped]["test"], str(path.parent)
+    scored, folder = judged.of(result.shipped).test, str(path.parent)
     answer = run_answer(result, successful_attacks(probes, scored), folder)
     tables = [charts.count_table(scored), _probe_table(probes), _failure_table(scored)]
     more_steps = answer.steps[1:]
@@ -243,9 +244,9 @@ def _failure_table(scored: Scored) -> Table:
     return Table(("without a score", "why"), failures[:MAX_FAILURES], caption)
 
 
-def _prompt_section(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
+def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """The section on the prompt that ships: what tuning changed, demonstrations and questions."""
-    untuned, tuned, shipped = prompts["seed"], prompts["tuned"], prompts[result.shipped]
+    untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.of(result.shipped)
     demos = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
     if len(shipped.demos) > MAX_DEMOS:
         demos += f"; the first {MAX_DEMOS} are below"

@@ -129,7 +129,7 @@ def _cost(result: TuningResult) -> str:
     text = f"{cost_text(result.cost_usd)}{most}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return f"{text} 1,000 rows are free, too." if result.cost_usd == 0 else text
-    own, untuned = costs[f"{result.shipped}_judge"], costs["seed_judge"]
+    own, untuned = costs.of(result.shipped), costs.untuned
     text += f" 1,000 rows will cost {cost_text(own)}"
     if result.shipped == "tuned" and untuned:
         text += f", untuned {cost_text(untuned)} ({own / untuned:.1f} times)"

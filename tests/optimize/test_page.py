@@ -26,12 +26,12 @@ from report_cases import (
 from judges.judgement import Judgement
 from judges.labels.types import LabelledSet
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
-from optimize.measuring.misses import MISS_COLUMNS, misses, place_gaps
+from optimize.measuring.misses import Remarks, misses, place_gaps
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.answer import Answer, Table, Tile
-from optimize.report.misses import MissGroup, miss_groups
+from optimize.report.misses import Article, MissGroup, miss_groups
 from optimize.report.page import (
     Page,
     Section,
@@ -90,11 +90,15 @@ def page_with(text: str) -> str:
         dots=[(1, 1, f"x{text}")], x_ticks=[(0, text)], y_ticks=[(0, text)], band=[], caption=text
     )
     table = Table((text,), [(text,)], f"x{text}")
-    miss = dict.fromkeys(MISS_COLUMNS, f"x{text}") | {
-        "anchor": "a-1", "people": [(text, text)], "outputs": [(text, text)],
-        "texts": [(text, text)],
-    }  # fmt: skip
-    other = miss | {"system": "y", "decided_by": "y", "people": [("y", "y")]}
+    remarks = Remarks(
+        **dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}"), texts={}
+    )
+    miss = Article(
+        **dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}"), anchor="a-1",
+        remarks=remarks, people=[(text, text)], outputs=[(text, text)], texts=[(text, text)],
+    )  # fmt: skip
+    new = replace(remarks, decided_by="y")
+    other = replace(miss, system="y", remarks=new, people=[("y", "y")])
     tile = Tile(number=text, title=text, interval=text, note=text)
     answer = Answer(
         title=text, headline="h", why=[(f"x{text}", text)], tiles=[tile], measured=f"x{text}",
@@ -209,15 +213,15 @@ def test_misses_of_pass_and_fail_are_all_there_by_their_own_ids() -> None:
     false_passes, false_alarms = miss_groups(judged)
     assert false_passes.title == "False passes: 120 outputs"
     assert [len(group.misses) for group in (false_passes, false_alarms)] == [n, n]
-    assert false_passes.misses[0]["id"] == "d0/0"
-    assert (false_alarms.misses[0]["label"], false_alarms.misses[0]["verdict"]) == ("pass", "fail")
+    assert false_passes.misses[0].id == "d0/0"
+    assert (false_alarms.misses[0].label, false_alarms.misses[0].verdict) == ("pass", "fail")
 
 
 def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating() -> None:
     # Of five places the judge swaps the first two, which is one place of four.
     swapped = outputs([2, 1, 3, 4, 5], [[1], [2], [3], [4], [5]], ["d"] * 5)
     high, low = miss_groups(swapped)
-    assert [miss["id"] for miss in (*high.misses, *low.misses)] == ["d/0", "d/1"]
+    assert [miss.id for miss in (*high.misses, *low.misses)] == ["d/0", "d/1"]
     near = outputs([2, 1, *range(3, 9)], [[r] for r in range(1, 9)], ["d"] * 8, scale=())
     assert not any(group.misses for group in miss_groups(near))
 

@@ -12,6 +12,7 @@ from judges.client.budget import Account, Booking, Budget, Spending
 from judges.client.prices import Price
 from judges.protocol import Message, Sampling, Usage
 from optimize.__main__ import command
+from optimize.figures.as_json import object_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import CallTokens, RunBudget, plan_budget, spending_summary
 from optimize.tuning.preparation import prepare
@@ -31,7 +32,7 @@ def plan(measured: CallTokens | None = None, **settings: Any) -> RunBudget:
 def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once() -> None:
     budget = plan(lm="embedded")
     labels = budget.prepared.labels
-    n_test = sum(map(len, labels.measured.values()))
+    n_test = labels.n_measured
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
     assert {row.purpose: row.calls for row in budget.rows} == {
         "search": 2 * len(labels.learned),
@@ -126,8 +127,8 @@ def test_a_request_is_counted_for_what_it_was_sent_for_whenever_its_answer_comes
         account.settle(send(account), Usage(7, 2))
         account.settle(late, Usage(10, 1))
     assert account.spending() == [
-        Spending(purpose="search", calls=1, tokens_in=10, tokens_out=1, cost=11),
-        Spending(purpose="test", calls=1, tokens_in=7, tokens_out=2, cost=9),
+        Spending(purpose="search", calls=1, tokens_in=10, tokens_out=1, cost_usd=11),
+        Spending(purpose="test", calls=1, tokens_in=7, tokens_out=2, cost_usd=9),
     ]
 
 
@@ -140,7 +141,7 @@ def test_the_sums_by_purpose_are_the_totals_to_the_last_digit() -> None:
             for number in range(index + 1):
                 judge.settle(send(judge), Usage(1001 + number, 13))
     proposer.settle(send(proposer), Usage(2222, 101))
-    summary = spending_summary(judge, proposer)
+    summary = object_json(spending_summary(judge, proposer))
     rows = summary["spending"]
     assert [row["purpose"] for row in rows] == ["search", "proposals", "test", "probes"]
     assert sum(row["calls"] for row in rows) == judge.total.calls + proposer.total.calls

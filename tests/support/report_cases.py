@@ -18,8 +18,9 @@ from optimize.items import DataCounts, Item, Items
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
 from optimize.measuring.scorecard import PeopleFigures, Scorecard
 from optimize.measuring.scored import Scored
-from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.measuring.tuning_result import HeldOut, RunSpending, SplitResult, TuningResult
 from optimize.report.page import write_run
+from optimize.search.optimizer import ByJudge
 from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.human import OneAnnotator
 from optimize.statistics.intervals import Interval, IntervalEstimate
@@ -254,9 +255,9 @@ def run_result(**changes: Any) -> TuningResult:
             lm_calls=1200,
             proposer_calls=1,
             cached_calls=0,
-            spending={"cost_usd": 0.0375},
+            spending=RunSpending(tokens={}, cost_usd=0.0375, spending=()),
             seconds=12.3,
-            cost_per_1000_rows={"seed_judge": 0.2, "tuned_judge": 0.5},
+            cost_per_1000_rows=ByJudge(untuned=0.2, tuned=0.5),
         ),
         **changes,
     )
@@ -271,8 +272,8 @@ def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: A
     write_run(
         page,
         run_result(**changes),
-        {judge: {"test": judged} for judge in ("seed", "tuned")},
-        {"seed": PROMPT, "tuned": tuned},
+        ByJudge(untuned=HeldOut(judged), tuned=HeldOut(judged)),
+        ByJudge(untuned=PROMPT, tuned=tuned),
         probes,
     )
     return page.read_text(encoding="utf-8")
