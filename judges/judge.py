@@ -336,10 +336,11 @@ class Judge(BaseJudge):
     def freeze(self) -> "JudgeFile":
         from msgspec import UNSET
 
-        from judges.frozen import JudgeFile, shared_entries
+        from judges.frozen import JudgeFile, SubjectEntry, plain_provenance
 
         return JudgeFile(
-            **shared_entries(self.subject, self.provenance),
+            subject=SubjectEntry.of(self.subject),
+            provenance=plain_provenance(self.provenance),
             messages=self.template(),
             program=self.prompt,
             sampling=self.resolved_plan(),

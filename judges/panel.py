@@ -9,13 +9,13 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
-from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, shared_entries
+from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_provenance
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.protocol import EMBEDDED, is_embedded
@@ -213,24 +213,38 @@ class Panel(BaseJudge):
 
     def freeze(self) -> PanelFile:
         members = [
-            PanelMember(**_numbers(member), judge=member.judge.freeze()) for member in self.members
+            PanelMember(
+                name=member.name,
+                weight=member.weight,
+                slope=member.slope,
+                intercept=member.intercept,
+                judge=member.judge.freeze(),
+            )
+            for member in self.members
         ]
-        return PanelFile(**shared_entries(self.subject, self.provenance), members=members)
+        return PanelFile(
+            subject=SubjectEntry.of(self.subject),
+            provenance=plain_provenance(self.provenance),
+            members=members,
+        )
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":
         """The panel in a file that was checked; PanelError if its members cannot be joined."""
         members = [
-            Member(**_numbers(member), judge=Judge.of_file(member.judge)) for member in file.members
+            Member(
+                name=member.name,
+                weight=member.weight,
+                slope=member.slope,
+                intercept=member.intercept,
+                judge=Judge.of_file(member.judge),
+            )
+            for member in file.members
         ]
         return cls.join(file.subject.read(), members, provenance=file.provenance)
 
 
 AnyJudge = Judge | Panel
-
-
-def _numbers(member: Member | PanelMember) -> dict[str, Any]:
-    return {name: getattr(member, name) for name in ("name", "weight", "slope", "intercept")}
 
 
 def _problem(panel: Subject, member: Member) -> str | None:

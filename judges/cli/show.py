@@ -6,7 +6,6 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from dspy_judges.errors import UsageError
 from judges import catalog
@@ -93,25 +92,23 @@ def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
 
 def _description_lines(judge: AnyJudge) -> list[str]:
     """Lines on a judge: name, definition, texts, scale and origin."""
-    subject, provenance = judge.subject, judge.provenance or {}
+    subject, origin = judge.subject, judge.origin
     lines = [
         f"{judge.name}: {subject.definition}",
         f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(_scale(subject))}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
-    if subject.questions and not provenance:
+    if subject.questions and not judge.provenance:
         names = ", ".join(question.name for question in subject.questions)
         lines.append(f"questions that tuning may ask: {names}")
     if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
-    data: Any = provenance.get("data")
-    if data:
-        optimizer, shipped = provenance.get("optimizer", "?"), str(provenance.get("shipped", ""))
-        state = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
-        constructed = ", whose labels no person gave" if data.get("constructed") else ""
-        lines.append(f"{state} judge of optimizer {optimizer}, on {data['name']}{constructed}")
+    if data := origin.data:
+        state = (origin.shipped or "tuned, not shipped:") if origin.is_tuned else "untuned"
+        constructed = ", whose labels no person gave" if data.constructed else ""
+        lines.append(f"{state} judge of optimizer {origin.optimizer}, on {data.name}{constructed}")
     return lines
 
 
@@ -120,8 +117,7 @@ def _answers(judge: AnyJudge) -> list[AnswerShare]:
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
-    tuned: Any = (judge.provenance or {}).get("answers", ())
-    losses = {answer["name"]: answer["loss"] for answer in tuned if answer.get("loss")}
+    losses = {answer.name: answer.loss for answer in judge.origin.answers if answer.loss}
     return (judge.weights or rating_only).describe(judge.prompt.choices, losses)
 
 

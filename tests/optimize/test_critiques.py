@@ -122,7 +122,7 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
     }
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **models}
     tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
-    tested = {item.id for item in prepare(Settings(**flags)).labels.measured["test"].items}
+    tested = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
     asked: dict[str, set[str]] = {simulated.JUDGE_MODEL: set(), simulated.PROPOSER_MODEL: set()}
     for body in bodies:
         said = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))

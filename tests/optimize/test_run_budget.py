@@ -45,7 +45,7 @@ def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once() -> None:
 def test_what_measures_is_kept_and_the_search_spends_the_rest() -> None:
     budget = plan(max_cost=1.0)
     assert budget.search.limit == pytest.approx(budget.limit - budget.reserve)
-    n_test = sum(map(len, budget.prepared.labels.measured.values()))
+    n_test = budget.prepared.labels.n_measured
     assert budget.reserve >= 2 * n_test * budget.pricing.untuned_cost
     assert budget.reserve_calls == 2 * n_test
     assert budget.expected.cost is not None
