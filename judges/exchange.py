@@ -4,7 +4,6 @@ A row that lacks a text, or whose text has no visible character, gets a failed j
 sent.
 """
 
-import json
 import math
 import unicodedata
 from collections import deque
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from dspy_judges.errors import OptionError
-from judges.decisions import MALFORMED, fill_for, reply_of_answers
+from judges.decisions import MALFORMED, DecisionTask, fill_for, reply_of_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.prompt import Prompt, restate_format
@@ -180,8 +179,8 @@ class Exchange:
         """
         try:
             if self.is_decision_model:
-                questions = json.loads(self.template[0]["content"])["questions"]
-                return reply_of_answers(output, questions)
+                task = DecisionTask.of(self.template[0]["content"])
+                return reply_of_answers(output, task.questions)
             if isinstance(output, str):
                 return Reply(text=output)
             if not isinstance(text := getattr(output, "text", None), str):
