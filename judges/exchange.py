@@ -9,7 +9,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -246,7 +246,9 @@ def _preference(responses: Sequence[Response]) -> Preference:
             answers.append({})
     ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
     comparison = next(filter(None, comparisons), None)
-    if failure is not None or len(answers[0]) < 2:
-        return Preference.of_orders(ab, -ba, comparison=comparison, failure=failure)
-    both = {"answers_ab": answers[0], "answers_ba": answers[1]}
-    return Preference.of_orders(ab, -ba, comparison=comparison, **both)
+    preference = Preference.of_orders(ab, -ba, comparison)
+    if failure is not None:
+        return replace(preference, preferred=None, failure=failure)
+    if len(answers[0]) < 2:
+        return preference
+    return replace(preference, answers_ab=answers[0], answers_ba=answers[1])

@@ -216,7 +216,7 @@ class Judge(BaseJudge):
         else:
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
             judgement = exchange.judgement([exchange.response(each) for each in outputs_by_order])
-        entries: dict[str, Any] = {
+        entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
             "rationale": judgement.rationale,

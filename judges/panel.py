@@ -177,12 +177,9 @@ class Panel(BaseJudge):
         by_weight = sorted(self.members, key=lambda member: -member.weight)
         rationales = filter(None, [by_name[member.name].rationale for member in by_weight])
         if preferences := [each for each in judgements if isinstance(each, Preference)]:
-            return Preference.of_orders(
-                self._mean([each.margin_ab for each in preferences]),
-                self._mean([each.margin_ba for each in preferences]),
-                comparison=next(rationales, None),
-                members=scores,
-            )
+            ab = self._mean([each.margin_ab for each in preferences])
+            ba = self._mean([each.margin_ba for each in preferences])
+            return replace(Preference.of_orders(ab, ba, next(rationales, None)), members=scores)
         score = self._mean(list(scores.values()))
         ratings = [each for each in judgements if isinstance(each, Judgement)]
         return Judgement(

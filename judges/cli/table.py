@@ -286,11 +286,10 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """
     args = run.args
     path = _store_path(args.out) if run.paid_models else None
-    limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
-    with (
-        in_use(args.out),
-        Session(keep_going=False, store=path, **limits, **request_options(args)) as session,
-    ):
+    options = request_options(args)
+    options["max_calls"], options["max_cost"] = args.max_calls, args.max_cost
+    options["store"] = path
+    with in_use(args.out), Session(keep_going=False, **options) as session:
         store, settings = session.store, {"run": run.digest()}
         if store is not None:
             if (earlier := store.read_settings()) is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import cast, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -213,8 +213,9 @@ def check_names(entries: Sequence[Entry]) -> None:
 
 def asking_options(flags: argparse.Namespace) -> ModelOptions:
     """Options for the requests to all judges' models, and the limits for all of them together."""
-    limits = {"max_calls": flags.max_calls, "max_cost": flags.max_cost}
-    return cast(ModelOptions, limits | request_options(flags))
+    options = request_options(flags)
+    options["max_calls"], options["max_cost"] = flags.max_calls, flags.max_cost
+    return options
 
 
 def expectation_lines(entries: Sequence[Entry]) -> list[str]:

@@ -1,7 +1,7 @@
 """Prepare a run without a model: read its labels, split them, and check the settings."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -125,9 +125,7 @@ def prepare(
         SettingsError: The settings contradict each other or the labels.
         LabelError: The labels cannot be read, or there is nothing to learn from them.
     """
-    source: Any = settings.data if rows is None else rows
-    options: dict[str, Any] = {"values": settings.values, "annotations": settings.annotations}
-    new_subject, notes = None, tuple[str, ...]()
+    source, new_subject = settings.data if rows is None else rows, None
     if subject is None and find_subject(settings.subject) is None:
         new_subject = subject_of(
             settings.subject,
@@ -135,16 +133,25 @@ def prepare(
             pairwise=settings.pairwise is not None,
             scale=settings.scale,
             map=settings.map,
-            **options,
+            values=settings.values,
+            annotations=settings.annotations,
         )
     if new_subject:
-        (subject, source), options = new_subject, {}
-        notes = (_note_on(subject, settings.subject),)
+        subject, labelled = on_scale(new_subject[0], settings), new_subject[1]
+        labelled = load_labels(labelled, subject.name, subject, scale=settings.scale)
+        note = _note_on(new_subject[0], settings.subject)
+        labelled = replace(labelled, notes=(*labelled.notes, note))
     else:
-        options["mapping"] = settings.map
-    subject = on_scale(subject or loading.read_subject(settings.subject), settings)
-    labelled = load_labels(source, subject.name, subject, scale=settings.scale, **options)
-    labelled = replace(labelled, notes=(*labelled.notes, *notes))
+        subject = on_scale(subject or loading.read_subject(settings.subject), settings)
+        labelled = load_labels(
+            source,
+            subject.name,
+            subject,
+            mapping=settings.map,
+            values=settings.values,
+            scale=settings.scale,
+            annotations=settings.annotations,
+        )
     labels = split_labelled(labelled, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision(settings.lm):  # a decision model writes no text

@@ -39,7 +39,7 @@ def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once() -> None:
         "test": 2 * n_test,
         "probes": 6 * 16,
     }
-    assert budget.expected.cost == 0
+    assert budget.expected.cost_usd == 0
 
 
 def test_what_measures_is_kept_and_the_search_spends_the_rest() -> None:
@@ -48,8 +48,8 @@ def test_what_measures_is_kept_and_the_search_spends_the_rest() -> None:
     n_test = budget.prepared.labels.n_measured
     assert budget.reserve >= 2 * n_test * budget.pricing.untuned_cost
     assert budget.reserve_calls == 2 * n_test
-    assert budget.expected.cost is not None
-    assert budget.expected.cost <= budget.limit <= 1.0 == budget.limit_in_dollars
+    assert budget.expected.cost_usd is not None
+    assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
 
 def test_more_money_is_never_less_to_search_with_or_to_show() -> None:
