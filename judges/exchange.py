@@ -26,6 +26,7 @@ from judges.protocol import (
     Message,
     RefusedError,
     Reply,
+    Request,
     Response,
     Token,
     is_decision,
@@ -46,7 +47,7 @@ from judges.scoring import (
 from judges.tables.text import plain_value
 
 if TYPE_CHECKING:
-    from judges.client import Client, Request
+    from judges.client import Client
 
 ORDERS = ("ab", "ba")  # the orders of a pair: A is shown first, B is shown first
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
@@ -134,8 +135,6 @@ class Exchange:
 
         A pair is asked in both orders; if the choice depends on the order, it is a tie.
         """
-        from judges.client import Request  # imported late, since asyncio loads slowly
-
         restate = partial(restate_format, self.prompt) if self.restates else None
         has_probabilities = False
         # For each row without a judgement so far: the reason why it was not sent, else None.

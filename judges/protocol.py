@@ -1,7 +1,7 @@
 """The protocol of all models: complete(messages, sampling) returns replies with token counts."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypedDict
 
@@ -123,6 +123,21 @@ class Reply:
     def out_of_tokens(self) -> bool:
         """Whether the reply was cut at the request's limit of tokens."""
         return self.finish_reason.lower() in OUT_OF_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request: its messages, its sampling parameters, and how its replies are read.
+
+    `accept` returns the value of a reply. If it raises NoScoreError, the request is sent again,
+    with the messages that `restate` returns; at temperature 0, unchanged messages would bring the
+    same reply.
+    """
+
+    messages: Sequence[Message]
+    sampling: Sampling
+    accept: Callable[[Reply], object]
+    restate: Callable[[Sequence[Message]], Sequence[Message]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import shlex
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -28,9 +28,11 @@ from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, fitting_scale, values_of
-from optimize.inputs.labelled import judge_name
+from optimize.inputs.labelled import Labelled, judge_name
 
-Labelled = LabelledSet | LabelledPairs
+# A title of one word, and a sentence or a command.
+Fact = tuple[str, str]
+COMMAND = "next"  # the title of a command, which stays on one line so that it can be copied
 _WIDTH = 80
 _MOST_OF_A_KIND = 10
 ABOUT = f"""\
@@ -108,9 +110,11 @@ def _check(flags: argparse.Namespace) -> int:
     elif problems or labelled is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
-        lines = [*_page(flags.file, labelled, notes, options.map), ""]
-        lines += [line for entry in capacity.items() for line in _entry(*entry)]
-        print_output("\n".join([*lines, *_next(labelled, flags, options)]))
+        headline = f"{Path(flags.file).stem}: no problem in {_counts(labelled)}"
+        facts = [*_facts(labelled, options.map), *(("note", note) for note in notes)]
+        more = [*capacity.items(), *_next(labelled, flags, options)]
+        lines = [*textwrap.wrap(headline, _WIDTH), *_lines(facts), "", *_lines(more)]
+        print_output("\n".join(lines))
     return 1 if problems else 0
 
 
@@ -176,53 +180,49 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     return text
 
 
-def _page(
-    file: str, labelled: Labelled, notes: Sequence[str], mapping: Collection[str]
-) -> list[str]:
-    """The lines for a file without problems: what was read from it, and the notes."""
+def _counts(labelled: Labelled) -> str:
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
-    counts = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
-    if labelled.systems:
-        counts += f" by {count(len(labelled.systems), 'system')}"
-    lines = textwrap.wrap(f"{Path(file).stem}: no problem in {counts}", _WIDTH)
-    lines += _entry("documents", f"by {labelled.grouped_by}")
+    text = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
+    return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
+
+
+def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
+    """Yield what was read from a file without problems."""
+    yield "documents", f"by {labelled.grouped_by}"
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
-            lines += _entry("ratings", f"{name}: {_ratings_text(labelled, name)}")
+            yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
     else:
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
         ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
-        votes = f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-        lines += _entry("votes", votes)
-    lines += _reading_lines(labelled, mapping)
-    return lines + [line for note in notes for line in _entry("note", note)]
+        yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
+    yield from _column_facts(labelled, mapping)
 
 
-def _reading_lines(labelled: Labelled, mapping: Collection[str]) -> list[str]:
-    """The lines on the columns that were read, and on those that were not."""
+def _column_facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
+    """Yield which columns were read, and which were not."""
     reading = labelled.reading
     # A judge without a definition only reads texts with a usual name, and those in the mapping.
     is_read = (name for name in reading.texts if is_usual_text(name) or name in mapping)
     usual = {name: reading.texts[name] for name in is_read}
     texts = reading.texts if isinstance(labelled, LabelledPairs) else usual or reading.texts
-    columns_by_name = {
-        **reading.rows,
-        **{f"text {name}": (column,) for name, column in texts.items()},
-        **{f"ratings {name}": columns for name, columns in reading.ratings.items()},
-    }
+    columns = [
+        *(("", name, columns) for name, columns in reading.rows.items()),
+        *(("text ", name, (column,)) for name, column in texts.items()),
+        *(("ratings ", name, columns) for name, columns in reading.ratings.items()),
+    ]
     readings = (
-        name if columns == (name.split()[-1],) else f"{name} from {' and '.join(columns)}"
-        for name, columns in columns_by_name.items()
+        kind + (name if names == (name,) else f"{name} from {' and '.join(names)}")
+        for kind, name, names in columns
     )
-    lines = _entry("read", "; ".join(readings))
+    yield "read", "; ".join(readings)
     if reading.comments:
         names = ", ".join(reading.comments)
-        lines += _entry("comments", f"{names}: what people wrote on their labels; tuning uses it")
+        yield "comments", f"{names}: what people wrote on their labels; tuning uses it"
     unused = [column for name, column in reading.texts.items() if name not in texts]
     if unread := [*unused, *reading.unread]:
         advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
-        lines += _entry("not read", f"{', '.join(unread)} ({advice})")
-    return lines
+        yield "not read", f"{', '.join(unread)} ({advice})"
 
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
@@ -249,12 +249,13 @@ def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]
     return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
 
 
-def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
-    """Lines with the next command for these labels, or with what is needed before it."""
+def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> Iterator[Fact]:
+    """Yield the next command for these labels, or what is needed before it."""
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
-        return []
+        return
     if isinstance(labelled, LabelledPairs):
-        return _entry("judge", "`dspy-judges list` names the comparisons")
+        yield "judge", "`dspy-judges list` names the comparisons"
+        return
     names, specs = _dimensions_of(labelled, options), _dimensions(flags)
     defined = [name for name in names if name in catalog.names() or "=" in specs.get(name, "")]
     undefined = _names_without_definition(labelled, names)
@@ -263,11 +264,13 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     define = f"a definition is worth about as much as tuning; write --dimension '{example}'"
     if not (defined or undefined):
         advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
-        return _entry("define", f"{define}; {advice}")
+        yield "define", f"{define}; {advice}"
+        return
     name = (defined or undefined)[0]
-    lines = _tune_lines(labelled, name, specs.get(name, name), flags, options)
-    has_command = lines[:1] and lines[0].startswith("next")
-    return [*lines, *_entry("define", define)] if has_command and not defined else lines
+    if fact := _tune_fact(labelled, name, specs.get(name, name), flags, options):
+        yield fact
+        if fact[0] == COMMAND and not defined:
+            yield "define", define
 
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
@@ -276,10 +279,13 @@ def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> li
     return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
 
 
-def _tune_lines(
+def _tune_fact(
     labelled: LabelledSet, name: str, spec: str, flags: argparse.Namespace, options: ReadOptions
-) -> list[str]:
-    """The command that tunes a judge, or why these labels cannot be split for it."""
+) -> Fact | None:
+    """The command that tunes a judge, or why these labels cannot be split for it.
+
+    None if all labels are the same, which a note says.
+    """
     dimension = catalog.find(name) if name in catalog.names() else None
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
     try:
@@ -294,17 +300,17 @@ def _tune_lines(
         split(outputs, seed=0)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
-        return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {reason}")
+        reads = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
+        return "judge", f"{reads}{reason}"
     subset = with_ratings(outputs, name)
     if len({subset.label(output, name) for output in subset.outputs}) == 1:
-        return []
+        return None
     scale = options.scales.get("*")
     if dimension and not scale:
         ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
         scale = _scale_beyond(dimension.scale, [*ratings])
     words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
-    # On one line, so that it can be copied.
-    return [f"next       {shlex.join([*words, *_reading_flags(flags, scale)])}"]
+    return COMMAND, shlex.join([*words, *_reading_flags(flags, scale)])
 
 
 def _scale_beyond(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
@@ -326,12 +332,16 @@ def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None)
     return [word for flag, values in values_by_flag.items() for v in values for word in (flag, v)]
 
 
-def _entry(name: str, text: str) -> list[str]:
-    """The lines for a name and a text, wrapped to 80 columns."""
-    return textwrap.wrap(
-        textwrap.shorten(text, 2000, placeholder=" ..."),
-        _WIDTH,
-        initial_indent=f"{name:<11}",
-        subsequent_indent=" " * 11,
-        break_on_hyphens=False,
-    )
+def _lines(facts: Iterable[Fact]) -> Iterator[str]:
+    """Yield the lines of the facts, wrapped to 80 columns; a command stays on one line."""
+    for title, text in facts:
+        if title == COMMAND:
+            yield f"{title:<11}{text}"
+        else:
+            yield from textwrap.wrap(
+                textwrap.shorten(text, 2000, placeholder=" ..."),
+                _WIDTH,
+                initial_indent=f"{title:<11}",
+                subsequent_indent=" " * 11,
+                break_on_hyphens=False,
+            )

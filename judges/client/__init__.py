@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from judges.client.budget import Counts as Counts
     from judges.client.budget import Spending as Spending
     from judges.client.client import Client as Client
-    from judges.client.client import FailureMonitor as FailureMonitor
-    from judges.client.client import Request as Request
     from judges.client.client import answers_in_process as answers_in_process
     from judges.client.keys import KEY_IN_NAME_PROBLEM as KEY_IN_NAME_PROBLEM
     from judges.client.keys import Redactor as Redactor
     from judges.client.keys import endpoint_of as endpoint_of
     from judges.client.keys import gives_n_replies as gives_n_replies
     from judges.client.keys import holds_secret as holds_secret
+    from judges.client.monitor import FailureMonitor as FailureMonitor
     from judges.client.open import ModelOptions as ModelOptions
     from judges.client.open import Options as Options
     from judges.client.open import Session as Session
@@ -39,5 +38,6 @@ if TYPE_CHECKING:
     from judges.client.prices import price_of as price_of
     from judges.client.prices import read_price as read_price
     from judges.client.store import Store as Store
+    from judges.protocol import Request as Request
 
 __getattr__, __dir__ = lazy_names(__name__)

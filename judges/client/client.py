@@ -9,21 +9,19 @@ read, the request is sent again.
 """
 
 import asyncio
-import atexit
 import logging
-import os
 import random
-import threading
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
+from judges.client.event_loop import event_loop, run_now
+from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.store import ReplyCache, StoreError, request_key
+from judges.client.throttle import Throttle
+from judges.client.window import POLL_SECONDS, WAKE_DELAY, Window
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
@@ -36,6 +34,7 @@ from judges.protocol import (
     ModelError,
     RefusedError,
     Reply,
+    Request,
     Response,
     Sampling,
     ThrottledError,
@@ -45,7 +44,6 @@ from judges.protocol import (
 )
 from judges.reading import check_reply
 
-T = TypeVar("T")
 TIMEOUT = 120.0
 ATTEMPTS = 6  # of a request; 429s are not counted
 THROTTLES_IN_A_ROW = 24  # the most 429s for one request while no other is answered either
@@ -56,38 +54,10 @@ FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
 # In seconds: the longest Retry-After that is waited for, and the largest value that is accepted for
 # one; a larger value is cut to it.
 LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
-POLL_SECONDS = 0.02
 # How often a request is sent at most to a host that has not answered any request.
 ATTEMPTS_UNREACHED = 4
-# How many requests are read ahead for each one in flight, since some wait for a retry; and the most
-# responses that wait for an earlier request, which may hang.
-READ_AHEAD, MAX_WAITING = 3, 4096
-# Requests that are passed to the event loop's thread together.
-START_BATCH = 64
-# Seconds to wait for further responses before the reader is woken and the store commits: doing so
-# for each response takes longer than the response itself.
-WAKE_DELAY = 0.002
-# Seconds that requests in flight have to arrive when the user stops the run.
-GRACE_SECONDS = 5.0
-# A run stops if this share of at least so many responses are failures.
-MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request: its messages, its sampling parameters, and how its replies are read.
-
-    `accept` returns the value of a reply. If it raises NoScoreError, the request is sent again,
-    with the messages that `restate` returns; at temperature 0, unchanged messages would bring the
-    same reply.
-    """
-
-    messages: Sequence[Message]
-    sampling: Sampling
-    accept: Callable[[Reply], object]
-    restate: Callable[[Sequence[Message]], Sequence[Message]] | None = None
 
 
 @dataclass(slots=True)
@@ -100,40 +70,6 @@ class Totals:
     tokens_out: int = 0
 
 
-class FailingRunError(FatalModelError):
-    """Almost every request failed, so that the run stops before it costs much."""
-
-
-class FailureMonitor:
-    """Stops a run in which almost all requests fail from the beginning.
-
-    `add` raises FailingRunError when at least 48 requests have responses and 90 % of them are
-    failures.
-    """
-
-    def __init__(self) -> None:
-        self.n_responses = self.n_failed = 0
-
-    def has_room(self, n_in_flight: int) -> bool:
-        """Whether another request may be sent while `n_in_flight` are in flight.
-
-        Until a request succeeds, no more are sent than `add` needs to stop the run.
-        """
-        if self.n_responses >= MIN_RESPONSES:
-            return True
-        return self.n_failed < self.n_responses or self.n_responses + n_in_flight < MIN_RESPONSES
-
-    def add(self, error: str | None) -> None:
-        self.n_responses += 1
-        self.n_failed += error is not None
-        limit = MAX_FAILURE_RATE * self.n_responses
-        if error is not None and self.n_responses >= MIN_RESPONSES and self.n_failed >= limit:
-            raise FailingRunError(
-                f"{self.n_failed} of the first {self.n_responses} judgements failed, as in: "
-                f"{error}; fix the model or the judge"
-            )
-
-
 @dataclass(slots=True)
 class _Job:
     """A request with its replies so far, each by the index of its sample.
@@ -143,7 +79,7 @@ class _Job:
     """
 
     request: Request
-    window: "_Window"
+    window: Window
     n_repeats: int = 0
     has_longer_limit: bool = False
     accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
@@ -181,177 +117,10 @@ class _Job:
 class _KeyedRequest(NamedTuple):
     """One request to the model, with its key; it is not sent once the `window` is stopped."""
 
-    window: "_Window"
+    window: Window
     key: bytes
     messages: Sequence[Message]
     sampling: Sampling
-
-
-class Throttle:
-    """Limits the requests in flight: fewer after a 429, and more again with every answer."""
-
-    def __init__(self, max_in_flight: int) -> None:
-        # The highest limit, the present one, and the number of requests in flight.
-        self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._opens_at = self._narrowed_at = 0.0
-        # The number of bursts of 429s since the last answer.
-        self.n_bursts = 0
-
-    async def __aenter__(self) -> float:
-        """Wait until a request may be sent; returns the time on entering, for `narrow`."""
-        self._waiting.append(admitted := asyncio.get_running_loop().create_future())
-        self._admit()
-        try:
-            await admitted
-            while (wait := self._opens_at - time.monotonic()) > 0:
-                await asyncio.sleep(wait)
-        except asyncio.CancelledError:
-            if admitted.done() and not admitted.cancelled():
-                await self.__aexit__()
-            raise
-        return time.monotonic()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._n_in_flight -= 1
-        self._admit()
-
-    def widen(self) -> None:
-        """Raise the limit by 2 % after an answer, up to the highest one."""
-        self.n_bursts = 0
-        self._limit = min(self._max_limit, 1.02 * self._limit)
-
-    def narrow(self, entered_at: float, wait: float) -> None:
-        """Send nothing for `wait` seconds, and lower the limit by 30 % once for a burst of 429s.
-
-        A 429 belongs to an earlier burst if its request entered before the limit was last lowered.
-        """
-        now = time.monotonic()
-        self._opens_at = max(self._opens_at, now + wait)
-        if entered_at >= self._narrowed_at:
-            self._narrowed_at, self.n_bursts = now, self.n_bursts + 1
-            self._limit = max(1.0, 0.7 * self._limit)
-
-    def _admit(self) -> None:
-        """Admit the requests that have waited longest, as far as the limit allows."""
-        while self._waiting and self._n_in_flight < int(self._limit):
-            if not (admitted := self._waiting.popleft()).done():
-                self._n_in_flight += 1
-                admitted.set_result(None)
-
-
-@dataclass(slots=True, eq=False)
-class _Slot:
-    # None when the outcome is there, since requests are large and an outcome may wait long.
-    request: Request | None
-    outcome: Response | BaseException | None = None
-
-
-class _Window:
-    """The pending requests of a run: answered in any order, and taken in the order of the run."""
-
-    def __init__(self, client: "Client") -> None:
-        self.stopped = False
-        # The number of requests that the model is answering.
-        self.n_sent = 0
-        self._client = client
-        self._slots: deque[_Slot] = deque()
-        self._unstarted: list[_Slot] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._n_added = self._n_answered = 0
-        self._fatal: Exception | None = None
-        self._awake, self._wake_is_scheduled = threading.Event(), False
-
-    def __len__(self) -> int:
-        return len(self._slots)
-
-    @property
-    def ready(self) -> bool:
-        """Whether the first request has an outcome, or an error has ended the run."""
-        return self._fatal is not None or (bool(self._slots) and self._slots[0].outcome is not None)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether another request may be added."""
-        n_open, monitor = self._n_added - self._n_answered, self._client.monitor
-        has_room = n_open < READ_AHEAD * self._client.concurrency and len(self) < MAX_WAITING
-        return has_room and (monitor is None or monitor.has_room(len(self)))
-
-    def add(self, request: Request) -> None:
-        self._n_added += 1
-        self._slots.append(_Slot(request))
-        self._unstarted.append(self._slots[-1])
-        if len(self._unstarted) == START_BATCH:
-            self.start()
-
-    def start(self) -> None:
-        """Pass the added requests to the event loop's thread, together, since waking it is slow."""
-        if self._unstarted:
-            slots, self._unstarted = self._unstarted, []
-            event_loop().call_soon_threadsafe(self._start, slots)
-
-    def wait(self) -> None:
-        """Wait until more requests have outcomes."""
-        self._awake.wait()
-        self._awake.clear()
-
-    def take(self) -> Response:
-        """Remove and return the first response, or raise the error of its request.
-
-        It must be `ready`. An error that ends the run is raised at once; only a spent budget is
-        raised in the order of the requests.
-        """
-        if self._fatal is not None:
-            raise self._fatal
-        outcome = self._slots.popleft().outcome
-        if isinstance(outcome, Response):
-            return outcome
-        assert outcome is not None
-        raise outcome
-
-    def close(self, grace: float) -> None:
-        """Send nothing more, and wait up to `grace` seconds for the answers to sent requests."""
-        self.stopped = True
-        if self._tasks:
-            self._await_sent(grace)
-            event_loop().call_soon_threadsafe(self._cancel)
-            self._await_sent(GRACE_SECONDS)  # until the store has recorded them as unanswered
-
-    def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a generator in any thread, even in that of the event loop,
-        # which must not wait for itself.
-        is_event_loop = threading.current_thread() is _start_loop()[1]
-        deadline = time.monotonic() + (0.0 if is_event_loop else seconds)
-        while self.n_sent and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-
-    def _cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    def _start(self, slots: Sequence[_Slot]) -> None:
-        for slot in slots:
-            task = asyncio.create_task(self._answer(slot))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, slot: _Slot) -> None:
-        assert slot.request is not None
-        try:
-            slot.outcome = await self._client.answer(slot.request, self)
-        except BaseException as error:  # noqa: BLE001 - `take` raises it again
-            slot.outcome = error
-            if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
-                self._fatal = error
-        slot.request = None
-        self._n_answered += 1
-        if not self._wake_is_scheduled:
-            self._wake_is_scheduled = True
-            asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
-
-    def _wake(self) -> None:
-        self._wake_is_scheduled = False
-        self._awake.set()
 
 
 @dataclass(eq=False, repr=False)
@@ -432,7 +201,7 @@ class Client:
         return await asyncio.wrap_future(answer)
 
     async def _answer_one(self, request: Request) -> Response:
-        response = await self.answer(request, _Window(self))
+        response = await self.answer(request, self._window())
         self._commit()
         return response
 
@@ -451,7 +220,7 @@ class Client:
             for request in requests:
                 yield self._count(self._answer_now(request))
             return
-        window, remaining, grace = _Window(self), iter(requests), GRACE_SECONDS
+        window, remaining, grace = self._window(), iter(requests), None
         try:
             has_more = True
             while has_more or window:
@@ -469,6 +238,9 @@ class Client:
         finally:
             window.close(grace)
 
+    def _window(self) -> Window:
+        return Window(self.answer, self.concurrency, self.monitor)
+
     def _count(self, response: Response) -> Response:
         totals = self.totals
         totals.responses += 1
@@ -481,12 +253,12 @@ class Client:
 
     def _answer_now(self, request: Request) -> Response:
         """The response of a model within this process: at once, without retries or a store."""
-        job = _Job(request, _Window(self), cached=False)
+        job = _Job(request, self._window(), cached=False)
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("the rest of the budget is reserved for other requests")
         try:
-            completion = _run_now(self.model.complete(request.messages, request.sampling))
+            completion = run_now(self.model.complete(request.messages, request.sampling))
         except ModelError as error:
             self.account.settle(booking, error)
             if not isinstance(error, RefusedError):
@@ -499,7 +271,7 @@ class Client:
             job.read(index, reply)
         return job.response()
 
-    async def answer(self, request: Request, window: _Window) -> Response:
+    async def answer(self, request: Request, window: Window) -> Response:
         """The response to a request, with `sampling.n` accepted replies or the reasons of failures.
 
         Nothing is sent after the `window` is stopped. Raises FatalModelError and BudgetSpentError,
@@ -741,52 +513,3 @@ class Client:
 def answers_in_process(model: Model) -> bool:
     """Whether a model answers in this process, at once and for free."""
     return bool(getattr(model, "in_process", False))
-
-
-def _run_now(coroutine: Coroutine[object, None, T]) -> T:
-    """Run a coroutine that never waits, and return its result, without an event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    coroutine.close()
-    raise RuntimeError("a model that answers in this process must not wait for anything")
-
-
-_loop_lock = threading.Lock()
-# Functions that are called on the event loop when the interpreter exits.
-exit_functions: set[Callable[[], Awaitable[None]]] = set()
-
-
-def event_loop() -> asyncio.AbstractEventLoop:
-    """The one event loop of this process, in a daemon thread of its own."""
-    with _loop_lock:
-        return _start_loop()[0]
-
-
-@lru_cache(maxsize=1)
-def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="judges", daemon=True)
-    thread.start()
-    atexit.register(_end_loop, loop, os.getpid())
-    return loop, thread
-
-
-def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    async def close_all() -> None:
-        # Libraries may have left tasks on this loop.
-        for task in (tasks := asyncio.all_tasks() - {asyncio.current_task()}):
-            task.cancel()
-        await asyncio.gather(*tasks, *(close() for close in exit_functions), return_exceptions=True)
-        loop.stop()
-
-    if os.getpid() == process_id:
-        asyncio.run_coroutine_threadsafe(close_all(), loop)
-        _start_loop()[1].join(1.0)
-
-
-if hasattr(os, "register_at_fork"):
-    # After a fork, the child process has no such thread, and starts its own.
-    os.register_at_fork(after_in_child=_start_loop.cache_clear)

@@ -33,6 +33,7 @@ from judges.protocol import (
     ModelError,
     RefusedError,
     Reply,
+    Request,
     Sampling,
     TransientError,
     UnreachableError,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     import dspy
     from dspy import lm15
 
-    from judges.client.client import Client, Request
+    from judges.client.client import Client
     from judges.protocol import Response
 
 Json = Mapping[str, object]
@@ -319,9 +320,7 @@ class ClientEngine:
             self.stopped = error
             raise
 
-    def _request(self, request: "lm15.Request") -> "Request":
-        from judges.client.client import Request
-
+    def _request(self, request: "lm15.Request") -> Request:
         config, messages = request.config, _messages(request)
         sampling = Sampling(
             temperature=config.temperature,
@@ -363,10 +362,8 @@ class DecisionLM:
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
-    def _request(self, state: Json, questions: Json) -> "Request":
+    def _request(self, state: Json, questions: Json) -> Request:
         """The request to a `DecisionModel`, the same as a judge makes for the same questions."""
-        from judges.client.client import Request
-
         state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
         task = DecisionTask(
             state=state_without_inputs, questions=msgspec.convert(questions, dict[str, Question])

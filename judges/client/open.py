@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import TIMEOUT, Client, FailureMonitor, answers_in_process, exit_functions
+from judges.client.client import TIMEOUT, Client, answers_in_process
+from judges.client.event_loop import exit_functions
 from judges.client.keys import (
     EMBEDDED_MODELS,
     KEY_IN_NAME_PROBLEM,
@@ -30,6 +31,7 @@ from judges.client.keys import (
     read_key,
     without_secrets,
 )
+from judges.client.monitor import FailureMonitor
 from judges.client.prices import Price, find_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision, is_embedded

@@ -49,6 +49,12 @@ class SplitResult(ByJudge[Scorecard]):
         """The gain in the figure that the judge was tuned for."""
         return self.balanced_gain or self.gain
 
+    @property
+    def is_gain_confirmed(self) -> bool:
+        """Whether the gain's interval lies above 0, in the three decimals that people read."""
+        interval = self.objective_gain.interval
+        return interval is not None and round(interval.low, 3) > 0
+
 
 @dataclass(frozen=True, slots=True)
 class HeldOut(Generic[T]):

@@ -1,7 +1,8 @@
 """One judge's scorecard in sentences: whether to use the judge, and its figures."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from optimize.figures.as_text import counted, figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
@@ -9,6 +10,7 @@ from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.verification import Verification
 from optimize.report.answer import Fact, Tile
+from optimize.statistics.intervals import Interval
 
 # The share of pairs that a coin orders as people do.
 COIN_SHARE = 0.5
@@ -16,45 +18,83 @@ COIN_SHARE = 0.5
 RATES = ("TPR", "TNR", "kappa")
 
 
-def verdict_on(card: Scorecard, data: DataCounts) -> str:
-    """A sentence on whether to use the judge: whether it beats a coin, and a constant word."""
+# The first thing that stands in the way of using a judge.
+Obstacle = Literal["no score", "constructed", "tuned on these", "no interval", "coin", "constant"]
+REFUSALS: Mapping[Obstacle | None, str] = {
+    "no score": "Do not use it yet: it gave no score.",
+    "constructed": "Do not use it: its labels were made from known faults, not given by people.",
+    "tuned on these": (
+        "Do not use these figures: it was tuned on these labels, which flatters them."
+    ),
+    "no interval": (
+        "Do not use it yet: labels are too few or too alike to show that it beats a coin."
+    ),
+    "coin": "Do not use it yet: it may be no better than a coin.",
+}
+
+
+def obstacle_to_use(
+    card: Scorecard, data: DataCounts, *, tuned_on_these: bool = False
+) -> Obstacle | None:
+    """What stands in the way of using a judge; None if it can be used.
+
+    Args:
+        card: The judge's figures.
+        data: The labels that it was measured on.
+        tuned_on_these: Whether the judge was tuned on these labels.
+
+    Returns:
+        "no score" if all judgements failed, "constructed" if nobody gave the labels, "tuned on
+        these" if the judge has seen them, "no interval" if labels do not suffice for one, "coin" if
+        the judge may be no better than a coin, "constant" if it may be no better than one verdict
+        for all outputs.
+    """
     interval, two = card.beside_coin.interval, card.two_values
-    if data.is_constructed:
-        return "Do not use it: its labels were made from known faults, not given by people."
     if not card.rho.n_outputs:
-        return "Do not use it yet: it gave no score."
+        return "no score"
+    if data.is_constructed:
+        return "constructed"
+    if tuned_on_these:
+        return "tuned on these"
     if interval is None or math.isnan(card.beside_coin.value):
-        return "Do not use it yet: labels are too few or too alike to show that it beats a coin."
+        return "no interval"
     if interval.low <= COIN_SHARE:
-        return "Do not use it yet: it may be no better than a coin."
-    if two:
+        return "coin"
+    agreement = two.judge.accuracy.interval if two else None
+    if two and not (agreement and agreement.low > two.constant.accuracy.value):
+        return "constant"
+    return None
+
+
+def recommendation(card: Scorecard, obstacle: Obstacle | None) -> str:
+    """A sentence on whether to use the judge, for its figures and its `obstacle_to_use`."""
+    if refusal := REFUSALS.get(obstacle):
+        return refusal
+    if two := card.two_values:
         own, fixed = share_text(two.judge.accuracy.value), share_text(two.constant.accuracy.value)
-        agrees = f"agrees with people on {own}; always saying {two.constant_word} would agree on"
-        if beats_constant(two):
-            return f"Use it: it {agrees} {fixed}."
-        return f"Do not use its verdicts yet: it {agrees} {fixed}."
-    annotator = card.people.one_annotator if card.people else None
-    if annotator and (gap := annotator.gap.interval):
+        use = "Do not use its verdicts yet" if obstacle else "Use it"
+        return (
+            f"{use}: it agrees with people on {own}; always saying {two.constant_word} would agree "
+            f"on {fixed}."
+        )
+    if is_worse_than_annotator(card):
+        return "Use it with care: it beats a coin, but orders outputs worse than one annotator."
+    if gap := annotator_gap(card):
         how = "better than" if gap.low > 0 else "perhaps as well as"
-        if gap.high < 0:
-            return "Use it with care: it beats a coin, but orders outputs worse than one annotator."
         return f"Use it: it orders outputs better than a coin, {how} one annotator."
     verb = "prefers the same side" if card.is_pairs else "orders outputs"
     return f"Use it: it {verb} as people do, clearly more often than a coin."
 
 
-def beats_constant(card: TwoValueFigures) -> bool:
-    """Whether the judge clearly agrees with people more often than a constant word would."""
-    interval = card.judge.accuracy.interval
-    return interval is not None and interval.low > card.constant.accuracy.value
+def annotator_gap(card: Scorecard) -> Interval | None:
+    """The interval of the judge's rho less one annotator's, if several people gave labels."""
+    annotator = card.people.one_annotator if card.people else None
+    return annotator.gap.interval if annotator else None
 
 
-def is_useful(card: Scorecard) -> bool:
-    """Whether the judge clearly beats a coin and, for pass or fail, a constant word."""
-    interval = card.beside_coin.interval
-    if interval is None or interval.low <= COIN_SHARE:
-        return False
-    return not card.two_values or beats_constant(card.two_values)
+def is_worse_than_annotator(card: Scorecard) -> bool:
+    gap = annotator_gap(card)
+    return gap is not None and gap.high < 0
 
 
 def tiles_of(card: Scorecard) -> list[Tile]:

@@ -6,7 +6,15 @@ from dataclasses import replace
 from optimize.figures.as_text import cost_text, counted, figure_text, share_text
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.report.answer import Answer, Fact, Table
-from optimize.report.card import RATES, labels_text, measured, tiles_of, tuned_on, verdict_on
+from optimize.report.card import (
+    RATES,
+    labels_text,
+    measured,
+    obstacle_to_use,
+    recommendation,
+    tiles_of,
+    tuned_on,
+)
 from optimize.report.next_steps import comparison_step, judge_to_use
 
 COMPARED = (
@@ -27,7 +35,8 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 def comparison_answer(result: JudgeComparison) -> Answer:
     """The answer on which judge to use, with the figures of that one."""
     judge = judge_to_use(result)
-    figures = f"These figures are of {judge.name}. {verdict_on(judge.card, result.data)}"
+    sentence = recommendation(judge.card, obstacle_to_use(judge.card, result.data))
+    figures = f"These figures are of {judge.name}. {sentence}"
     return Answer(
         title=f"{result.dimension}: {counted(len(result.judges), 'judge')} side by side",
         headline=comparison_step(result),

@@ -3,7 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 
@@ -16,7 +16,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.card import is_useful
+from optimize.report.card import Obstacle, obstacle_to_use
 from optimize.statistics.intervals import PERFECT
 from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS
 
@@ -30,27 +30,20 @@ MOST_STEPS = 3
 MORE_LABELS = "Label more documents."
 
 
-def verification_step(result: Verification, *, has_page: bool = False) -> str:
+# What to do about an obstacle, other than to label more documents.
+REMEDIES: Mapping[Obstacle | None, str] = {
+    "no score": "Fix the failures: --report FILE.html lists the reasons.",
+    "constructed": "Measure it on labels of your own (--data FILE).",
+    "tuned on these": "Measure it on labels that it was not tuned on (--data FILE).",
+}
+
+
+def verification_step(
+    result: Verification, obstacle: Obstacle | None, *, has_page: bool = False
+) -> str:
     """What to do after a verification; `has_page` says that there is a page of the misses."""
-    if obstacle := _obstacle(result, has_page=has_page):
-        return obstacle
-    first = _more_labels(result.card, "here")
-    if not is_useful(result.card):
-        return first or MORE_LABELS
-    if not first and not has_page:
-        extent = "all" if result.card.two_values else "its worst"
-        first = f"--report FILE.html shows {extent} errors."
-    return f"{first} {_ci_step(result)}".strip()
-
-
-def _obstacle(result: Verification, *, has_page: bool) -> str:
-    """What to do before the judge can be used; "" if nothing stands in the way."""
-    if not result.card.rho.n_outputs:
-        return "Fix the failures: --report FILE.html lists the reasons."
-    if result.data.is_constructed:
-        return "Measure it on labels of your own (--data FILE)."
-    if result.tuned_on_these_labels:
-        return "Measure it on labels that it was not tuned on (--data FILE)."
+    if remedy := REMEDIES.get(obstacle):
+        return remedy
     if result.gate and result.gate.gate == "falls short":
         page = "" if has_page else " (--report FILE.html)"
         return f"Look at its misses and failures{page}, or tune it on other labels."
@@ -58,7 +51,13 @@ def _obstacle(result: Verification, *, has_page: bool) -> str:
     if kappa and kappa.high < 0 and result.words and "/".join(result.words) not in VERDICTS:
         swapped = shlex.quote("{}=0,{}=1".format(*result.words))
         return f"The labels may be the wrong way round: --values {swapped} swaps them."
-    return ""
+    first = _more_labels(result.card, "here")
+    if obstacle:
+        return first or MORE_LABELS
+    if not first and not has_page:
+        extent = "all" if result.card.two_values else "its worst"
+        first = f"--report FILE.html shows {extent} errors."
+    return f"{first} {_ci_step(result)}".strip()
 
 
 def _ci_step(result: Verification) -> str:
@@ -99,13 +98,13 @@ def _run_steps(
     if not (result.test and (card := result.card)):
         yield "Measure it on labels that it has not seen: `dspy-judges verify`."
         return
+    obstacle = obstacle_to_use(card, result.data)
     n_failed, n_outputs = card.rho.n_failed, card.rho.n_outputs
-    if not n_outputs:
+    if obstacle == "no score":
         yield f"Fix the failures: none of the {card.unit} has a score. The report says why."
     elif n_failed > MANY_FAILED * n_outputs:
         yield f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
-    more_labels, can_use = _more_labels(card, "on test"), is_useful(card)
-    is_doubtful = card.beside_coin.interval is not None and not can_use
+    more_labels, is_doubtful = _more_labels(card, "on test"), obstacle in ("coin", "constant")
     if is_doubtful:
         yield more_labels or MORE_LABELS
     yield from _gain_steps(result, result.test)
@@ -117,15 +116,15 @@ def _run_steps(
             "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
-    if can_use:
+    if not obstacle:
         yield _use_step(card, folder)
 
 
 def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
     """Yield what to do if test or unseen systems do not confirm a gain, or if there is none."""
-    gain = test.objective_gain.interval
+    gain = test.objective_gain
     if result.shipped == "tuned":
-        if gain and gain.low <= 0:
+        if gain.interval and not test.is_gain_confirmed:
             yield "Verify both judges on further labels: test alone does not confirm the gain."
         if result.unseen and result.unseen.objective_gain.value < 0:
             yield (

@@ -8,7 +8,15 @@ from judges.protocol import is_embedded
 from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Answer, Fact, Table
-from optimize.report.card import RATES, card_facts, labels_text, measured, tiles_of, verdict_on
+from optimize.report.card import (
+    RATES,
+    card_facts,
+    labels_text,
+    measured,
+    obstacle_to_use,
+    recommendation,
+    tiles_of,
+)
 from optimize.report.next_steps import run_steps
 
 
@@ -40,7 +48,7 @@ def run_answer(
         return answer
     return replace(
         answer,
-        headline=verdict_on(card, result.data),
+        headline=recommendation(card, obstacle_to_use(card, result.data)),
         why=[shipped, ("Gain", gain_sentence(result, test)), cost],
         tiles=tiles_of(card),
         measured=measured(card, result.data, " that tuning did not see"),
@@ -96,15 +104,15 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     if test.balanced_gain:
         name, figures = "balanced accuracy", [c.beside_coin.value for c in test.cards.values()]
     untuned, tuned = map(number_text, figures)
-    documents, is_better = counted(test.tuned.rho.n_documents, "document"), False
+    documents = counted(test.tuned.rho.n_documents, "document")
     meaning = f"{documents} cannot tell that from luck."
     if interval is None:
         meaning = f"{documents} are too few for an interval, so this may be luck."
-    elif is_better := round(interval.low, 3) > 0:
+    elif test.is_gain_confirmed:
         meaning = f"So tuning helped: these {documents} had no part in it."
     elif interval.high < 0:
         meaning = f"So the tuned judge is worse: these {documents} had no part in tuning."
-    if gain.value < 0 if result.shipped == "tuned" else is_better:
+    if gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed:
         rho = test.tuned.rho
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
         meaning += f" The gate, over the other {n_others:,} documents, decides."

@@ -9,12 +9,13 @@ from optimize.measuring.verification import Associations, Verification, is_clear
 from optimize.report.answer import SCREEN_LINES, Answer, Fact, fact_lines
 from optimize.report.card import (
     card_facts,
-    is_useful,
+    is_worse_than_annotator,
     measured,
+    obstacle_to_use,
     people_facts,
+    recommendation,
     tiles_of,
     tuned_on,
-    verdict_on,
 )
 from optimize.report.next_steps import verification_step
 
@@ -59,14 +60,13 @@ def verification_answer(
 ) -> Answer:
     """The answer on a verification; if there are floors, it begins with whether they hold."""
     card, gate = result.card, result.gate
-    judge, headline, why = Path(result.judge).name, verdict_on(card, result.data), list[Fact]()
-    if result.tuned_on_these_labels:
-        headline = "Do not use these figures: it was tuned on these labels, which flatters them."
+    obstacle = obstacle_to_use(card, result.data, tuned_on_these=result.tuned_on_these_labels)
+    judge, headline, why = Path(result.judge).name, recommendation(card, obstacle), list[Fact]()
     held = [f"holds: {'; '.join(gate.held)}"] if gate and gate.held else []
     if parts := [*(result.faults if with_faults else ()), *held]:
         why.append(("Gate", "; ".join(parts)))
     if gate and gate.gate:
-        if not is_useful(card) or result.tuned_on_these_labels or result.data.is_constructed:
+        if obstacle or (gate.gate == "holds" and is_worse_than_annotator(card)):
             why.append(("", headline))
         headline = GATES[gate.gate]
     return Answer(
@@ -81,7 +81,7 @@ def verification_answer(
             *card_facts(card),
             *_association_facts(result.associations),
         ],
-        steps=[verification_step(result, has_page=has_page)],
+        steps=[verification_step(result, obstacle, has_page=has_page)],
     )
 
 

@@ -15,9 +15,8 @@ from gepa.core.adapter import EvaluationBatch
 from gepa.core.state import GEPAState
 
 from dspy_judges.errors import JudgesError
-from judges.client import Request
 from judges.judgement import NoScoreError
-from judges.protocol import FatalModelError, Message, Sampling
+from judges.protocol import FatalModelError, Message, Request, Sampling
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from judges.client import BudgetSpentError, Client, Request
+from judges.client import BudgetSpentError, Client
 from judges.dimension import RESERVED_QUESTION
 from judges.judgement import NoScoreError
 from judges.prompt import (
@@ -24,7 +24,7 @@ from judges.prompt import (
     Prompt,
     encodable,
 )
-from judges.protocol import Message, Reply, Response, Sampling
+from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
 from optimize.items import Items
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault, word_runs

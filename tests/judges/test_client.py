@@ -176,7 +176,7 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
 def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.client.client.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("judges.client.window.GRACE_SECONDS", 0.1)
     ended = threading.Event()
 
     class Reluctant(Model):
@@ -257,7 +257,7 @@ def test_what_never_passes_is_a_failed_row_that_says_why(
 def test_what_cannot_pass_ends_the_run_at_once(
     error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.client.client.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("judges.client.window.GRACE_SECONDS", 0.1)
 
     class Hanging(Model):
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:

@@ -13,7 +13,7 @@ from optimize.measuring.asking import Entry, JudgeUsage
 from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison, Standing
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.report.card import tiles_of, verdict_on
+from optimize.report.card import obstacle_to_use, recommendation, tiles_of
 from optimize.report.comparison import comparison_answer, comparison_lines
 from optimize.report.next_steps import comparison_step, run_steps
 from optimize.report.tuning import run_answer, run_lines
@@ -152,9 +152,9 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
     people = one_annotator(gain(-0.05, -0.1, 0.1))
     untuned, tuned = card(far, order(0.4, 0.2), people=people), card(far, order(0.45, 0.2))
     why = (
-        "Shipped: the untuned judge. Prompts tuned the same way, each tried on documents that it "
-        "was tuned without (126 in all), beat the untuned judge by 0.031 summary-level rho. If "
-        "tuning did nothing, over 10% of runs would show as much."
+        "Shipped: the untuned judge. Cross-validated on 126 documents, tuned prompts beat the "
+        "untuned judge by 0.031 summary-level rho. If tuning did nothing, over 10% of runs would "
+        "show as much."
     )
     summary = run_result(
         test=on_split(gain(0.1, -0.1, 0.3), untuned=untuned, tuned=tuned),
@@ -210,7 +210,7 @@ def verdicts(right: int, n: int = 80, n_fails: int = 20) -> Scorecard:
     ],
 )
 def test_the_verdict_says_whether_to_use_the_judge(own: Scorecard, says: str) -> None:
-    assert says in verdict_on(own, DATA)
+    assert says in recommendation(own, obstacle_to_use(own, DATA))
 
 
 def test_the_next_step_never_says_use_it_below_a_verdict_not_to() -> None:

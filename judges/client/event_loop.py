@@ -1,0 +1,63 @@
+"""The one event loop of the process, in a daemon thread, on which all clients send requests."""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import lru_cache
+from typing import TypeVar
+
+T = TypeVar("T")
+_loop_lock = threading.Lock()
+# Functions that are called on the event loop when the interpreter exits.
+exit_functions: set[Callable[[], Awaitable[None]]] = set()
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The one event loop of this process, in a daemon thread of its own."""
+    with _loop_lock:
+        return _start_loop()[0]
+
+
+def is_event_loop() -> bool:
+    """Whether this thread is that of the event loop."""
+    return threading.current_thread() is _start_loop()[1]
+
+
+@lru_cache(maxsize=1)
+def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="judges", daemon=True)
+    thread.start()
+    atexit.register(_end_loop, loop, os.getpid())
+    return loop, thread
+
+
+def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
+    async def close_all() -> None:
+        # Libraries may have left tasks on this loop.
+        for task in (tasks := asyncio.all_tasks() - {asyncio.current_task()}):
+            task.cancel()
+        await asyncio.gather(*tasks, *(close() for close in exit_functions), return_exceptions=True)
+        loop.stop()
+
+    if os.getpid() == process_id:
+        asyncio.run_coroutine_threadsafe(close_all(), loop)
+        _start_loop()[1].join(1.0)
+
+
+if hasattr(os, "register_at_fork"):
+    # After a fork, the child process has no such thread, and starts its own.
+    os.register_at_fork(after_in_child=_start_loop.cache_clear)
+
+
+def run_now(coroutine: Coroutine[object, None, T]) -> T:
+    """Run a coroutine that never waits, and return its result, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a model that answers in this process must not wait for anything")

@@ -1,0 +1,40 @@
+"""Stops a run in which almost all requests fail from the beginning."""
+
+from judges.protocol import FatalModelError
+
+# A run stops if this share of at least so many responses are failures.
+MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
+
+
+class FailingRunError(FatalModelError):
+    """Almost every request failed, so that the run stops before it costs much."""
+
+
+class FailureMonitor:
+    """Stops a run in which almost all requests fail from the beginning.
+
+    `add` raises FailingRunError when at least 48 requests have responses and 90 % of them are
+    failures.
+    """
+
+    def __init__(self) -> None:
+        self.n_responses = self.n_failed = 0
+
+    def has_room(self, n_in_flight: int) -> bool:
+        """Whether another request may be sent while `n_in_flight` are in flight.
+
+        Until a request succeeds, no more are sent than `add` needs to stop the run.
+        """
+        if self.n_responses >= MIN_RESPONSES:
+            return True
+        return self.n_failed < self.n_responses or self.n_responses + n_in_flight < MIN_RESPONSES
+
+    def add(self, error: str | None) -> None:
+        self.n_responses += 1
+        self.n_failed += error is not None
+        limit = MAX_FAILURE_RATE * self.n_responses
+        if error is not None and self.n_responses >= MIN_RESPONSES and self.n_failed >= limit:
+            raise FailingRunError(
+                f"{self.n_failed} of the first {self.n_responses} judgements failed, as in: "
+                f"{error}; fix the model or the judge"
+            )
