@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import tee
 from typing import TYPE_CHECKING, Self
 
+from msgspec.structs import asdict
+
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
@@ -229,13 +231,7 @@ class Panel(BaseJudge):
     def of_panel_file(cls, file: PanelFile) -> "Panel":
         """The panel in a file that was checked; PanelError if its members cannot be joined."""
         members = [
-            Member(
-                name=member.name,
-                weight=member.weight,
-                slope=member.slope,
-                intercept=member.intercept,
-                judge=Judge.of_file(member.judge),
-            )
+            Member(**{**asdict(member), "judge": Judge.of_file(member.judge)})
             for member in file.members
         ]
         return cls.join(file.subject.read(), members, provenance=file.provenance)

@@ -50,7 +50,10 @@ def show_judge(args: argparse.Namespace) -> int:
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         if answers:
-            record["questions"] = [*map(_answer_entry, answers[:-1])]
+            record["questions"] = [
+                {name: value for name, value in asdict(each).items() if value is not None}
+                for each in answers[:-1]
+            ]
         print(json.dumps(record, indent=1))
         return 0
     lines = [line for text in _description_lines(judge) for line in textwrap.wrap(text, 79)]
@@ -61,10 +64,6 @@ def show_judge(args: argparse.Namespace) -> int:
             lines += ["", f"--- {name}: {message['role']} ---", _content(message)]
     print_output("\n".join(lines))
     return 0
-
-
-def _answer_entry(answer: AnswerShare) -> dict[str, object]:
-    return {name: value for name, value in asdict(answer).items() if value is not None}
 
 
 def _content(message: Message) -> str:

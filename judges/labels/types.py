@@ -126,7 +126,9 @@ class LabelledItems:
     `sha256` is the hash of the file's bytes. For rows in memory and Hugging Face data sets it is
     the hash of the rows, and if a second file gives the ratings, it covers both files. `grouped_by`
     says in words which outputs share a document. `notes` are remarks for people on how the file was
-    read.
+    read. `words` maps each dimension with two values to the file's words for 1 (good) and for 0.
+    `n_tied` counts the outputs that were left out because half of the annotators gave 1 and half
+    gave 0.
     """
 
     name: str
@@ -134,6 +136,8 @@ class LabelledItems:
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
     reading: FileReading = field(default_factory=FileReading, compare=False, repr=False)
+    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    n_tied: int = 0
 
     @property
     def items(self) -> Sequence[Item]:
@@ -153,15 +157,11 @@ class LabelledItems:
 class LabelledSet(LabelledItems):
     """Labelled outputs: a whole data set, or one of its splits (no two splits share a document).
 
-    `words` maps each dimension with two values to the file's words for 1 (good) and for 0.
-    `scales` maps dimensions to the (low, high) that the file states. `n_tied` counts the outputs
-    that were left out because half of the annotators gave 1 and half gave 0.
+    `scales` maps dimensions to the (low, high) that the file states.
     """
 
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
-    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    n_tied: int = 0
 
     @property
     def items(self) -> tuple[LabelledOutput, ...]:

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import encodable
@@ -27,13 +27,6 @@ def json_number(value: float, digits: int | None = None) -> float | None:
     return (float(value) if digits is None else round(float(value), digits)) + 0.0
 
 
-@runtime_checkable
-class HasJson(Protocol):
-    """A result with a JSON object of its own."""
-
-    def to_json(self) -> JsonObject: ...
-
-
 def to_json(result: object, digits: int | None = DIGITS) -> object:
     """The result as values for JSON; a dataclass becomes an object (see `object_json`)."""
     if is_dataclass(result) and not isinstance(result, type):
@@ -50,7 +43,9 @@ def object_json(result: "DataclassInstance", digits: int | None = DIGITS) -> Jso
 
     Numbers are rounded to `digits` decimals (None: not rounded), and undefined ones are null.
     """
-    return result.to_json() if isinstance(result, HasJson) else fields_json(result, digits=digits)
+    record: JsonObject
+    record = result.to_json() if hasattr(result, "to_json") else fields_json(result, digits=digits)
+    return record
 
 
 def fields_json(

@@ -210,7 +210,7 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
 
     They are people's own words, or pass and fail if a judge cannot answer with people's words.
     """
-    words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
+    words = labelled.words.get(name)
     return words if words is None or are_words(words) else PASS_FAIL
 
 

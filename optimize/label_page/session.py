@@ -117,13 +117,6 @@ class Label(msgspec.Struct):
         return {"value": self.value, "comment": self.comment}
 
 
-class _Topic(msgspec.Struct):
-    """What a line of the file is about."""
-
-    id: str | int
-    dimension: str | None = None
-
-
 @dataclass
 class _Labels:
     """One annotator's labels by the number of the item.
@@ -238,11 +231,10 @@ class Session:
         """Add the label of a line; return False if it is about another output or dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
-            topic = msgspec.convert(row, _Topic)
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
-            item = self._index.get(str(topic.id))
-            if topic.dimension != self._dimension:
+            item = self._index.get(row["id"]) if isinstance(row["id"], str) else None
+            if row.get("dimension") != self._dimension:
                 return False
             fault = self._fault(row, label, item)
         except (ValueError, LookupError, TypeError, RecursionError):

@@ -40,11 +40,6 @@ class SplitResult(ByJudge[Scorecard]):
     balanced_gain: Figure | None = None
 
     @property
-    def cards(self) -> dict[str, Scorecard]:
-        """Both scorecards by the judges' names in texts for people."""
-        return {"untuned": self.untuned, "tuned": self.tuned}
-
-    @property
     def objective_gain(self) -> Figure:
         """The gain in the figure that the judge was tuned for."""
         return self.balanced_gain or self.gain

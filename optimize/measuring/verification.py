@@ -163,7 +163,7 @@ class Verification:
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
             misses=all_misses(held_out, MOST_MISSES) if held_out.is_binary else None,
-            words=getattr(labelled, "words", {}).get(scored.dimension),
+            words=labelled.words.get(scored.dimension),
         )
 
     @property

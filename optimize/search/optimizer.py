@@ -102,6 +102,9 @@ class ByJudge(Generic[T]):
     untuned: T
     tuned: T
 
+    def __iter__(self) -> Iterator[T]:
+        return iter((self.untuned, self.tuned))
+
     def of(self, judge: JudgeName) -> T:
         return self.tuned if judge == "tuned" else self.untuned
 

@@ -24,7 +24,7 @@ from judges.terminal import Progress
 from judges.true_rate import errors_by_document
 from optimize.figures.as_json import DIGITS, JsonObject, as_json, judgement_rows, to_json
 from optimize.inputs.labelled import PASS_FAIL, words_of
-from optimize.items import DataCounts, Items, n_tied_of, tuned_keys
+from optimize.items import DataCounts, Items, tuned_keys
 from optimize.measuring.injection import Probes, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
@@ -272,7 +272,7 @@ class ActiveRun:
             ),
             scale=subject.scale,
             labelled=labelled_in_order(labelled, items),
-            n_tied=n_tied_of(labelled),
+            n_tied=labelled.n_tied,
             words=words_of(labelled, subject.name) or PASS_FAIL,
         )
 
