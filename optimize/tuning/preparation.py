@@ -17,6 +17,7 @@ from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import (
     AnyLevel,
     Labelled,
+    LabelSource,
     check_level,
     find_subject,
     load_labels,
@@ -125,33 +126,17 @@ def prepare(
         SettingsError: The settings contradict each other or the labels.
         LabelError: The labels cannot be read, or there is nothing to learn from them.
     """
-    source, new_subject = settings.data if rows is None else rows, None
+    source = settings.labels if rows is None else replace(settings.labels, data=rows)
+    notes: tuple[str, ...] = ()
     if subject is None and find_subject(settings.subject) is None:
-        new_subject = subject_of(
-            settings.subject,
-            source,
-            pairwise=settings.pairwise is not None,
-            scale=settings.scale,
-            map=settings.map,
-            values=settings.values,
-            annotations=settings.annotations,
-        )
-    if new_subject:
-        subject, labelled = on_scale(new_subject[0], settings), new_subject[1]
-        labelled = load_labels(labelled, subject.name, subject, scale=settings.scale)
-        note = _note_on(new_subject[0], settings.subject)
-        labelled = replace(labelled, notes=(*labelled.notes, note))
-    else:
-        subject = on_scale(subject or loading.read_subject(settings.subject), settings)
-        labelled = load_labels(
-            source,
-            subject.name,
-            subject,
-            mapping=settings.map,
-            values=settings.values,
-            scale=settings.scale,
-            annotations=settings.annotations,
-        )
+        pairwise = settings.pairwise is not None
+        if new := subject_of(settings.subject, source, pairwise=pairwise):
+            subject, labelled = new
+            source = LabelSource(data=labelled, scale=settings.scale)
+            notes = (_note_on(subject, settings.subject),)
+    subject = on_scale(subject or loading.read_subject(settings.subject), settings)
+    labelled = load_labels(source, subject.name, subject)
+    labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision(settings.lm):  # a decision model writes no text

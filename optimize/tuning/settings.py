@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -12,12 +12,14 @@ from judges.cli.flags import mapping, read_number
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
-from judges.labels.readers import read_labels
 from judges.labels.values import Values
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
 from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
 from optimize.statistics.correlations import Level
+
+if TYPE_CHECKING:
+    from optimize.inputs.labelled import LabelSource
 
 Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
@@ -92,6 +94,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def subject(self) -> str:
         return self.dimension or self.pairwise or ""
+
+    @property
+    def labels(self) -> "LabelSource":
+        from optimize.inputs.labelled import LabelSource  # --help does not need it
+
+        return LabelSource(
+            data=self.data,
+            map=self.map,
+            values=self.values,
+            annotations=self.annotations,
+            scale=self.scale,
+        )
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
@@ -177,16 +191,10 @@ def read_settings(values: Mapping[str, object]) -> Settings:
     except msgspec.ValidationError as error:
         raise _wrong_value(error, {**plain, **values}) from None
     if settings.data and not settings.subject:
-        from optimize.inputs.labelled import only_dimension  # --help does not need it
+        from optimize.inputs.labelled import only_dimension
 
-        labelled = read_labels(
-            settings.data,
-            map=settings.map,
-            values=settings.values,
-            annotations=settings.annotations,
-            texts=(),
-        )
-        settings = msgspec.structs.replace(settings, dimension=only_dimension(labelled))
+        name = only_dimension(settings.labels.outputs())
+        settings = msgspec.structs.replace(settings, dimension=name)
     _check_settings(settings)
     return settings
 

@@ -8,7 +8,7 @@ from jsonl import read_jsonl, write_jsonl
 from judges.labels.flags import read_map_file
 from judges.labels.types import LabelError
 from optimize import check
-from optimize.inputs.labelled import subject_of
+from optimize.inputs.labelled import LabelSource, subject_of
 
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},
@@ -24,7 +24,7 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    made = subject_of("quality", rows, map=map or {}, values={})
+    made = subject_of("quality", LabelSource(data=rows, map=map))
     assert made is not None
     return made[0].texts
 
@@ -74,6 +74,6 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(
     write_jsonl(sheet, [{"input": f"{n}?", "output": "Say.", "label": n % 2} for n in range(8)])
     write_jsonl(sheet, [{**row, "date": "2026-10-01"} for row in read_jsonl(sheet)])
     assert check.main([str(sheet), "--write-map", str(map_file)]) == 0
-    made = subject_of("label", str(sheet), map=read_map_file(map_file), values={})
+    made = subject_of("label", LabelSource(data=str(sheet), map=read_map_file(map_file)))
     assert made is not None
     assert made[0].texts == ("input", "output")
