@@ -110,7 +110,7 @@ class BaseJudge(ABC):
     def constructed(self) -> bool:
         """Whether the judge was tuned on constructed labels, which no person gave."""
         data = self.origin.data
-        return self.origin.is_tuned and bool(data and data.constructed)
+        return self.origin.shipped != "seed" and bool(data and data.constructed)
 
     @cached_property
     def origin(self) -> "Provenance":

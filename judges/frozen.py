@@ -117,11 +117,6 @@ class Provenance(Struct, kw_only=True):
     answers: list[_Answer] = []
     tested: list[tuple[_Count, _Count, _Count, _Count, _Count]] = []
 
-    @property
-    def is_tuned(self) -> bool:
-        """Whether the judge learned from labels: "seed" stands for an untuned judge."""
-        return self.shipped != "seed"
-
 
 class _File(_Strict, kw_only=True):
     """The keys that the files of judges and panels have in common, without the digest."""

@@ -105,7 +105,8 @@ def _description_lines(judge: AnyJudge) -> list[str]:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
     if data := origin.data:
-        state = (origin.shipped or "tuned, not shipped:") if origin.is_tuned else "untuned"
+        shipped = origin.shipped or "tuned, not shipped:"
+        state = {"seed": "untuned"}.get(shipped, shipped)
         constructed = ", whose labels no person gave" if data.constructed else ""
         lines.append(f"{state} judge of optimizer {origin.optimizer}, on {data.name}{constructed}")
     return lines

@@ -16,7 +16,7 @@ from optimize.statistics.balanced import THRESHOLD
 from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Vector
 
-Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side"]
+Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
 # A rating is a miss if its place is wrong by at least this share of all places.
 FAR = 0.25
 # Numbers that differ by less look the same in two decimals.
@@ -70,8 +70,8 @@ class Miss:
 
     miss: Kind
     id: str
-    document_id: str
-    system: str | None
+    document_id: str | None = ""
+    system: str | None = ""
     label: str
     verdict: str
     score: float

@@ -162,7 +162,7 @@ def tuned_rows(
         return frozenset()
     tuned_keys: set[str] = set()
     for part in (judge, *judge.parts):
-        if part.origin.is_tuned or getattr(part, "threshold", 0.5) != 0.5:
+        if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5:
             tuned_keys.update(part.origin.tuned_on)
     texts = (
         (given_texts(item.texts, judge.subject) if of_documents else item.texts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from judges.labels.types import LabelledOutput
 from optimize.figures.as_text import counted
 from optimize.items import output_name
-from optimize.measuring.misses import Kind, Miss, Remarks, misses
+from optimize.measuring.misses import Kind, Miss, misses
 from optimize.measuring.scored import Scored
 from optimize.measuring.swap import MOST_CHANGED, SwapResult
 
@@ -23,24 +23,19 @@ KINDS: dict[Kind, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Article:
     """A miss or a change on a page.
 
     It has `people` (each annotator with label and comment), the first parts of the `outputs`, and
-    all `texts` if these are longer. `score` is that of a verdict.
+    all `texts` if these are longer.
     """
 
     anchor: str
-    id: str
-    label: str
-    verdict: str
-    remarks: Remarks
+    miss: Miss
+    people: TextList
     outputs: TextList
     texts: TextList
-    system: str | None = None
-    score: float | None = None
-    people: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,24 +52,15 @@ def miss_groups(scored: Scored) -> list[MissGroup]:
     groups = []
     for kind, rows in misses(scored).items():
         title, caption = KINDS[kind]
-        articles = []
-        for number, row in enumerate(rows, start=1):
-            miss = Miss.of(scored, kind, row)
-            outputs, texts = _shown_texts(scored.texts(row), is_pairs=scored.is_pairs)
-            articles.append(
-                Article(
-                    anchor=f"{kind.replace(' ', '-')}-{number}",
-                    id=miss.id,
-                    label=miss.label,
-                    verdict=miss.verdict,
-                    remarks=miss.remarks,
-                    outputs=outputs,
-                    texts=texts,
-                    system=miss.system,
-                    score=miss.score if scored.is_binary else None,
-                    people=_people(scored, row),
-                )
+        articles = [
+            Article(
+                f"{kind.replace(' ', '-')}-{number}",
+                Miss.of(scored, kind, row),
+                _people(scored, row),
+                *_shown_texts(scored.texts(row), is_pairs=scored.is_pairs),
             )
+            for number, row in enumerate(rows, start=1)
+        ]
         title = f"{title}: {counted(len(rows), 'pair' if scored.is_pairs else 'output')}"
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
@@ -84,19 +70,17 @@ def change_group(result: SwapResult, word: Callable[[float], str]) -> MissGroup:
     """The rows on which two judges differ, the largest change first; `word` writes a score."""
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
-        whole = {**row.remarks.texts, "output": row.remarks.output}
-        outputs, texts = _shown_texts(whole, is_pairs=card.is_pairs)
-        articles.append(
-            Article(
-                anchor=f"change-{number}",
-                id=row.id,
-                label=word(row.human),
-                verdict=f"{word(row.old)} → {word(row.new)}",
-                remarks=row.remarks,
-                outputs=outputs,
-                texts=texts,
-            )
+        miss = Miss(
+            miss="change",
+            id=row.id,
+            label=word(row.human),
+            verdict=f"{word(row.old)} → {word(row.new)}",
+            score=row.new,
+            remarks=row.remarks,
         )
+        texts = {**row.remarks.texts, "output": row.remarks.output}
+        shown = _shown_texts(texts, is_pairs=card.is_pairs)
+        articles.append(Article(f"change-{number}", miss, [], *shown))
     caption = f"The {card.unit} on which the judges differ, old → new; {MOST_CHANGED} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 

@@ -73,11 +73,11 @@ class Page:
     @property
     def choices(self) -> dict[str, list[str]]:
         """The systems, questions and annotators by which the misses can be filtered."""
-        misses = [miss for group in self.groups for miss in group.misses]
+        articles = [each for group in self.groups for each in group.misses]
         names_by_kind: dict[str, set[str | None]] = {
-            "system": {miss.system for miss in misses},
-            "question": {miss.remarks.decided_by for miss in misses},
-            "annotator": {name for miss in misses for name, _ in miss.people},
+            "system": {each.miss.system for each in articles},
+            "question": {each.miss.remarks.decided_by for each in articles},
+            "annotator": {name for each in articles for name, _ in each.people},
         }
         return {kind: sorted(filter(None, names)) for kind, names in names_by_kind.items()}
 

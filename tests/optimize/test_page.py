@@ -26,7 +26,7 @@ from report_cases import (
 from judges.judgement import Judgement
 from judges.labels.types import LabelledSet
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
-from optimize.measuring.misses import Remarks, misses, place_gaps
+from optimize.measuring.misses import Miss, Remarks, misses, place_gaps
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Verification
 from optimize.report import charts
@@ -93,12 +93,12 @@ def page_with(text: str) -> str:
     remarks = Remarks(
         **dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}"), texts={}
     )
-    miss = Article(
-        **dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}"), anchor="a-1",
-        remarks=remarks, people=[(text, text)], outputs=[(text, text)], texts=[(text, text)],
-    )  # fmt: skip
-    new = replace(remarks, decided_by="y")
-    other = replace(miss, system="y", remarks=new, people=[("y", "y")])
+    named = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
+    own = Miss(miss="change", **named, score=0.0, remarks=remarks)
+    shown = [(text, text)]
+    miss = Article("a-1", own, shown, shown, shown)
+    new = replace(own, system="y", remarks=replace(remarks, decided_by="y"))
+    other = replace(miss, miss=new, people=[("y", "y")])
     tile = Tile(number=text, title=text, interval=text, note=text)
     answer = Answer(
         title=text, headline="h", why=[(f"x{text}", text)], tiles=[tile], measured=f"x{text}",
@@ -213,15 +213,18 @@ def test_misses_of_pass_and_fail_are_all_there_by_their_own_ids() -> None:
     false_passes, false_alarms = miss_groups(judged)
     assert false_passes.title == "False passes: 120 outputs"
     assert [len(group.misses) for group in (false_passes, false_alarms)] == [n, n]
-    assert false_passes.misses[0].id == "d0/0"
-    assert (false_alarms.misses[0].label, false_alarms.misses[0].verdict) == ("pass", "fail")
+    assert false_passes.misses[0].miss.id == "d0/0"
+    assert (false_alarms.misses[0].miss.label, false_alarms.misses[0].miss.verdict) == (
+        "pass",
+        "fail",
+    )
 
 
 def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating() -> None:
     # Of five places the judge swaps the first two, which is one place of four.
     swapped = outputs([2, 1, 3, 4, 5], [[1], [2], [3], [4], [5]], ["d"] * 5)
     high, low = miss_groups(swapped)
-    assert [miss.id for miss in (*high.misses, *low.misses)] == ["d/0", "d/1"]
+    assert [article.miss.id for article in (*high.misses, *low.misses)] == ["d/0", "d/1"]
     near = outputs([2, 1, *range(3, 9)], [[r] for r in range(1, 9)], ["d"] * 8, scale=())
     assert not any(group.misses for group in miss_groups(near))
 
