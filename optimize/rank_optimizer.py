@@ -280,7 +280,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
         """Open the models that were given as dspy.LMs, by role, and make the run's settings."""
         # No reasoning is added, since the program must keep its fields for saved states to fit.
-        settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        settings: dict[str, object] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
         # Examples have no answers to questions, and no inputs that the program computes itself.
         if len(program.answers) > 1 or {*program.text_names} != {*program.signature.input_fields}:
@@ -298,10 +298,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 settings |= {f"{prefix}lm": opened[role].name, f"{prefix}api_base": base}
         if "judge" in opened:
             settings["concurrency"] = settings["concurrency"] or dspy.settings.num_threads
-            if self.proposer_lm is None and not is_decision(settings["lm"]):
+            if self.proposer_lm is None and not is_decision(opened["judge"].name):
                 opened["proposer"] = opened["judge"]
-        program.check_decisions(settings["lm"])
-        return opened, read_settings(settings)
+        checked = read_settings(settings)
+        program.check_decisions(checked.lm)
+        return opened, checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

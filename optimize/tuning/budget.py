@@ -99,18 +99,10 @@ class CallTokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """The plan of what a run spends.
+    """The plan of what a run spends, in the unit of its `search`.
 
-    Attributes:
-        prepared: The run.
-        search: The budget of the search, with the unit of all costs.
-        options: The bounds of the search.
-        pricing: The cost of judging one item.
-        limit: What the whole run may spend.
-        reserve: The cost that is reserved for the final measurement.
-        reserve_calls: The calls that are reserved for the final measurement.
-        rows: The expected calls, tokens and dollars for each purpose.
-        call_seconds: The seconds that one call takes.
+    The whole run may spend `limit`. `reserve` and `reserve_calls` are the cost and the calls that
+    are reserved for the final measurement. `rows` are what is expected for each purpose.
     """
 
     prepared: PreparedRun

@@ -165,14 +165,8 @@ def run(
 class ActiveRun:
     """A run while its models are open.
 
-    Attributes:
-        prepared: The prepared run.
-        folder: The run's folder.
-        models: The models.
-        trials: The trials of the search.
-        scorer: Judges items with any prompt of the search.
-        print_line: Called with each line for the user.
-        new_questions: Whether candidates may ask questions that the untuned judge does not ask.
+    `scorer` judges items with any prompt of the search. `new_questions` says whether candidates may
+    ask questions that the untuned judge does not ask.
     """
 
     prepared: PreparedRun

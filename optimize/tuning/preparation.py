@@ -66,16 +66,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A run that has passed every check that needs no model.
-
-    Attributes:
-        settings: The settings of the run.
-        subject: The dimension or comparison that is judged.
-        labels: The labels and their split.
-        level: The level of rho.
-        untuned_judge: The judge before tuning.
-        objective: What the judge is tuned for.
-    """
+    """A run that has passed every check that needs no model."""
 
     settings: Settings
     subject: Subject

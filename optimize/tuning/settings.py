@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -201,11 +201,12 @@ def read_settings(values: Mapping[str, object]) -> Settings:
 
 def _read_columns(plain: dict[str, object]) -> None:
     """Set `map`, `values` and `scale` from `map`, which is pairs, a mapping or a mapping file."""
-    columns: Any = plain.get("map")
+    columns = plain.get("map")
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
     if isinstance(columns, list):
         columns = mapping([str(word) for word in columns])
+    assert isinstance(columns, Mapping | None)
     # A mapping file may have values as well.
     columns, plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
     # The command `check` writes a scale into mapping files; the setting `scale` overrides it.
