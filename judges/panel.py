@@ -170,24 +170,24 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from the members' judgements, which are in the members' order."""
-        by_name = dict(zip([member.name for member in self.members], judgements, strict=True))
-        scores = {name: judgement.score for name, judgement in by_name.items()}
-        if missing := [name for name, score in scores.items() if math.isnan(score)]:
-            reasons = [f"member {name}: {by_name[name].failure or 'no score'}" for name in missing]
+        pairs = [*zip(self.members, judgements, strict=True)]
+        scores = {member.name: judgement.score for member, judgement in pairs}
+        missing = [(m.name, each.failure) for m, each in pairs if math.isnan(each.score)]
+        if reasons := [f"member {name}: {failure or 'no score'}" for name, failure in missing]:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale is that of the member with the largest weight that gives one.
-        by_weight = sorted(self.members, key=lambda member: -member.weight)
-        rationales = filter(None, [by_name[member.name].rationale for member in by_weight])
+        by_weight = sorted(pairs, key=lambda pair: -pair[0].weight)
+        rationale = next(filter(None, [each.rationale for _, each in by_weight]), None)
         if preferences := [each for each in judgements if isinstance(each, Preference)]:
             ab = self._mean([each.margin_ab for each in preferences])
             ba = self._mean([each.margin_ba for each in preferences])
-            return replace(Preference.of_orders(ab, ba, next(rationales, None)), members=scores)
+            return replace(Preference.of_orders(ab, ba, rationale), members=scores)
         score = self._mean(list(scores.values()))
         ratings = [each for each in judgements if isinstance(each, Judgement)]
         return Judgement(
             # Through the members' lines, the score of a verdict may leave [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
-            rationale=next(rationales, None),
+            rationale=rationale,
             samples=sum(each.samples for each in ratings),
             unparsable=sum(each.unparsable for each in ratings),
             members=scores,
