@@ -72,8 +72,8 @@ class Sample:
 
     label: Vector
     score: Vector
-    document: NDArray[np.str_]
-    system: NDArray[np.str_]
+    document: NDArray[np.generic]
+    system: NDArray[np.generic]
     weight: Vector
 
     @classmethod
