@@ -187,11 +187,7 @@ class SearchBudget:
 class Evaluator:
     """Judges items with candidates, charges the budget, and keeps the judgements.
 
-    Attributes:
-        untuned: The untuned prompt, which candidates change.
-        judge: Judges items with a prompt.
-        budget: The budget of the search.
-        pricing: The cost of judging one item.
+    `untuned` is the prompt that candidates change.
     """
 
     untuned: Prompt
