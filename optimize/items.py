@@ -1,6 +1,6 @@
 """Labels in the form that statistics need: items with vectors of labels, and rating matrices."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -268,10 +268,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or some ratings have no annotator's name.
     """
-    rows = []
-    for each in labelled.outputs:
-        annotators, ratings = each.annotators.get(dimension, ()), each.ratings.get(dimension, ())
-        rows.append((each.id, annotators, ratings if annotators or len(ratings) > 1 else ()))
+    rows = list(_annotations(labelled, dimension))
     sizes = {len(ratings) for _, _, ratings in rows if ratings}
     if max(sizes, default=0) < 2:
         raise LabelError(
@@ -291,6 +288,16 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
             )
         matrix[index, [names.index(name) for name in annotators]] = ratings
     return matrix, names
+
+
+def _annotations(
+    labelled: LabelledSet, dimension: str
+) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
+    """Yield each output's id, annotators and ratings; leave out a single unnamed rating."""
+    for output in labelled.outputs:
+        annotators = output.annotators.get(dimension, ())
+        ratings = output.ratings.get(dimension, ())
+        yield output.id, annotators, ratings if annotators or len(ratings) > 1 else ()
 
 
 def is_two_valued(human: Vector) -> bool:
