@@ -112,14 +112,14 @@ def dspy_signature(judge: Any) -> Any:
     }
     for field in judge.prompt.choices:
         asked = question(field)
-        criteria, kind = asked.get("criteria"), asked["type"]
-        if kind == "score":
+        criteria = asked.criteria or {}
+        if isinstance(criteria, list):
             answer: Any = Score[tuple(criteria)]
-        elif kind == "noul":
+        elif asked.type == "noul":
             answer = Noul[(True, criteria["true"]), (False, criteria["false"])]
         else:
             answer = Choice[tuple((option, "") for option in criteria)]
-        fields[field.name] = (answer, dspy.OutputField(desc=asked["instructions"]))
+        fields[field.name] = (answer, dspy.OutputField(desc=asked.instructions))
     return dspy.Signature(fields, judge.prompt.instruction)
 
 

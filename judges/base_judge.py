@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from importlib import import_module
 from itertools import chain, tee
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from judges.client import Client, ModelOptions, Options
-    from judges.frozen import AnyFile
+    from judges.frozen import AnyFile, Provenance
     from judges.protocol import Model
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
@@ -108,9 +109,17 @@ class BaseJudge(ABC):
     @property
     def constructed(self) -> bool:
         """Whether the judge was tuned on constructed labels, which no person gave."""
-        provenance: Mapping[str, Any] = self.provenance or {}
-        is_tuned = provenance.get("shipped") != "seed"
-        return is_tuned and bool((provenance.get("data") or {}).get("constructed"))
+        data = self.origin.data
+        return self.origin.shipped != "seed" and bool(data and data.constructed)
+
+    @cached_property
+    def origin(self) -> "Provenance":
+        """What is read again from the provenance; ValueError if it is not of that form."""
+        from msgspec import convert
+
+        from judges.frozen import Provenance, plain_provenance
+
+        return convert(plain_provenance(self.provenance) or {}, Provenance)
 
     def _repr_html_(self) -> str:
         """The `repr` for a notebook; it unfolds to the instructions, questions and answers."""
@@ -139,10 +148,10 @@ class BaseJudge(ABC):
                     "plain PROVIDER/NAME of a known provider; to ask it, name it yourself: "
                     "--lm MODEL (lm=...)"
                 )
-            tuned_at, endpoint = (judge.provenance or {}).get("endpoint"), endpoint_of(judge.lm)
+            tuned_at, endpoint = judge.origin.endpoint, endpoint_of(judge.lm)
             if tuned_at and not judge.api_base and tuned_at != endpoint:
                 raise FatalModelError(
-                    f"{judge.name}: it was made at {str(tuned_at)[:200]!r}, and "
+                    f"{judge.name}: it was made at {tuned_at[:200]!r}, and "
                     f"{endpoint or 'no address'} would be asked; give the address: --api-base URL, "
                     "or in Python with_model(api_base=...)"
                 )

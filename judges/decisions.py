@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
 import msgspec
 from msgspec import Meta, Struct
@@ -34,12 +34,44 @@ from judges.questions import number_of
 ROUNDING = 0.05
 # The exceptions that are raised when JSON of an unexpected form is read.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-# A question as System One's protocol has it: a JSON object with `type`, `instructions`, `criteria`.
-Question = dict[str, Any]
 # The most levels that a question of the type `score` may have.
 MAX_LEVELS = 10
 # The answers of a decision model depend neither on a temperature nor on a seed.
 DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
+
+
+class Question(Struct, kw_only=True, omit_defaults=True):
+    """A question as System One's protocol has it; the criteria of a score are its levels."""
+
+    type: Literal["noul", "score", "choice"]
+    instructions: str
+    criteria: dict[str, object] | list[object] | None = None
+
+
+class DecisionTask(Struct, kw_only=True):
+    """What is the same in all requests to a decision model, which their system message holds."""
+
+    state: dict[str, object]
+    questions: dict[str, Question]
+
+    @classmethod
+    def of(cls, content: str) -> Self:
+        """The task in the content of a system message; raises ValueError if there is none."""
+        return msgspec.convert(json.loads(content), cls)
+
+    @property
+    def message(self) -> Message:
+        content = json.dumps(msgspec.to_builtins(self), ensure_ascii=False)
+        return Message(role="system", content=content)
+
+    def body(self, lm: str, inputs: object) -> dict[str, object]:
+        """The body of a request without the model's name; `lm` begins with the protocol's name."""
+        state = {**self.state, "inputs": inputs}
+        if lm.partition("/")[0] != DECISIONS:
+            return {"state": state, "questions": msgspec.to_builtins(self.questions)}
+        message = {"role": "user", "content": [{"type": "input_json", "data": state}]}
+        openai_questions = [_openai_question(*each) for each in self.questions.items()]
+        return {"input": [message], "questions": openai_questions}
 
 
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
@@ -51,12 +83,9 @@ def template_for(lm: str, prompt: Prompt) -> list[Message]:
     if not is_decision(lm):
         return prompt.template()
     questions = {field.name: question(field) for field in prompt.choices}
-    state_and_questions = {"state": decision_state(prompt), "questions": questions}
+    task = DecisionTask(state=decision_state(prompt), questions=questions)
     slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
-    return [
-        Message(role="system", content=json.dumps(state_and_questions, ensure_ascii=False)),
-        Message(role="user", content=f"{{{slots}}}"),
-    ]
+    return [task.message, Message(role="user", content=f"{{{slots}}}")]
 
 
 def fill_for(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
@@ -92,19 +121,22 @@ def question(field: Field) -> Question:
     text, meanings = split_meanings(field)
     text = neutralise(text)
     if choices == LETTERS:
-        return {"type": "choice", "instructions": text, "criteria": dict.fromkeys(LETTERS)}
+        return Question(type="choice", instructions=text, criteria=dict.fromkeys(LETTERS))
     names = map(str, choices)
     options = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
     if words_of(choices):
-        criteria = dict(zip(("true", "false"), options, strict=True))
-        return {"type": "noul", "instructions": text, "criteria": criteria}
+        return Question(
+            type="noul",
+            instructions=text,
+            criteria=dict(zip(("true", "false"), options, strict=True)),
+        )
     if len(choices) > MAX_LEVELS:
         raise FatalModelError(
             f"{field.name}: its scale has {len(choices)} ratings, and a decision model takes at "
             f"most {MAX_LEVELS}: define the judge with fewer ratings (`scale: [1, 5]` in "
             "FILE.yaml; --scale any for labels on another scale), or ask a chat model"
         )
-    return {"type": "score", "instructions": text, "criteria": options}
+    return Question(type="score", instructions=text, criteria=[*options])
 
 
 def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
@@ -145,25 +177,12 @@ def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mappi
     return answer
 
 
-def request_body(
-    lm: str, state: Mapping[str, object], questions: Mapping[str, Question], inputs: object
-) -> dict[str, object]:
-    """The body of a request without the model's name; the prefix of `lm` chooses the protocol."""
-    state = {**state, "inputs": inputs}
-    if lm.partition("/")[0] != DECISIONS:
-        return {"state": state, "questions": questions}
-    message = {"role": "user", "content": [{"type": "input_json", "data": state}]}
-    openai_questions = [_openai_question(*each) for each in questions.items()]
-    return {"input": [message], "questions": openai_questions}
-
-
-def _openai_question(name: str, question: Question) -> Question:
-    kind, text = question["type"], question["instructions"]
-    criteria = question.get("criteria") or {}
-    entry = {"type": kind, "name": name, "instructions": text}
-    if kind == "score":
+def _openai_question(name: str, question: Question) -> dict[str, object]:
+    text, criteria = question.instructions, question.criteria or {}
+    entry = {"type": question.type, "name": name, "instructions": text}
+    if isinstance(criteria, list):
         return {**entry, "levels": [_option("label", *_level(level)) for level in criteria]}
-    if kind == "choice":
+    if question.type == "choice":
         return {**entry, "choices": [_option("value", *each) for each in criteria.items()]}
     # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
     outcomes = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
@@ -171,14 +190,14 @@ def _openai_question(name: str, question: Question) -> Question:
     return {**entry, "type": "predicate", "instructions": text}
 
 
-def _option(key: str, option: str, description: str | None) -> dict[str, str]:
+def _option(key: str, option: str, description: object) -> dict[str, object]:
     return {key: option} | ({"description": description} if description else {})
 
 
-def _level(criterion: str) -> tuple[str, str]:
+def _level(criterion: object) -> tuple[str, str]:
     """The label and description of a level such as "1: poor"; other texts are a label alone."""
-    label, _, description = criterion.partition(": ")
-    return (label, description) if label.lstrip("-").isdigit() else (criterion, "")
+    label, _, description = str(criterion).partition(": ")
+    return (label, description) if label.lstrip("-").isdigit() else (str(criterion), "")
 
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
@@ -199,14 +218,17 @@ class _Answer(Struct):
     probabilities: dict[str, Probability] | list[_Option] = {}
 
 
-def reply_of_answers(answers: Any, questions: Mapping[str, Question]) -> Reply:
+def reply_of_answers(answers: object, questions: Mapping[str, Question]) -> Reply:
     """The reply that holds a decision model's answers, in System One's or OpenAI's form.
 
     Its text is the JSON object `{question: {option: probability}}`. If a question is not answered,
     the reply is a refusal. Answers in neither form raise one of the exceptions in MALFORMED.
     """
-    is_openai, by_name = isinstance(answers, list), dict[str, Any]()
-    for name, answer in ((a["name"], a) for a in answers) if is_openai else answers.items():
+    if not isinstance(answers, list | dict):
+        raise TypeError(f"{type(answers).__name__} is neither a list nor an object of answers")
+    by_name: dict[str, object] = {}
+    named = [(a["name"], a) for a in answers] if isinstance(answers, list) else answers.items()
+    for name, answer in named:
         # Several answers to one question become a list, which is then refused as an answer.
         by_name[name] = [answer] if name in by_name else answer
     if refusals := [name for name in questions if _is_refusal(by_name.get(name))]:
@@ -226,14 +248,15 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
     except msgspec.ValidationError as error:
         return quote(str(error))
     kind = "noul" if reply.type == "predicate" else reply.type
-    if kind != question["type"]:
-        return f"its type is {reply.type!r}, not {question['type']!r}"
+    if kind != question.type:
+        return f"its type is {reply.type!r}, not {question.type!r}"
     if kind == "noul":
         p = reply.probability if reply.noul is None else reply.noul
         return "it has no probability" if p is None else {"true": p, "false": 1 - p}
-    labels: dict[str, str | None] = dict.fromkeys(question["criteria"])
+    criteria = question.criteria or {}
+    labels: dict[str, str | None] = dict.fromkeys(map(str, criteria))
     if kind == "score":
-        labels = {str(n): _level(level)[0] for n, level in enumerate(question["criteria"])}
+        labels = {str(n): _level(level)[0] for n, level in enumerate(criteria)}
     return _distribution(labels, reply.probabilities)
 
 

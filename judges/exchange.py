@@ -4,13 +4,12 @@ A row that lacks a text, or whose text has no visible character, gets a failed j
 sent.
 """
 
-import json
 import math
 import unicodedata
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from dspy_judges.errors import OptionError
-from judges.decisions import MALFORMED, fill_for, reply_of_answers
+from judges.decisions import MALFORMED, DecisionTask, fill_for, reply_of_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.prompt import Prompt, restate_format
@@ -179,8 +178,8 @@ class Exchange:
         """
         try:
             if self.is_decision_model:
-                questions = json.loads(self.template[0]["content"])["questions"]
-                return reply_of_answers(output, questions)
+                task = DecisionTask.of(self.template[0]["content"])
+                return reply_of_answers(output, task.questions)
             if isinstance(output, str):
                 return Reply(text=output)
             if not isinstance(text := getattr(output, "text", None), str):
@@ -246,7 +245,9 @@ def _preference(responses: Sequence[Response]) -> Preference:
             answers.append({})
     ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
     comparison = next(filter(None, comparisons), None)
-    if failure is not None or len(answers[0]) < 2:
-        return Preference.of_orders(ab, -ba, comparison=comparison, failure=failure)
-    both = {"answers_ab": answers[0], "answers_ba": answers[1]}
-    return Preference.of_orders(ab, -ba, comparison=comparison, **both)
+    preference = Preference.of_orders(ab, -ba, comparison)
+    if failure is not None:
+        return replace(preference, preferred=None, failure=failure)
+    if len(answers[0]) < 2:
+        return preference
+    return replace(preference, answers_ab=answers[0], answers_ba=answers[1])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
@@ -43,7 +43,7 @@ Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 # The name of a model, a panel's member or a data set, on one line.
 Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-PlainData = dict[str, Any]
+PlainData = dict[str, object]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
@@ -66,8 +66,13 @@ class SubjectEntry(_Strict):
     words: tuple[str, str] | UnsetType = UNSET
     candidate: Identifier | UnsetType = UNSET
 
+    @classmethod
+    def of(cls, subject: Subject) -> Self:
+        values = {name: getattr(subject, name, None) for name in cls.__struct_fields__}
+        return cls(**{name: value for name, value in values.items() if value is not None})
+
     def read(self) -> Subject:
-        entries: PlainData = {name: v for name, v in asdict(self).items() if v is not UNSET}
+        entries = {name: value for name, value in asdict(self).items() if value is not UNSET}
         is_comparison = "candidate" in entries
         if is_comparison == ("anchors" in entries) or (is_comparison and "words" in entries):
             raise DimensionError(f"{self.name}: needs anchors or a candidate, and not both")
@@ -95,12 +100,16 @@ class _Answer(Struct):
 _Count = Annotated[int, Meta(ge=0, le=2**31)]
 
 
-class _Provenance(Struct, kw_only=True):
+class Provenance(Struct, kw_only=True):
+    """How a judge was tuned, as far as it is read again; further keys may hold any plain data."""
+
     data: _Data | UnsetType = UNSET
     split: _Split | UnsetType = UNSET
-    optimizer: Name = "none"
+    optimizer: Name = "?"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    shipped: Name = "seed"
+    shipped: Name | None = None
+    endpoint: str | None = None
+    tuned_on: list[str] = []
     budget: PlainData = {}
     versions: dict[str, str] = {}
     seed_judge: PlainData = {}
@@ -148,13 +157,6 @@ class PanelFile(_File, kw_only=True):
 
 
 AnyFile = JudgeFile | PanelFile
-
-
-def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> PlainData:
-    """The entries `subject` and `provenance`, which the files of judges and panels share."""
-    values = {name: getattr(subject, name, None) for name in SubjectEntry.__struct_fields__}
-    entry = SubjectEntry(**{name: value for name, value in values.items() if value is not None})
-    return {"subject": entry, "provenance": None if provenance is None else plain_data(provenance)}
 
 
 def load(path: Path | str) -> AnyFile:
@@ -227,7 +229,7 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) ->
 def _check(file: AnyFile) -> None:
     """Raise ValueError unless a file's messages fit its subject and contain only text."""
     if file.provenance is not None:
-        convert(file.provenance, _Provenance)
+        convert(file.provenance, Provenance)
     subject = file.subject.read()
     if isinstance(file, PanelFile):
         for member in file.members:
@@ -253,8 +255,15 @@ def one_line(message: object) -> str:
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
+def plain_provenance(provenance: Mapping[str, object] | None) -> PlainData | None:
+    """A provenance as plain data for JSON."""
+    if provenance is None:
+        return None
+    return {encodable(str(name)): plain_data(entry) for name, entry in provenance.items()}
+
+
 def plain_data(value: object) -> object:
-    """A provenance as plain data for JSON: NumPy scalars become numbers; NaN and infinity null."""
+    """A value as plain data for JSON: NumPy scalars become numbers; NaN and infinity null."""
     if isinstance(value, Mapping):
         return {encodable(str(name)): plain_data(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -20,6 +20,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Unpack, cast
 
+import msgspec
+
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
 from judges.exchange import as_text
@@ -206,7 +208,7 @@ def dspy_metric(
 
 def promptfoo_assertion(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
-) -> Callable[[str, Mapping[str, Any]], dict[str, object]]:
+) -> Callable[[str, Mapping[str, object]], dict[str, object]]:
     """A `get_assert` function for promptfoo, with the judge's score rescaled to 0 to 1.
 
     The texts may be the test's vars, the output, or the prompt. `threshold` is the same as for
@@ -216,8 +218,8 @@ def promptfoo_assertion(
     pass_score = _threshold(judge, threshold)
     open_judge = OpenJudge(judge, options, output="output", input="prompt")
 
-    def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, object]:
-        judgement = open_judge({**context, **context["vars"], "output": output})
+    def get_assert(output: str, context: Mapping[str, object]) -> dict[str, object]:
+        judgement = open_judge({**context, **_entries(context["vars"]), "output": output})
         failed = judgement.failure is not None
         return {
             "pass": judgement.score >= pass_score,
@@ -259,12 +261,12 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         The event in OpenTelemetry's JSON protocol (OTLP).
     """
     for row in rows_in_memory(rows):
-        entry = cast(Mapping[str, Any], row["judgements"])[judge.name]
-        score = entry["score"]
+        entry = msgspec.convert(row["judgements"], dict[str, _Judged])[judge.name]
+        score = entry.score
         texts = {
             "gen_ai.evaluation.name": judge.name,
             "gen_ai.evaluation.score.label": score is not None and _verdict_word(judge, score),
-            "gen_ai.evaluation.explanation": entry["failure"] or entry["rationale"],
+            "gen_ai.evaluation.explanation": entry.failure or entry.rationale,
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
         }
@@ -274,6 +276,14 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
             attributes.append({"key": "gen_ai.evaluation.score.value", "value": value})
         record = {"eventName": "gen_ai.evaluation.result", "attributes": attributes}
         yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+
+
+class _Judged(msgspec.Struct):
+    """A judgement as `dspy-judges score` writes it."""
+
+    score: float | None
+    failure: str | None = None
+    rationale: str | None = None
 
 
 def _check_kind(judge: AnyJudge) -> None:

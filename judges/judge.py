@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.decisions import fill_for, request_body, template_for
+from judges.decisions import DecisionTask, fill_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.judgement import AnyJudgement, Preference
@@ -185,8 +185,8 @@ class Judge(BaseJudge):
             return None
         messages, sampling = exchange.messages(texts, order), exchange.sampling
         if exchange.is_decision_model:
-            state_and_questions, inputs = (json.loads(message["content"]) for message in messages)
-            return request_body(self.lm, **state_and_questions, inputs=inputs)
+            system, user = (message["content"] for message in messages)
+            return DecisionTask.of(system).body(self.lm, json.loads(user))
         if is_reasoning(self.lm):
             sampling = replace(sampling, max_tokens=REASONING_FACTOR * sampling.max_tokens)
         return {"messages": messages, "sampling": sampling.fields()}
@@ -216,7 +216,7 @@ class Judge(BaseJudge):
         else:
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
             judgement = exchange.judgement([exchange.response(each) for each in outputs_by_order])
-        entries: dict[str, Any] = {
+        entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
             "rationale": judgement.rationale,
@@ -336,10 +336,11 @@ class Judge(BaseJudge):
     def freeze(self) -> "JudgeFile":
         from msgspec import UNSET
 
-        from judges.frozen import JudgeFile, shared_entries
+        from judges.frozen import JudgeFile, SubjectEntry, plain_provenance
 
         return JudgeFile(
-            **shared_entries(self.subject, self.provenance),
+            subject=SubjectEntry.of(self.subject),
+            provenance=plain_provenance(self.provenance),
             messages=self.template(),
             program=self.prompt,
             sampling=self.resolved_plan(),

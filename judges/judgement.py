@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import Field
@@ -155,31 +155,31 @@ class Preference:
         ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
         if weights is None or ab is None or ba is None or answers is None:
             return self
-        return Preference.of_orders(
-            weights.score(ab),
-            -weights.score(ba),
-            comparison=self.comparison,
+        own = Preference.of_orders(weights.score(ab), -weights.score(ba), self.comparison)
+        return replace(
+            own,
             answers_ab=ab,
             answers_ba=ba,
             decided_by=weights.decisive_answer(answers, choices),
         )
 
     @classmethod
-    def of_orders(cls, margin_ab: float, margin_ba: float, **attributes: Any) -> "Preference":
+    def of_orders(
+        cls, margin_ab: float, margin_ba: float, comparison: str | None = None
+    ) -> "Preference":
         """The preference from the margins of both orders.
 
-        It is a tie unless the same output is preferred in both. `attributes` are the other
-        attributes of the preference.
+        It is a tie unless the same output is preferred in both.
         """
         ab, ba = choice_of(margin_ab), choice_of(margin_ba)
         return cls(
             margin=(margin_ab + margin_ba) / 2,
             margin_ab=margin_ab,
             margin_ba=margin_ba,
-            preferred=None if attributes.get("failure") else ab if ab and ab == ba else "tie",
+            preferred=ab if ab and ab == ba else "tie",
             order_ab=ab,
             order_ba=ba,
-            **attributes,
+            comparison=comparison,
         )
 
     @classmethod

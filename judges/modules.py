@@ -246,14 +246,14 @@ def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> Signatur
             typed_fields[field.name] = str, dspy.InputField(desc=neutralise(field.description))
         elif field.choices:
             entry = question(field)
-            kind, criteria = entry["type"], entry["criteria"]
-            if kind == "score":
+            criteria = entry.criteria or {}
+            if isinstance(criteria, list):
                 annotation = Score[tuple(criteria)]
-            elif kind == "noul":
-                annotation = Noul[(True, criteria["true"]), (False, criteria["false"])]
+            elif entry.type == "noul":
+                annotation = Noul[tuple(zip((True, False), criteria.values(), strict=True))]
             else:
                 annotation = Choice[tuple(criteria.items())]
-            typed_fields[field.name] = annotation, dspy.OutputField(desc=entry["instructions"])
+            typed_fields[field.name] = annotation, dspy.OutputField(desc=entry.instructions)
     return _signature(typed_fields, neutralise(instruction))
 
 

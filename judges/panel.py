@@ -9,13 +9,15 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
+
+from msgspec.structs import asdict
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
-from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, shared_entries
+from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_provenance
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.protocol import EMBEDDED, is_embedded
@@ -168,27 +170,24 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from the members' judgements, which are in the members' order."""
-        by_name = dict(zip([member.name for member in self.members], judgements, strict=True))
-        scores = {name: judgement.score for name, judgement in by_name.items()}
-        if missing := [name for name, score in scores.items() if math.isnan(score)]:
-            reasons = [f"member {name}: {by_name[name].failure or 'no score'}" for name in missing]
+        pairs = [*zip(self.members, judgements, strict=True)]
+        scores = {member.name: judgement.score for member, judgement in pairs}
+        missing = [(m.name, each.failure) for m, each in pairs if math.isnan(each.score)]
+        if reasons := [f"member {name}: {failure or 'no score'}" for name, failure in missing]:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale is that of the member with the largest weight that gives one.
-        by_weight = sorted(self.members, key=lambda member: -member.weight)
-        rationales = filter(None, [by_name[member.name].rationale for member in by_weight])
+        by_weight = sorted(pairs, key=lambda pair: -pair[0].weight)
+        rationale = next(filter(None, [each.rationale for _, each in by_weight]), None)
         if preferences := [each for each in judgements if isinstance(each, Preference)]:
-            return Preference.of_orders(
-                self._mean([each.margin_ab for each in preferences]),
-                self._mean([each.margin_ba for each in preferences]),
-                comparison=next(rationales, None),
-                members=scores,
-            )
+            ab = self._mean([each.margin_ab for each in preferences])
+            ba = self._mean([each.margin_ba for each in preferences])
+            return replace(Preference.of_orders(ab, ba, rationale), members=scores)
         score = self._mean(list(scores.values()))
         ratings = [each for each in judgements if isinstance(each, Judgement)]
         return Judgement(
             # Through the members' lines, the score of a verdict may leave [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
-            rationale=next(rationales, None),
+            rationale=rationale,
             samples=sum(each.samples for each in ratings),
             unparsable=sum(each.unparsable for each in ratings),
             members=scores,
@@ -213,24 +212,32 @@ class Panel(BaseJudge):
 
     def freeze(self) -> PanelFile:
         members = [
-            PanelMember(**_numbers(member), judge=member.judge.freeze()) for member in self.members
+            PanelMember(
+                name=member.name,
+                weight=member.weight,
+                slope=member.slope,
+                intercept=member.intercept,
+                judge=member.judge.freeze(),
+            )
+            for member in self.members
         ]
-        return PanelFile(**shared_entries(self.subject, self.provenance), members=members)
+        return PanelFile(
+            subject=SubjectEntry.of(self.subject),
+            provenance=plain_provenance(self.provenance),
+            members=members,
+        )
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":
         """The panel in a file that was checked; PanelError if its members cannot be joined."""
         members = [
-            Member(**_numbers(member), judge=Judge.of_file(member.judge)) for member in file.members
+            Member(**{**asdict(member), "judge": Judge.of_file(member.judge)})
+            for member in file.members
         ]
         return cls.join(file.subject.read(), members, provenance=file.provenance)
 
 
 AnyJudge = Judge | Panel
-
-
-def _numbers(member: Member | PanelMember) -> dict[str, Any]:
-    return {name: getattr(member, name) for name in ("name", "weight", "slope", "intercept")}
 
 
 def _problem(panel: Subject, member: Member) -> str | None:

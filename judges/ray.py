@@ -73,7 +73,7 @@ class JudgeBatch:
             batch = batch.append_column(column, array)
         return batch
 
-    def _columns(self, judgements: Sequence[AnyJudgement]) -> dict[str, NDArray[Any]]:
+    def _columns(self, judgements: Sequence[AnyJudgement]) -> dict[str, NDArray[np.generic]]:
         name = self.judge.name
         columns = {
             name: np.array([each.score for each in judgements], dtype=float),

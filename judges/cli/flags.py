@@ -17,6 +17,7 @@ from judges.protocol import is_decision
 from judges.terminal import QUIET, print_note, visible
 
 if TYPE_CHECKING:
+    from judges.client import ModelOptions
     from judges.panel import AnyJudge
     from judges.scoring import PlanKind, SamplingPlan
 
@@ -174,10 +175,15 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     add("--seed", type=seed, default=0, metavar="N", help="the random seed (0)")
 
 
-def request_options(args: argparse.Namespace) -> dict[str, Any]:
+def request_options(args: argparse.Namespace) -> "ModelOptions":
     """Return the options of a `Session` that the flags of `add_model_flags` set."""
-    names = ("api_key_env", "price", "max_tokens", "reasoning_effort", "concurrency")
-    return {name: getattr(args, name) for name in names}
+    return {
+        "api_key_env": args.api_key_env,
+        "price": args.price,
+        "max_tokens": args.max_tokens,
+        "reasoning_effort": args.reasoning_effort,
+        "concurrency": args.concurrency,
+    }
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:

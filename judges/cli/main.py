@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from dspy_judges.startup import exit_on_ctrl_c
 from judges.cli.flags import (
@@ -83,11 +82,11 @@ def parser() -> argparse.ArgumentParser:
     commands = main_parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add_command(
-        name: str, run: str, description: str, **options: Any
+        name: str, run: str, description: str, usage: str | None = None
     ) -> argparse.ArgumentParser:
         """Add a command; `run` is the MODULE:FUNCTION that runs it."""
         command_parser: argparse.ArgumentParser = commands.add_parser(
-            name, description=description, **options
+            name, description=description, usage=usage
         )
         command_parser.set_defaults(run=run)
         return command_parser

@@ -6,7 +6,6 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from dspy_judges.errors import UsageError
 from judges import catalog
@@ -51,7 +50,10 @@ def show_judge(args: argparse.Namespace) -> int:
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         if answers:
-            record["questions"] = [*map(_answer_entry, answers[:-1])]
+            record["questions"] = [
+                {name: value for name, value in asdict(each).items() if value is not None}
+                for each in answers[:-1]
+            ]
         print(json.dumps(record, indent=1))
         return 0
     lines = [line for text in _description_lines(judge) for line in textwrap.wrap(text, 79)]
@@ -62,10 +64,6 @@ def show_judge(args: argparse.Namespace) -> int:
             lines += ["", f"--- {name}: {message['role']} ---", _content(message)]
     print_output("\n".join(lines))
     return 0
-
-
-def _answer_entry(answer: AnswerShare) -> dict[str, object]:
-    return {name: value for name, value in asdict(answer).items() if value is not None}
 
 
 def _content(message: Message) -> str:
@@ -93,25 +91,24 @@ def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
 
 def _description_lines(judge: AnyJudge) -> list[str]:
     """Lines on a judge: name, definition, texts, scale and origin."""
-    subject, provenance = judge.subject, judge.provenance or {}
+    subject, origin = judge.subject, judge.origin
     lines = [
         f"{judge.name}: {subject.definition}",
         f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(_scale(subject))}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
-    if subject.questions and not provenance:
+    if subject.questions and not judge.provenance:
         names = ", ".join(question.name for question in subject.questions)
         lines.append(f"questions that tuning may ask: {names}")
     if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
-    data: Any = provenance.get("data")
-    if data:
-        optimizer, shipped = provenance.get("optimizer", "?"), str(provenance.get("shipped", ""))
-        state = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
-        constructed = ", whose labels no person gave" if data.get("constructed") else ""
-        lines.append(f"{state} judge of optimizer {optimizer}, on {data['name']}{constructed}")
+    if data := origin.data:
+        shipped = origin.shipped or "tuned, not shipped:"
+        state = {"seed": "untuned"}.get(shipped, shipped)
+        constructed = ", whose labels no person gave" if data.constructed else ""
+        lines.append(f"{state} judge of optimizer {origin.optimizer}, on {data.name}{constructed}")
     return lines
 
 
@@ -120,8 +117,7 @@ def _answers(judge: AnyJudge) -> list[AnswerShare]:
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
-    tuned: Any = (judge.provenance or {}).get("answers", ())
-    losses = {answer["name"]: answer["loss"] for answer in tuned if answer.get("loss")}
+    losses = {answer.name: answer.loss for answer in judge.origin.answers if answer.loss}
     return (judge.weights or rating_only).describe(judge.prompt.choices, losses)
 
 

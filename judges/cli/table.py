@@ -19,7 +19,7 @@ from hashlib import file_digest, sha256
 from itertools import chain, islice, repeat, tee
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.flags import mapping, request_options, with_model_flags, with_reasoning_flag
@@ -286,11 +286,10 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """
     args = run.args
     path = _store_path(args.out) if run.paid_models else None
-    limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
-    with (
-        in_use(args.out),
-        Session(keep_going=False, store=path, **limits, **request_options(args)) as session,
-    ):
+    options = request_options(args)
+    options["max_calls"], options["max_cost"] = args.max_calls, args.max_cost
+    options["store"] = path
+    with in_use(args.out), Session(keep_going=False, **options) as session:
         store, settings = session.store, {"run": run.digest()}
         if store is not None:
             if (earlier := store.read_settings()) is None:
@@ -524,7 +523,7 @@ class JudgeScores:
         """Return the pass rate, corrected for the errors that the judge made on its test labels."""
         from judges.true_rate import corrected_rate  # here, since it imports NumPy
 
-        tested: Any = (self.judge.provenance or {}).get("tested", []) if self.is_as_tested else []
+        tested = self.judge.origin.tested if self.is_as_tested else []
         return corrected_rate([score >= 0.5 for score in self.scores], self.documents, tested)
 
     def average(self) -> dict[str, object]:

@@ -24,17 +24,16 @@ class BudgetSpentError(JudgesError, RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """The requests and tokens for one purpose, which is "" if none was named.
+    """The requests and tokens for one purpose.
 
-    `cost` is in US dollars, and counts unanswered requests at their worst-case cost; None if the
-    price is unknown.
+    `cost_usd` counts unanswered requests at their worst-case cost; None if the price is unknown.
     """
 
     purpose: str
     calls: int
     tokens_in: int
     tokens_out: int
-    cost: float | None
+    cost_usd: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +228,14 @@ class Account:
         return total.lost_cost + total.open_cost
 
     def spending(self) -> list[Spending]:
-        """The requests, tokens and dollars for each purpose."""
+        """The requests, tokens and dollars for each purpose; "unknown" is that of no name."""
         return [
             Spending(
-                purpose=purpose,
+                purpose=purpose or "unknown",
                 calls=counts.calls,
                 tokens_in=counts.tokens_in,
                 tokens_out=counts.tokens_out,
-                cost=None if self.price is None else counts.cost + counts.lost_cost,
+                cost_usd=None if self.price is None else round(counts.cost + counts.lost_cost, 6),
             )
             for purpose, counts in list(self._counts.items())
             if counts.calls

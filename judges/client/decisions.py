@@ -23,7 +23,13 @@ from judges.client.openai import (
     read_usage,
     retry_after_of,
 )
-from judges.decisions import DECISION_SAMPLING, MALFORMED, Question, reply_of_answers, request_body
+from judges.decisions import (
+    DECISION_SAMPLING,
+    MALFORMED,
+    DecisionTask,
+    Question,
+    reply_of_answers,
+)
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
 
 
@@ -80,8 +86,8 @@ def _body_parts(name: str, content: str) -> tuple[dict[str, Question], str, str]
 
     The result is cached for all rows, since demonstrations may be whole documents.
     """
-    system, model = json.loads(content), name.partition("/")[2]
-    body = {"model": model, **request_body(name, system["state"], system["questions"], None)}
+    task, model = DecisionTask.of(content), name.partition("/")[2]
+    body = {"model": model, **task.body(name, None)}
     # No text can contain this mark, since JSON escapes the quotation marks of a text.
     body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
-    return system["questions"], f'{body_start}"inputs": ', body_end
+    return task.questions, f'{body_start}"inputs": ', body_end

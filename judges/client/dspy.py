@@ -23,7 +23,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, hide_secrets, secrets_among
 from judges.client.openai import RequestFormat, read_error, read_usage
-from judges.decisions import DECISION_SAMPLING, Question, require_probabilities
+from judges.decisions import DECISION_SAMPLING, DecisionTask, Question, require_probabilities
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     ChatBody,
@@ -342,11 +342,11 @@ class DecisionLM:
     def __init__(self, engine: ClientEngine) -> None:
         self.engine, self.model = engine, engine.client.model.name
 
-    def __call__(self, state: Json, questions: Mapping[str, Question]) -> object:
+    def __call__(self, state: Json, questions: Json) -> object:
         with self._dspy_errors():
             return self._answers(self.engine.client.ask(self._request(state, questions)))
 
-    async def acall(self, state: Json, questions: Mapping[str, Question]) -> object:
+    async def acall(self, state: Json, questions: Json) -> object:
         with self._dspy_errors():
             request = self._request(state, questions)
             return self._answers(await self.engine.client.ask_async(request))
@@ -362,15 +362,15 @@ class DecisionLM:
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
-    def _request(self, state: Json, questions: Mapping[str, Question]) -> Request:
+    def _request(self, state: Json, questions: Json) -> Request:
         """The request to a `DecisionModel`, the same as a judge makes for the same questions."""
         state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
-        # The keys are in the order of a judge's own questions, so that both have one cache key.
-        ordered = {n: dict(sorted(each.items(), reverse=True)) for n, each in questions.items()}
-        contents = {"state": state_without_inputs, "questions": ordered}, state["inputs"]
-        system, user = (json.dumps(content, ensure_ascii=False) for content in contents)
-        messages = Message(role="system", content=system), Message(role="user", content=user)
-        return Request(messages, DECISION_SAMPLING, partial(_read_decisions, questions))
+        task = DecisionTask(
+            state=state_without_inputs, questions=msgspec.convert(questions, dict[str, Question])
+        )
+        user = Message(role="user", content=json.dumps(state["inputs"], ensure_ascii=False))
+        accept = partial(_read_decisions, task.questions)
+        return Request((task.message, user), DECISION_SAMPLING, accept)
 
     def _answers(self, response: "Response") -> object:
         import dspy
@@ -388,7 +388,7 @@ def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
     answers: dict[str, object] = {}
     for name, answer in json.loads(reply.text).items():
         by_option = require_probabilities(name, answer)
-        is_noul = questions[name]["type"] == "noul"
+        is_noul = questions[name].type == "noul"
         distribution = {"probabilities": by_option, "confidence": max(by_option.values())}
         answers[name] = {"noul": by_option["true"]} if is_noul else distribution
     return answers

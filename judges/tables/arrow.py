@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from dspy_judges import bounds
 from judges.tables.problems import (
@@ -83,7 +82,7 @@ class ParquetSink:
         pyarrow.parquet.write_table(pa.table(arrays), self._path)
 
 
-def load_dataset(path: str) -> Any:
+def load_dataset(path: str) -> object:
     """Load the Hugging Face data set `hf:owner/name` or `hf:owner/name:split`.
 
     Raises UnreadableError if it cannot be loaded, or has several splits and none is named.
@@ -101,7 +100,7 @@ def load_dataset(path: str) -> Any:
     except Exception as error:
         fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"
         raise UnreadableError("bad-dataset", fault, "give hf:owner/name") from error
-    splits: Mapping[str, Any] = loaded if isinstance(loaded, Mapping) else {"": loaded}
+    splits: Mapping[str, object] = loaded if isinstance(loaded, Mapping) else {"": loaded}
     split = split or (min(splits) if len(splits) == 1 else "")
     if split not in splits:
         fault = f"has the splits {joined_names(sorted(splits))}, but not {split!r}"

@@ -48,11 +48,12 @@ def rows_in_memory(source: Any) -> list[Row]:
             duplicate = frame.columns[frame.columns.duplicated()][0]
             raise RowsError(f"{name_of(source)}: two columns are called {duplicate!r}; rename one")
         rows = frame.to_dict("records")
-    plain = [plain_value(row) for row in rows]
-    for number, row in enumerate(plain, start=1):
+    plain: list[Row] = []
+    for number, row in enumerate(map(plain_value, rows), start=1):
         if not isinstance(row, dict):
             where = f"{name_of(source)}, row {number}"
             raise RowsError(f"{where}: {excerpt(row)} is not a mapping from columns to cells")
+        plain.append(row)
     return plain
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dspy_judges import bounds
 from dspy_judges.files import read_bytes
@@ -46,7 +46,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return cells
 
 
-def decode_json(text: str) -> Any:
+def decode_json(text: str) -> object:
     """Decode JSON; raises ValueError if it is invalid, repeats a key, or exceeds the bounds."""
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
         limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
@@ -59,12 +59,12 @@ def decode_json(text: str) -> Any:
     return value
 
 
-def read_json_file(path: Path) -> Any:
+def read_json_file(path: Path) -> object:
     """Read a JSON file; raises OSError or ValueError."""
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
-def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
+def read_yaml_file(path: Path, *, as_written: bool = False) -> object:
     """Read a YAML file; raises OSError or ValueError.
 
     With `as_written`, all scalars are strings.
@@ -155,7 +155,7 @@ class JsonLinesSink:
         self._file.close()
 
 
-def plain_value(value: object) -> Any:
+def plain_value(value: object) -> object:
     """Return a value as plain data for JSON.
 
     A missing value (NaN, NA) becomes None, and a value of a type that JSON lacks its text.

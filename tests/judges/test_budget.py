@@ -160,7 +160,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path):
     for budget in (account.budget, Budget(store=store)):
         (spending,) = budget.account(price=DOLLAR).spending()
         # Two attempts of 1 byte + 16 and 512 tokens.
-        assert (spending.purpose, spending.calls, spending.cost) == ("search", 2, 2 * 529)
+        assert (spending.purpose, spending.calls, spending.cost_usd) == ("search", 2, 2 * 529)
         assert budget.cost == 2 * 529
 
 

@@ -111,7 +111,7 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
     flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}
     tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
-    tested = {item.id for item in prepare(Settings(**flags)).labels.measured["test"].items}
+    tested = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
     asked: dict[str, set[str]] = {lm: set(), proposer: set()}
     for body in bodies:
         said = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))

@@ -9,7 +9,7 @@ from jsonl import write_jsonl
 from judges.labels.flags import read_map_file
 from judges.labels.types import LabelError
 from optimize import check
-from optimize.inputs.labelled import subject_of
+from optimize.inputs.labelled import LabelSource, subject_of
 
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},
@@ -25,7 +25,7 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    return subject_of("quality", rows, map=map or {}, values={})[0].texts
+    return subject_of("quality", LabelSource(data=rows, map=map or {}))[0].texts
 
 
 ASKED, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
@@ -71,5 +71,5 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)
     printed(check.main, sheet, "--write-map", "map.yaml")
-    made = subject_of("label", sheet, map=read_map_file(Path("map.yaml")), values={})
+    made = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
     assert made[0].texts == ("input", "output")

@@ -18,7 +18,7 @@ from jsonl import read_jsonl, write_jsonl
 from judges import loading
 from judges.labels.readers import read_labels, read_pairs
 from judges.labels.types import LabelError
-from optimize.label_page.session import Click, RefusedError, Session
+from optimize.label_page.session import Click, JudgeAnswer, RefusedError, Session
 
 TEXTS = ["document", "summary"]
 N = 6
@@ -268,7 +268,7 @@ def test_agreement_is_of_labels_given_before_seeing_the_others(here: Path) -> No
 
 
 def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(here: Path) -> None:
-    judge = {f"o{i}": {"value": 2, "score": 2.0, "reason": "why"} for i in range(N)}
+    judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
     del judge[shown_ids(here, "rating")[4]]  # it failed
     session = opened(here, judge=judge)
     label_all(session, "Anna", [4, 1, 2, 2, 5])

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -11,11 +12,11 @@ from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reachin
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
-from optimize.measuring.misses import MISS_COLUMNS, misses, place_gaps
+from optimize.measuring.misses import Miss, Remarks, misses, place_gaps
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.answer import Answer, Table, Tile
-from optimize.report.misses import MissGroup, miss_groups
+from optimize.report.misses import Article, MissGroup, miss_groups
 from optimize.report.page import (
     Page,
     Section,
@@ -68,9 +69,12 @@ def page_with(text):
     axes = {"x_ticks": ticks, "y_ticks": ticks}
     dots = charts.DotChart(dots=[(1, 1, f"x{text}")], **axes, band=[], caption=text)
     table = Table((text,), [(text,)], f"x{text}")
-    miss = dict.fromkeys(MISS_COLUMNS, f"x{text}") | {"anchor": "a-1"}
-    miss |= dict.fromkeys(("people", "outputs", "texts"), both)
-    other = miss | {"system": "y", "decided_by": "y", "people": [("y", "y")]}
+    words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
+    named = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
+    change = Miss(miss="change", **named, score=0.0, remarks=Remarks(**words, texts={}))
+    miss = Article("a-1", change, both, both, both)
+    by_y = replace(change, system="y", remarks=replace(change.remarks, decided_by="y"))
+    other = replace(miss, miss=by_y, people=[("y", "y")])
     tile = Tile(number=text, title=text, interval=text, note=text)
     why, measured = [(f"x{text}", text)], f"x{text}"
     answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=measured, steps=["s"])
@@ -166,7 +170,7 @@ def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating():
     for number, met in ((5, ["d/0", "d/1"]), (8, [])):
         people = [[rating] for rating in range(1, number + 1)]
         swapped = outputs([2, 1, *range(3, number + 1)], people, "d" * number)
-        assert [miss["id"] for group in miss_groups(swapped) for miss in group.misses] == met
+        assert [miss.miss.id for group in miss_groups(swapped) for miss in group.misses] == met
 
 
 def test_the_worst_miss_comes_first_and_equal_numbers_are_none():

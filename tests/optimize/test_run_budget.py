@@ -9,6 +9,7 @@ from judges.client.budget import Budget
 from judges.client.prices import Price
 from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
+from optimize.figures.as_json import object_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import CallTokens, plan_budget, spending_summary
 from optimize.tuning.preparation import prepare
@@ -28,20 +29,20 @@ def plan(measured=None, **settings):
 def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once():
     budget = plan(lm="embedded")
     labels = budget.prepared.labels
-    n_test = sum(map(len, labels.measured.values()))
+    n_test = labels.n_measured
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
     calls = {"search": 2 * len(labels.learned), "test": 2 * n_test, "probes": 6 * 16}
     assert {row.purpose: row.calls for row in budget.rows} == calls
-    assert budget.expected.cost == 0
+    assert budget.expected.cost_usd == 0
 
 
 def test_what_measures_is_kept_and_the_search_spends_the_rest():
     budget = plan(max_cost=1.0)
     assert budget.search.limit == pytest.approx(budget.limit - budget.reserve)
-    n_test = sum(map(len, budget.prepared.labels.measured.values()))
+    n_test = budget.prepared.labels.n_measured
     assert budget.reserve >= 2 * n_test * budget.pricing.untuned_cost
     assert budget.reserve_calls == 2 * n_test
-    assert budget.expected.cost <= budget.limit <= 1.0 == budget.limit_in_dollars
+    assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
 
 def test_more_money_is_never_less_to_search_with_or_to_show():
@@ -106,7 +107,7 @@ def test_a_request_is_counted_for_what_it_was_sent_for_whenever_its_answer_comes
     with account.spending_on("test"):
         account.settle(send(account), Usage(7, 2))
         account.settle(late, Usage(10, 1))
-    spending = [(row.purpose, row.calls, row.tokens_in, row.cost) for row in account.spending()]
+    spending = [(row.purpose, row.calls, row.tokens_in, row.cost_usd) for row in account.spending()]
     assert spending == [("search", 1, 10, 11), ("test", 1, 7, 9)]
 
 
@@ -118,7 +119,7 @@ def test_the_sums_by_purpose_are_the_totals_to_the_last_digit():
         with judge.spending_on(purpose):
             judge.settle(send(judge), Usage(1001 + number, 13))
     proposer.settle(send(proposer), Usage(2222, 101))
-    summary = spending_summary(judge, proposer)
+    summary = object_json(spending_summary(judge, proposer))
     rows = summary["spending"]
     assert [row["purpose"] for row in rows] == ["search", "proposals", "test", "probes"]
     assert sum(row["calls"] for row in rows) == judge.total.calls + proposer.total.calls

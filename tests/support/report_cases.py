@@ -18,8 +18,9 @@ from optimize.items import DataCounts, Item, Items
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
 from optimize.measuring.scorecard import PeopleFigures, Scorecard
 from optimize.measuring.scored import Scored
-from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.measuring.tuning_result import HeldOut, RunSpending, SplitResult, TuningResult
 from optimize.report.page import write_run
+from optimize.search.optimizer import ByJudge
 from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.human import OneAnnotator
 from optimize.statistics.intervals import Interval, IntervalEstimate
@@ -202,8 +203,8 @@ def run_result(**changes: Any) -> TuningResult:
         test=on_split(),
         shipped="tuned",
         why="Shipped: the tuned judge. It beats the untuned judge.",
-        spending={"cost_usd": 0.0375},
-        cost_per_1000_rows={"seed_judge": 0.2, "tuned_judge": 0.5},
+        spending=RunSpending(tokens={}, cost_usd=0.0375, spending=()),
+        cost_per_1000_rows=ByJudge(untuned=0.2, tuned=0.5),
         **settings,
         **calls,
     )
@@ -213,9 +214,9 @@ def run_result(**changes: Any) -> TuningResult:
 def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: Any) -> str:
     """The page of that run, on which both judges say the same."""
     demo = {"document": "A text.", "rating": 4}
-    prompts = {"seed": PROMPT}
-    prompts["tuned"] = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
-    scored = {judge: {"test": judged} for judge in prompts}
+    tuned = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
+    scored = ByJudge(untuned=HeldOut(judged), tuned=HeldOut(judged))
+    prompts = ByJudge(untuned=PROMPT, tuned=tuned)
     write_run(page := folder / "report.html", run_result(**changes), scored, prompts, probes)
     return page.read_text(encoding="utf-8")
 
