@@ -54,7 +54,7 @@ def rung(module: str) -> int:
     return next(LADDER[name] for name in names if name in LADDER)
 
 
-def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below() -> None:
+def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below():
     assert LADDER.keys() <= MODULES.keys()
     # A package's own __init__ only re-exports, lazily: it stands above all its files.
     modules = MODULES.keys() - set(PACKAGES)
@@ -62,7 +62,7 @@ def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below() ->
     assert [pair for pair in pairs if rung(pair[1]) < rung(pair[0])] == []
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def test_no_files_import_each_other_in_a_circle():
     graph = {module: imported(path) - {module} for module, path in MODULES.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -70,13 +70,13 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         pytest.fail(f"in a circle: {' -> '.join(error.args[1])}")
 
 
-def test_every_file_says_its_job_in_its_first_line_and_is_no_bag_of_odds_and_ends() -> None:
+def test_every_file_says_its_job_in_its_first_line_and_is_no_bag_of_odds_and_ends():
     silent = [p for p in FILES if not p.read_text(encoding="utf-8").startswith(('"""', 'r"""'))]
     assert silent == []
     assert not {path.stem for path in FILES} & {"utils", "helpers", "common", "base", "misc"}
 
 
-def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line() -> None:
+def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line():
     bases = {
         node.name: {ast.unparse(base) for base in node.bases}
         for path in FILES

@@ -18,7 +18,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if "argparse" in text])
-def test_a_benchmark_says_what_it_measures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_says_what_it_measures(name, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     path = str(BENCHMARKS / name)
@@ -28,9 +28,7 @@ def test_a_benchmark_says_what_it_measures(name: str, monkeypatch: pytest.Monkey
     assert f"python benchmarks/{name}" in TEXTS["README.md"]
 
 
-def test_questions_named_like_a_quality_are_answered_as_recorded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_questions_named_like_a_quality_are_answered_as_recorded(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.setenv("OPENAI_API_KEY", "recorded")
     import questions

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jsonl import write_jsonl
 from label_files import ended
-from openai_server import OpenAIServer, hang_from
+from openai_server import hang_from
 from processes import TIMEOUT, end_of, run_python, start_command, until
 from rating_files import weather_rows
 
@@ -24,7 +24,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 
 
 @pytest.mark.parametrize("line", ["check starter", "tune --dimension relevance --dry-run"])
-def test_no_module_of_the_users_hides_the_console_script(line: str, here: Path) -> None:
+def test_no_module_of_the_users_hides_the_console_script(line, here):
     for name in ("data/__init__.py", "judges.py", "optimize.py", "datasets.py"):
         (here / name).parent.mkdir(exist_ok=True)
         (here / name).write_text("raise RuntimeError('a module of the user')\n")
@@ -38,7 +38,7 @@ def test_no_module_of_the_users_hides_the_console_script(line: str, here: Path) 
     assert done.stdout
 
 
-def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each() -> None:
+def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each():
     words = "check label plan tune verify compare panel estimate score winrate list show export"
     assert list(COMMANDS) == words.split()
     code, text, _ = ended(main, "--help")
@@ -48,7 +48,7 @@ def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each() -> No
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_a_help_names_its_command_on_one_page_of_80_columns_and_all_have_at_most_55_flags() -> None:
+def test_a_help_names_its_command_on_one_page_of_80_columns_and_all_have_at_most_55_flags():
     flags = set(FLAG.findall(ended(main, "--help").out))
     for word in COMMANDS:
         code, text, _ = ended(main, word, "--help")
@@ -62,7 +62,7 @@ def test_a_help_names_its_command_on_one_page_of_80_columns_and_all_have_at_most
     assert len(flags) <= 55
 
 
-def test_what_needs_no_model_starts_without_it(here: Path) -> None:
+def test_what_needs_no_model_starts_without_it(here):
     write_jsonl("outputs.jsonl", [{"input": f"I {n}", "output": f"T {n}"} for n in (1, 2)])
     script = (
         "import sys\nfrom dspy_judges.__main__ import main\n"
@@ -87,7 +87,7 @@ def test_what_needs_no_model_starts_without_it(here: Path) -> None:
         ("verify --min-spaerman=0.2", "--min-spearman"),
     ],
 )
-def test_a_mistyped_word_gets_the_closest_one(line: str, suggestion: str) -> None:
+def test_a_mistyped_word_gets_the_closest_one(line, suggestion):
     code, _, err = ended(main, *line.split())
     assert (code, err.count("\n")) == (2, 1)
     assert f"did you mean {suggestion}?" in err
@@ -101,7 +101,7 @@ WORK = {
 
 
 @pytest.mark.parametrize(("name", "n_read"), [*((name, 0) for name in WORK), ("check", 150)])
-def test_a_reader_that_leaves_decides_nothing(name: str, n_read: int) -> None:
+def test_a_reader_that_leaves_decides_nothing(name, n_read):
     write_jsonl("labels.jsonl", weather_rows(12, 4))
     line, code = WORK[name]
     command = [sys.executable, "-m", "dspy_judges", *line.split()]
@@ -135,11 +135,11 @@ needs_full = pytest.mark.skipif(
         ("mkdir gone && cd gone && rmdir ../gone && dspy-judges list", GONE),
     ],
 )
-def test_a_result_with_nowhere_to_go_is_one_line(line: str, result: tuple[int, str, str]) -> None:
+def test_a_result_with_nowhere_to_go_is_one_line(line, result):
     assert shell(line) == result
 
 
-def test_what_an_encoding_lacks_is_escaped_as_in_json() -> None:
+def test_what_an_encoding_lacks_is_escaped_as_in_json():
     definition = "name: kind\ndefinition: 答え 😀\ninputs: [answer]\nscale: [1, 2]\nanchors: {}\n"
     Path("kind.yaml").write_text(definition, "utf-8")
     shown = shell("PYTHONIOENCODING=ascii dspy-judges show kind.yaml")
@@ -147,7 +147,7 @@ def test_what_an_encoding_lacks_is_escaped_as_in_json() -> None:
     assert shown[1].startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
 
 
-def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever() -> None:
+def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
     loading = (
         "import os, signal, time\n"
         "from dspy_judges.startup import exit_on_ctrl_c\n"
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever() -
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_while_tuning_says_how_to_go_on(openai_server: OpenAIServer) -> None:
+def test_ctrl_c_while_tuning_says_how_to_go_on(openai_server):
     openai_server.models, openai_server.latency = ("gpt-4.1-mini",), 0.1
     openai_server.fault = hang_from(8)
     flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--out", "run"]

@@ -45,7 +45,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_link_on_a_page_is_dead(page: Path) -> None:
+def test_no_link_on_a_page_is_dead(page):
     for target in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
         path, _, anchor = target.partition("#")
         if re.match(r"[a-z]+:", target):
@@ -55,7 +55,7 @@ def test_no_link_on_a_page_is_dead(page: Path) -> None:
         assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
 
 
-def test_readme_is_short_and_says_what_a_reader_must_know() -> None:
+def test_readme_is_short_and_says_what_a_reader_must_know():
     assert len(README.splitlines()) <= 150
     words = " ".join(README.split())
     for claim in (
@@ -83,7 +83,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("here")
-def test_each_definition_on_a_page_is_one_that_judges_read() -> None:
+def test_each_definition_on_a_page_is_one_that_judges_read():
     definitions = [block for _, block in blocks("yaml") if "definition:" in block]
     assert len(definitions) == 5
     for block in definitions:
@@ -92,11 +92,11 @@ def test_each_definition_on_a_page_is_one_that_judges_read() -> None:
 
 
 @pytest.mark.parametrize(("page", "block"), blocks("python"))
-def test_code_on_a_page_is_python(page: str, block: str) -> None:
+def test_code_on_a_page_is_python(page, block):
     ast.parse(dedent(block))
 
 
-def test_the_api_page_has_every_public_name_by_its_home() -> None:
+def test_the_api_page_has_every_public_name_by_its_home():
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     homes = {
         f"{module.__name__}.{name}"
@@ -114,7 +114,7 @@ def test_the_api_page_has_every_public_name_by_its_home() -> None:
 
 
 @pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="the extra `docs` is not installed")
-def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path):
     built = run_python(
         "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path, cwd=ROOT
     )
@@ -185,12 +185,12 @@ def only_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("page", "command"), sorted(DOCUMENTED))
 @pytest.mark.usefixtures("only_parsing")
-def test_a_command_on_a_page_is_taken(page: str, command: str) -> None:
+def test_a_command_on_a_page_is_taken(page, command):
     with pytest.raises(ParsedError):
         main(word_and_arguments(command))
 
 
-def test_pages_name_no_flag_that_no_command_has() -> None:
+def test_pages_name_no_flag_that_no_command_has():
     of_ours = {name for word in COMMANDS for name in FLAG.findall(ended(main, word, "--help").out)}
     # mkdocs build --strict
     flags = of_ours | {"--version", "--strict"}
@@ -199,7 +199,7 @@ def test_pages_name_no_flag_that_no_command_has() -> None:
 
 
 @pytest.mark.usefixtures("only_parsing")
-def test_a_paid_run_can_be_rehearsed(tmp_path: Path) -> None:
+def test_a_paid_run_can_be_rehearsed(tmp_path):
     server = [sys.executable, ROOT / "benchmarks" / "simulated_server.py", tmp_path / "rehearsal"]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

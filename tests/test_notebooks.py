@@ -70,7 +70,7 @@ def refresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @by_name
-def test_a_notebook_prints_what_it_stores(path: Path, tmp_path: Path, refresh: Any) -> None:
+def test_a_notebook_prints_what_it_stores(path, tmp_path, refresh):
     refresh.run_cell(f"%reset -f\n%cd -q {tmp_path}")
     fresh = refresh.execute(path.name, tmp_path)
     # The figures move with every change of the embedded model; what kind of output comes does not.
@@ -78,7 +78,7 @@ def test_a_notebook_prints_what_it_stores(path: Path, tmp_path: Path, refresh: A
 
 
 @by_name
-def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(path: Path) -> None:
+def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(path):
     notebook = stored(path)
     nbformat.validate(notebook)
     counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
@@ -95,6 +95,6 @@ def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(p
         assert "Warning" not in text
 
 
-def test_the_shipped_replies_are_what_their_rule_makes() -> None:
+def test_the_shipped_replies_are_what_their_rule_makes():
     rule = script("build_support_replies").build()
     assert (FOLDER / "support_replies.csv").read_text(encoding="utf-8") == rule

@@ -45,7 +45,7 @@ FORMS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.usefixtures("here")
-def test_labels_in_memory_are_read_as_those_of_a_file(form: str) -> None:
+def test_labels_in_memory_are_read_as_those_of_a_file(form):
     file = file_of(as_json_lines(rows_in_memory(ROWS)), "rows.jsonl")
     in_memory = data.read_labels(FORMS[form](), map=MAP, dimensions=["relevance"])
     from_file = data.read_labels(file, map=MAP, dimensions=["relevance"])
@@ -54,7 +54,7 @@ def test_labels_in_memory_are_read_as_those_of_a_file(form: str) -> None:
     assert in_memory.outputs[4].ratings["relevance"] == (float(ROWS[4]["Anna"]),)
 
 
-def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
+def test_a_fault_in_memory_is_told_by_row_column_and_value():
     wrong = pd.DataFrame(ROWS)
     wrong["Anna"] = wrong["Anna"].astype(object)
     wrong.loc[6, "Anna"] = "five"
@@ -62,7 +62,7 @@ def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
     assert message.startswith("DataFrame, row 7, field 'Anna': 'five'")
 
 
-def test_measure_takes_a_frame_and_gives_one_back() -> None:
+def test_measure_takes_a_frame_and_gives_one_back():
     measured = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
     frame = measured.judgements
     assert list(frame["id"]) == [row["Nr"] for row in ROWS]
@@ -85,7 +85,7 @@ def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> opti
     return optimize.tune("fluency", starter, map=GOOD, out=out, max_calls=500, quiet=True)
 
 
-def test_a_run_on_a_frame_goes_on_with_its_labels(run: optimize.Run, starter: pd.DataFrame) -> None:
+def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
     assert run.summary["data"]["n_outputs"] == len(starter)
     # As a kill before its end leaves it.
     drawn = run.report.read_bytes()
@@ -99,7 +99,7 @@ def test_a_run_on_a_frame_goes_on_with_its_labels(run: optimize.Run, starter: pd
     assert len(again.report.read_bytes()) == pytest.approx(len(drawn), abs=2)
 
 
-def test_gepa_by_a_tuned_judge_improves_a_program(run: optimize.Run, starter: pd.DataFrame) -> None:
+def test_gepa_by_a_tuned_judge_improves_a_program(run, starter):
     class Student(Engine):
         """Writes broken sentences unless its instruction asks for complete ones."""
 
@@ -126,7 +126,7 @@ def test_gepa_by_a_tuned_judge_improves_a_program(run: optimize.Run, starter: pd
     assert "fluency: " in writer.requests[0].messages[-1].text
 
 
-def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() -> None:
+def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():
     parameters = signature(optimize.tune).parameters
     own = {"dimension", "pairwise", "data", "out", "quiet"}
     settings = {*Settings.__struct_fields__}
@@ -137,7 +137,7 @@ def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() ->
 
 
 @pytest.mark.usefixtures("here")
-def test_a_users_own_data_module_hides_nothing_that_the_library_needs() -> None:
+def test_a_users_own_data_module_hides_nothing_that_the_library_needs():
     file_of("", "data.py")
     script = (
         "import data, judges, optimize, pandas\n"
@@ -152,7 +152,7 @@ def test_a_users_own_data_module_hides_nothing_that_the_library_needs() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_module_that_hides_judges_is_named_in_one_line(here: Path) -> None:
+def test_a_module_that_hides_judges_is_named_in_one_line(here):
     file_of("", "judges.py")
     done = run_python("-c", "import optimize; optimize.measure", env={"PYTHONPATH": str(ROOT)})
     hides = f"{here / 'judges.py'} hides the package 'judges' of dspy-judges; rename that file"

@@ -67,7 +67,7 @@ def judge_file(lm: str, **provenance: object) -> Path:
         "unheard/of",
     ],
 )
-def test_a_strangers_judge_that_names_a_host_is_not_asked(lm: str, stranger: str) -> None:
+def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
     path = judge_file(lm.format(stranger), endpoint=f"http://{stranger}/v1")
     judge = judges.load(path)
     for ask in (
@@ -89,7 +89,7 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm: str, stranger: str
     assert not Path("out.jsonl").exists()
 
 
-def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: str) -> None:
+def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger):
     """Nor to the provider's own place in silence: the user says where."""
     judge = judges.load(judge_file("openai/judge-1", endpoint=f"http://{stranger}/v1"))
     with pytest.raises(FatalModelError, match=rf"http://{stranger}/v1.*--api-base URL"):
@@ -97,7 +97,7 @@ def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: 
 
 
 @pytest.mark.parametrize("address", ["", " "])
-def test_an_empty_address_is_refused(address: str) -> None:
+def test_an_empty_address_is_refused(address):
     where = {"lm": "openai/judge-1", "api_base": address}
     for ask in (judges.load, lambda name, **how: next(judges.load(name).judge_all([ROW], **how))):
         with pytest.raises(ValueError, match="api_base is empty"):
@@ -105,7 +105,7 @@ def test_an_empty_address_is_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["submit", "collect"])
-def test_a_strangers_state_of_a_batch_sends_no_key(step: str, stranger: str) -> None:
+def test_a_strangers_state_of_a_batch_sends_no_key(step, stranger):
     state = {"run": "r", "lm": "openai/judge-1", "endpoint": f"http://{stranger}/v1"}
     file_of(json.dumps(state), "out.jsonl.batch.json")
     ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
@@ -121,14 +121,14 @@ def test_a_strangers_state_of_a_batch_sends_no_key(step: str, stranger: str) -> 
         *("!include http://{}", "!!python/object/new:subprocess.Popen [['touch', 'ran']]"),
     ],
 )
-def test_a_strangers_definition_runs_nothing(tag: str, stranger: str) -> None:
+def test_a_strangers_definition_runs_nothing(tag, stranger):
     text = f"name: x\ndefinition: {tag.format(stranger)}\ninputs: [document]\nscale: [1, 5]\n"
     with pytest.raises(ValueError, match=r"theirs\.yaml: .*line 2"):
         judges.load(file_of(text, "theirs.yaml"))
     assert not Path("ran").exists()
 
 
-def test_a_strangers_labels_reach_no_host(stranger: str) -> None:
+def test_a_strangers_labels_reach_no_host(stranger):
     url = f"http://{stranger}/v1"
     own = {"group": f"file://{url}", "document": url}
     rows = [{**own, "id": i, "summary": f"hf:{url}{i}", "coherence": 1 + i % 5} for i in range(12)]
@@ -141,7 +141,7 @@ def test_a_strangers_labels_reach_no_host(stranger: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "http://{}/x", "json", "./folder", "a/b/c", "/x"])
-def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name: str, stranger: str) -> None:
+def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name, stranger):
     result = ended(data_command, "check", f"hf:{name.format(stranger)}")
     assert result.code == 1
     assert "hf:owner/name" in result.out
@@ -154,15 +154,13 @@ PLAIN = """
 """
 
 
-def test_a_known_providers_model_is_plain() -> None:
+def test_a_known_providers_model_is_plain():
     assert [lm for lm in PLAIN.split() if not is_allowed_in_file(lm)] == []
 
 
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])
 @pytest.mark.parametrize("base", [None, "http://127.0.0.1:9/v1/"])
-def test_an_opened_model_answers_where_it_is_said_to(
-    lm: str, base: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_opened_model_answers_where_it_is_said_to(lm, base, monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com/")
     assert endpoint_of(lm, base) == open_model(lm, api_base=base).endpoint
 
@@ -181,7 +179,7 @@ def models_of(server: OpenAIServer) -> set[str]:
     return {seen.body["model"] for seen in server.log}
 
 
-def test_an_endpoint_holds_for_the_judge_and_the_proposer(private: OpenAIServer) -> None:
+def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
     there = ["--api-base", private.url]
     assert ended(optimize_command, *TUNE, *MODELS, *there).code == 0
     assert models_of(private) == {"judge-1", "proposer-1"}
@@ -204,21 +202,21 @@ def test_an_endpoint_holds_for_the_judge_and_the_proposer(private: OpenAIServer)
     assert len(private.log) == n + 2
 
 
-def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private: OpenAIServer) -> None:
+def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private):
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     measure(judge, "labels.jsonl", scale="0-9")
     assert models_of(private) == {"judge-1"}
     assert "7, 8 or 9" in private.log[0].asked
 
 
-def test_a_saved_judge_holds_no_address(private: OpenAIServer) -> None:
+def test_a_saved_judge_holds_no_address(private):
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     assert private.url not in judge.save("mine.json").read_text()
     assert judges.load("mine.json").api_base is None
 
 
 @pytest.mark.parametrize("lm", ["openai/judge-1", "azure/judge-1"])
-def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: str) -> None:
+def test_a_redirect_takes_no_text_to_another_host(lm, stranger):
     head = f"HTTP/1.1 307 Away\r\nLocation: http://{stranger}/v1\r\nContent-Length: 0\r\n\r\n"
     with ServingBytes(lambda body: [head.encode()]) as base:
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):

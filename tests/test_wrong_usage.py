@@ -95,7 +95,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         ("compare --dimension relevance --lm gpt-5 --lm embedded --dry-run", 1, BARE),
     ],
 )
-def test_wrong_usage_is_one_line_and_writes_over_nothing(line: str, code: int, reason: str) -> None:
+def test_wrong_usage_is_one_line_and_writes_over_nothing(line, code, reason):
     before = content()
     result = run(line)
     assert (result.code, result.out) == (code, "")
@@ -104,7 +104,7 @@ def test_wrong_usage_is_one_line_and_writes_over_nothing(line: str, code: int, r
     assert content() == before
 
 
-def test_verbose_shows_where_an_error_arose() -> None:
+def test_verbose_shows_where_an_error_arose():
     result = run("score fluency --data x.csv --out o.jsonl --verbose")
     assert (result.code, "Traceback" in result.err) == (1, True)
 
@@ -123,7 +123,7 @@ TRUNCATED = "cannot be read as utf-16-le (truncated data); save the file as UTF-
         ((CSV + csv_of(ROWS[0].values())).encode(), TWICE),
     ],
 )
-def test_a_faulty_file_is_one_line_and_leaves_nothing(raw: bytes, fault: str) -> None:
+def test_a_faulty_file_is_one_line_and_leaves_nothing(raw, fault):
     file_of(raw, "x.csv")
     before = content()
     score = "score fluency --data x.csv --out o.jsonl"
@@ -138,7 +138,7 @@ def test_a_faulty_file_is_one_line_and_leaves_nothing(raw: bytes, fault: str) ->
         assert content() == before
 
 
-def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_parquet() -> None:
+def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_parquet():
     write_jsonl("x.jsonl", [ROWS[0] | {"relevance": float("nan")}, *ROWS[1:]])
     assert run("score fluency --data x.jsonl --out o.jsonl").code == 0
     assert [row["relevance"] for row in read_jsonl("o.jsonl")].count(None) == 1
@@ -163,7 +163,7 @@ DEEP = '{"id": ' + "[" * 100_000
     ],
     ids=["doubled", "deep row", "deep scores", "deep replies", "huge score"],
 )
-def test_json_that_no_reader_takes_is_one_line(content: str, flag: str) -> None:
+def test_json_that_no_reader_takes_is_one_line(content, flag):
     file_of(content, "a.jsonl")
     score = "score relevance --data a.jsonl --out o.jsonl"
     verified = f"verify {flag} a.jsonl --data in.jsonl --dimension relevance"

@@ -95,7 +95,7 @@ def child() -> Iterator[ProcessPoolExecutor]:
 
 
 @pytest.mark.parametrize("name", [*HUGE, *HELD])
-def test_what_is_too_big_is_refused_in_little_memory(name: str, child: ProcessPoolExecutor) -> None:
+def test_what_is_too_big_is_refused_in_little_memory(name, child):
     content, fault = (HUGE | HELD)[name]
     path = content().resolve()
     assert path.stat().st_size < 8_000_000
@@ -107,7 +107,7 @@ def test_what_is_too_big_is_refused_in_little_memory(name: str, child: ProcessPo
             [*read_records(path)]
 
 
-def test_an_area_over_all_cells_is_read_in_little_memory(child: ProcessPoolExecutor) -> None:
+def test_an_area_over_all_cells_is_read_in_little_memory(child):
     path = edited(in_workbook(b"", b""), b"B2:B3", b"A1:XFD1048576").resolve()
     problems, growth = child.submit(reading, path).result()
     assert problems == []
@@ -125,8 +125,8 @@ def test_an_area_over_all_cells_is_read_in_little_memory(child: ProcessPoolExecu
     ],
 )
 def test_a_table_that_is_held_is_bounded_and_rows_that_are_not_kept_are_any_number(
-    bound: str, value: int, row: object, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bound, value, row, fault, monkeypatch
+):
     path = lines(*[row] * 120)
     monkeypatch.setattr(f"dspy_judges.bounds.{bound}", value)
     assert sum(1 for _ in read_table_rows(path)) == 120
@@ -143,11 +143,11 @@ def test_a_table_that_is_held_is_bounded_and_rows_that_are_not_kept_are_any_numb
         ("a: " + "x" * 200_000, "more than 200,000 bytes"),
     ],
 )
-def test_a_mapping_beyond_a_bound_is_refused(text: str, fault: str) -> None:
+def test_a_mapping_beyond_a_bound_is_refused(text, fault):
     assert fault in refusal(file_of(text, "map.yaml"), read=read_map_file)
 
 
-def test_problems_without_end_are_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_without_end_are_no_list(monkeypatch):
     monkeypatch.setattr("dspy_judges.bounds.MAX_PROBLEMS", 10)
     path = file_of(f"[{'1, ' * 20} 1]", "x.json")
     with pytest.raises(

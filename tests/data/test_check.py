@@ -30,7 +30,7 @@ def rated(*ratings: object) -> str:
     return write_jsonl("labels.jsonl", rows)
 
 
-def test_check_lists_every_problem_and_exits_one() -> None:
+def test_check_lists_every_problem_and_exits_one():
     path = rated(1, 6, "fair", 5, None)
     code, out, _ = ended(main, path, "--scale", "1:5")
     *printed, total = out.splitlines()
@@ -42,7 +42,7 @@ def test_check_lists_every_problem_and_exits_one() -> None:
     assert (as_json.code, *names) == (1, "not-a-number", 3, "ratings.relevance", "'fair'")
 
 
-def test_a_sound_file_is_told_by_its_outputs_scales_and_notes() -> None:
+def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
     code, out, _ = ended(main, rated(1, 2, None))
     assert code == 0
     assert out.startswith("labels: no problem in 3 outputs for 2 documents by 1 system\n")
@@ -53,7 +53,7 @@ def test_a_sound_file_is_told_by_its_outputs_scales_and_notes() -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_pairs_are_told_by_their_votes_and_how_ties_count() -> None:
+def test_pairs_are_told_by_their_votes_and_how_ties_count():
     rows = "1,P,x,y,A\n2,Q,x,y,tie\n3,R,x,y,tie\n"
     code, out, _ = ended(main, file_of(f"id,post,Antwort A,Antwort B,winner\n{rows}"))
     assert code == 0
@@ -63,7 +63,7 @@ def test_pairs_are_told_by_their_votes_and_how_ties_count() -> None:
     assert "text response_a from Antwort A; text response_b from Antwort B; ratings votes" in read
 
 
-def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem() -> None:
+def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem():
     code, out, _ = ended(main, rated(3, 3, 3))
     assert code == 0
     assert "collect    no other rating among 3 labels, so nothing to learn" in out
@@ -73,7 +73,7 @@ def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem() -> None:
 
 
 @pytest.mark.parametrize("flags", [[], ["--dimension", "rel"]])
-def test_a_files_own_words_cannot_steer_the_terminal(flags: list[str]) -> None:
+def test_a_files_own_words_cannot_steer_the_terminal(flags):
     row = {"id": "a", **GOOD, "system": "\x1b[2Jred", "ratings": {"rel\x1b[31m": 3}}
     _, out, err = ended(main, *flags, file_of(json.dumps(row), "labels.jsonl"))
     assert "\x1b" not in out + err
@@ -83,13 +83,13 @@ WRONG = ("--map a", "--map m.yaml", "--scale 5:1", "--values good", "--values a=
 
 
 @pytest.mark.parametrize("flags", WRONG)
-def test_wrong_usage_exits_two(flags: str) -> None:
+def test_wrong_usage_exits_two(flags):
     code, _, err = ended(main, "starter", *flags.split())
     assert (code, err.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize("scale", ["1-5", "1:5", "-1:5", "-1-5"])
-def test_a_scale_may_be_written_with_a_dash_or_a_colon(scale: str) -> None:
+def test_a_scale_may_be_written_with_a_dash_or_a_colon(scale):
     assert "6 is off the scale" in ended(main, rated(6), "--scale", scale).out
 
 
@@ -115,7 +115,7 @@ VALUES = "--values 1=0,2=25,3=50,4=75,5=100"
         (USUAL, VALUES, f"{VALUES} --scale 0:100"),
     ],
 )
-def test_the_suggested_command_runs_as_printed(header: str, flags: str, suggested: str) -> None:
+def test_the_suggested_command_runs_as_printed(header, flags, suggested):
     rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
     code, out, _ = ended(main, file_of("\n".join([header, *rows])), *flags.split())
     assert code == 0
@@ -130,7 +130,7 @@ def sheet() -> Path:
     return file_of(csv_of(("Nr", "doc", "Text", "Fazit", "Anna", "Ben"), *rows))
 
 
-def test_a_mapping_is_left_as_a_file_that_every_reader_takes() -> None:
+def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     path = sheet()
     columns = ["group=doc", "document=Text", "summary=Fazit", "relevance=Anna,Ben"]
     flags = [word for column in columns for word in ("--map", column)]
@@ -158,13 +158,13 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes() -> None:
 @pytest.mark.parametrize(
     ("content", "fault"), [("- a", "write one"), ("a: {b: 1}", "a needs"), ("a: [", "not YAML")]
 )
-def test_a_mapping_file_that_is_none_is_refused_in_one_line(content: str, fault: str) -> None:
+def test_a_mapping_file_that_is_none_is_refused_in_one_line(content, fault):
     file_of(content, "map.yaml")
     assert fault in refusal("starter", map="map.yaml")
 
 
 @pytest.mark.parametrize(("column", "earns"), [("label", "a pass"), ("charm", "a high rating")])
-def test_the_last_line_asks_for_a_definition_and_takes_it(column: str, earns: str) -> None:
+def test_the_last_line_asks_for_a_definition_and_takes_it(column, earns):
     rows = [f"Ask {n}?,Answer {n}.,{('pass', 'fail')[n % 2]},{n % 5}" for n in range(12)]
     file_of("\n".join(["input,output,label,charm", *rows]), "sheet.csv")
     code, out, _ = ended(main, "sheet.csv", "--dimension", column)
@@ -188,7 +188,7 @@ SCALES: dict[str, Callable[[float], object]] = {
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_labels_off_the_scale_are_told_which_scale_to_state(scale: str) -> None:
+def test_labels_off_the_scale_are_told_which_scale_to_state(scale):
     change = SCALES[scale]
     rows = [{"fluency": change(row.pop("ratings")["fluency"]), **row} for row in map(dict, ROWS)]
     ask = ["--dimension", "fluency", "--data", write_jsonl("labels.jsonl", rows)]
@@ -218,13 +218,13 @@ WHOLE = "whole numbers, 101 at most; say --scale any"
         ("--pairwise tldr_concise", "0-1", "pairs have votes, not ratings on a scale"),
     ],
 )
-def test_a_scale_that_is_none_is_refused(subject: str, scale: str, fault: str) -> None:
+def test_a_scale_that_is_none_is_refused(subject, scale, fault):
     code, _, err = ended(tune, *subject.split(), "--scale", scale)
     assert code == 2
     assert fault in err
 
 
-def test_anchors_move_with_their_places_and_fall_out_between_two() -> None:
+def test_anchors_move_with_their_places_and_fall_out_between_two():
     fluency = judges.load("fluency").subject
     assert isinstance(fluency, Dimension)
     worst, middle, best = (fluency.anchors[rating] for rating in (1, 3, 5))

@@ -55,14 +55,14 @@ FORMS: dict[str, tuple[list[Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_the_last_assistant_turn_is_the_output_and_what_precedes_it_the_input(name: str) -> None:
+def test_the_last_assistant_turn_is_the_output_and_what_precedes_it_the_input(name):
     turns, before, answer = FORMS[name]
     texts = as_texts({"messages": turns})
     assert (texts["input"], texts["output"]) == (before, answer)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv of JSON", "csv as Python prints it", "parquet"])
-def test_conversations_are_read_in_every_format(form: str) -> None:
+def test_conversations_are_read_in_every_format(form):
     turns, before, answer = FORMS["a call"]
     rows = [{"id": str(n), "messages": turns, "label": n} for n in (0, 1)]
     path = write_jsonl("labels.jsonl", rows)
@@ -81,13 +81,13 @@ def test_conversations_are_read_in_every_format(form: str) -> None:
 
 
 @pytest.mark.parametrize("how", [{"map": {"judge": "conversation"}}, {"texts": ["conversation"]}])
-def test_the_whole_conversation_is_one_text_on_demand(how: dict[str, Any]) -> None:
+def test_the_whole_conversation_is_one_text_on_demand(how):
     rows = [{"id": str(n), "messages": [ASKED, SAID], "label": n} for n in (0, 1)]
     whole = {"conversation": "User: Where is it?\nAssistant: At desk 3."}
     assert data.read_labels(rows, **how).outputs[0].texts == whole
 
 
-def test_an_output_beside_the_conversation_is_the_one_that_is_judged() -> None:
+def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
     row = {"messages": [ASKED, SAID, ASKED], "response": "Gone.", "label": 1}
     labelled = data.read_labels([row, {**row, "response": "Here.", "label": 0}])
     first = "User: Where is it?\nAssistant: At desk 3.\nUser: Where is it?"
@@ -97,7 +97,7 @@ def test_an_output_beside_the_conversation_is_the_one_that_is_judged() -> None:
     assert "output" not in as_texts({**row, "response": None})
 
 
-def test_a_row_without_an_answer_is_left_out_and_counted() -> None:
+def test_a_row_without_an_answer_is_left_out_and_counted():
     turns = [[ASKED, SAID], [ASKED], [CALL, SAID]]
     rows = [{"messages": each, "label": n % 2} for n, each in enumerate(turns)]
     labelled = data.read_labels(rows)
@@ -105,7 +105,7 @@ def test_a_row_without_an_answer_is_left_out_and_counted() -> None:
     assert "left out for an empty 'output': 1 row (row 2)" in labelled.notes
 
 
-def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt() -> None:
+def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt():
     other, more = {"role": "assistant", "content": "No."}, {"role": "user", "content": "And?"}
     row = {"model_a": "x", "model_b": "y", "winner": "model_b", "conversation_b": [ASKED, other]}
     sides = [ASKED, SAID], [ASKED, SAID, more, other]
@@ -120,13 +120,13 @@ BREAKS = st.sampled_from(["\n", "\r\n", "\r", "\v", "\x85", "\u2028"])
 
 
 @given(st.lists(st.tuples(LINES, BREAKS), min_size=1, max_size=5))
-def test_no_line_in_a_turn_passes_for_another_turn(said: list[tuple[list[str], str]]) -> None:
+def test_no_line_in_a_turn_passes_for_another_turn(said):
     turns = [{"role": "user", "content": end.join(lines)} for lines, end in said]
     lines = as_text(read_turns(turns)).splitlines()
     assert sum(not line.startswith(" ") for line in lines) == len(turns)
 
 
-def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_out() -> None:
+def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_out():
     turns = [{**ASKED, "content": f"{n} " + "x" * 100} for n in range(1000)]
     text = as_text(read_turns(turns))
     full = sum(len(f"User: {turn['content']}\n") for turn in turns) - 1
@@ -138,6 +138,6 @@ def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_o
 @pytest.mark.parametrize(
     "cell", ["[{'role': 'user'", '[{"a": 1}]', "[1, 2]", "User: hi", None, {"role": "user"}, []]
 )
-def test_what_has_no_turns_is_no_conversation(cell: object) -> None:
+def test_what_has_no_turns_is_no_conversation(cell):
     assert read_turns(cell) == []
     assert as_texts({"messages": cell}) == {"messages": cell}

@@ -59,7 +59,7 @@ in_every_format = pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS
 
 
 @in_every_format
-def test_every_format_gives_the_same_outputs(write: Callable[[Rows], str]) -> None:
+def test_every_format_gives_the_same_outputs(write):
     path = write(ROWS)
     labelled = data.read_labels(path)
     first = labelled.outputs[0]
@@ -83,7 +83,7 @@ cells = st.fixed_dictionaries({"document": sound, "summary": sound, "relevance":
 
 @pytest.mark.parametrize("name", ["jsonl", "csv", "csv with semicolons"])
 @given(rows=st.lists(cells, min_size=1, max_size=5))
-def test_any_text_to_judge_and_its_rating_are_read_as_they_are(name: str, rows: Rows) -> None:
+def test_any_text_to_judge_and_its_rating_are_read_as_they_are(name, rows):
     rows = [{"id": f"r{n}", "group": f"g{n}", **row} for n, row in enumerate(rows)]
     labelled = data.read_labels(FORMATS[name](rows))
     for row, output in zip(rows, labelled.outputs, strict=True):
@@ -92,16 +92,14 @@ def test_any_text_to_judge_and_its_rating_are_read_as_they_are(name: str, rows: 
         assert output.rating("relevance") == pytest.approx(float(str(row["relevance"])))
 
 
-def test_a_parquet_file_with_two_columns_of_a_name_is_refused() -> None:
+def test_a_parquet_file_with_two_columns_of_a_name_is_refused():
     columns = [pa.array(["a"]), pa.array(["x"]), *[pa.array([3])] * 2]
     table = pa.Table.from_arrays(columns, ["id", "summary", "relevance", "relevance"])
     pq.write_table(table, "labels.parquet")
     assert "'relevance' names two columns" in refusal(Path("labels.parquet"))
 
 
-def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(monkeypatch):
     whole, asked = datasets.Dataset.from_list(ROWS), list[str]()
     parts = {"test": whole}
 
@@ -123,14 +121,14 @@ def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(
 
 
 @in_every_format
-def test_rows_without_ids_are_numbered_by_row_in_every_format(write: Callable[[Rows], str]) -> None:
+def test_rows_without_ids_are_numbered_by_row_in_every_format(write):
     path = write([{n: cell for n, cell in row.items() if n != "id"} for row in ROWS])
     assert [output.id for output in data.read_labels(path).outputs] == [*"123456"]
     assert main(["score", "relevance", "--data", str(path), "--out", "scored.jsonl"]) == 0
     assert [*read_scores(Path("scored.jsonl"), "relevance")] == [*"123456"]
 
 
-def test_a_frame_whose_columns_are_numbers_is_mapped_by_them() -> None:
+def test_a_frame_whose_columns_are_numbers_is_mapped_by_them():
     frame = pd.DataFrame([["Q?", "One.", 3], ["R?", "Two.", 1]])
     labelled = data.read_labels(frame, map={"human": 2, "input": 0, "output": 1})
     assert [one.ratings["human"] for one in labelled.outputs] == [(3,), (1,)]

@@ -22,14 +22,14 @@ def rows(**labels: tuple[object, object]) -> list[dict[str, object]]:
     "column",
     ["label", "Verdict", "human_label", "is_correct", "final grade", "Urteil", "is_polite", "ok"],
 )
-def test_the_one_column_of_labels_is_taken_and_named(column: str) -> None:
+def test_the_one_column_of_labels_is_taken_and_named(column):
     labelled = data.read_labels(rows(**{column: ("yes", "no")}), dimensions=["polite"])
     assert labelled.words == {"polite": ("yes", "no")}
     assert f"no column is called polite: its labels are read from {column!r}" in labelled.notes
     assert labelled.outputs[3].texts["output"] == "6"
 
 
-def test_a_label_inside_an_object_is_found_by_its_name() -> None:
+def test_a_label_inside_an_object_is_found_by_its_name():
     nested = rows(feedback=({"score": 0}, {"score": 1}))
     assert data.read_labels(nested, dimensions=["polite"]).words == {"polite": ("1", "0")}
 
@@ -44,14 +44,12 @@ def test_a_label_inside_an_object_is_found_by_its_name() -> None:
         (("coherence",), "relevance", "no output has a rating on it"),
     ],
 )
-def test_labels_of_no_sure_dimension_are_asked_for(
-    labels: tuple[str, ...], name: str, asked: str
-) -> None:
+def test_labels_of_no_sure_dimension_are_asked_for(labels, name, asked):
     values = (1, 0) if name.startswith("rel") else ("yes", "no")
     assert asked in refusal(rows(**dict.fromkeys(labels, values)), dimensions=[name])
 
 
-def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> None:
+def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
     none, times = (None, None), ("2024-03-01T10:00:00Z", "2024-03-02")
     nested = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
@@ -62,7 +60,7 @@ def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> N
     assert [*labelled.reading.texts] == ["input", "output"]
 
 
-def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them() -> None:
+def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them():
     both = rows(label=("pass", "fail"), human_label=("pass", "fail"))
     message = refusal(both)
     assert "label, human_label hold labels; " in message
@@ -70,7 +68,7 @@ def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them() -> None:
     assert data.read_labels(both, map={"label": "label"}).dimensions == ("label",)
 
 
-def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_name() -> None:
+def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_name():
     def read(name: str, *values: str) -> data.LabelledSet:
         texts = (
             {"Frage": f"Frage {n // 2}, bitte?", "Antwort": f"Antwort {n}."} for n in range(12)
@@ -105,7 +103,7 @@ OF_PEOPLE: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", OF_PEOPLE)
-def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name: str) -> None:
+def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name):
     items = read_items([row | OF_PEOPLE[name] for row in ITEMS])
     assert isinstance(items, data.LabelledSet)
     assert [dict(item.texts) for item in items.outputs] == ITEM_TEXTS
@@ -114,20 +112,20 @@ def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name: str) ->
         assert (item.ratings, item.comments) == ({}, {})
 
 
-def test_what_may_be_a_label_is_a_text_where_its_user_says_so() -> None:
+def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
     rows = [row | {"genre": "news"} for row in ITEMS]
     assert read_items(rows).reading.unread == ("genre",)
     shown = read_items(rows, map={"context": "genre"}).items
     assert {item.texts["context"] for item in shown} == {"news"}
 
 
-def test_rows_of_several_annotators_are_one_output() -> None:
+def test_rows_of_several_annotators_are_one_output():
     rows = [row | {"annotator": who, "relevance": 2} for row in ITEMS for who in ("Anna", "Ben")]
     assert [item.id for item in read_items(rows).items] == ["o0", "o1", "o2", "o3"]
 
 
 @pytest.mark.parametrize("voted", [{}, {"votes": ["A", "B"]}, {"preferred": "nobody"}])
-def test_pairs_need_no_vote(voted: dict[str, object]) -> None:
+def test_pairs_need_no_vote(voted):
     sides = {"answer_1": "Yes.", "answer_2": "No.", "model_a": "x", "model_b": "y"}
     rows = [{"prompt": f"Why {n}?", **sides, **voted} for n in range(3)]
     pairs = read_items(rows, pairwise=True)
@@ -143,7 +141,7 @@ def test_pairs_need_no_vote(voted: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(("part", "judged"), [("turn", "output"), ("conversation", "conversation")])
-def test_conversations_are_texts_as_a_judge_reads_them(part: str, judged: str) -> None:
+def test_conversations_are_texts_as_a_judge_reads_them(part, judged):
     turns = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
     items = read_items([{"id": 1, "messages": turns, "label": "bad"}], map={"judge": part})
     assert items.items[0].texts[judged].endswith("No.")

@@ -42,7 +42,7 @@ LOG = [
 
 
 @pytest.mark.parametrize("is_beside", [False, True])
-def test_the_last_line_counts_and_null_takes_a_label_back(is_beside: bool) -> None:
+def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
     texts = [{n: row[n] for n in ("id", "document", "summary")} for row in LOG[:5:2]]
     log = write_jsonl("log.jsonl", LOG)
     labelled = data.read_labels(texts, annotations=log) if is_beside else data.read_labels(log)
@@ -58,7 +58,7 @@ def test_the_last_line_counts_and_null_takes_a_label_back(is_beside: bool) -> No
     assert is_beside or not any(one.comments for one in labelled.outputs[1:])
 
 
-def test_what_says_when_and_how_is_no_text_and_no_column_that_differs() -> None:
+def test_what_says_when_and_how_is_no_text_and_no_column_that_differs():
     drawn = {"sampling_weight": 2.5, "sampling_from": 90}
     rows = [row | (drawn if row["id"] == "b1" else {}) for row in LOG]
     pd.DataFrame(rows).to_csv("log.csv", index=False)
@@ -69,19 +69,19 @@ def test_what_says_when_and_how_is_no_text_and_no_column_that_differs() -> None:
             assert labelled.reading.unread == ()
 
 
-def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too() -> None:
+def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too():
     texts = {"id": 1, "document": "Text.", "summary": "Short.", "labelled_at": "today"}
     rows = [{**texts, "annotator": "Anna", "helpful": n, "clear": n} for n in (1, 2)]
     labelled = data.read_labels(rows, dimensions=["helpful", "clear"])
     assert [output.ratings for output in labelled.outputs] == [{"helpful": (2,), "clear": (2,)}]
 
 
-def test_two_labels_of_one_annotator_stay_refused_where_no_time_is_known() -> None:
+def test_two_labels_of_one_annotator_stay_refused_where_no_time_is_known():
     rows = [{name: row[name] for name in row if name != "labelled_at"} for row in LOG]
     assert "is a second rating of 'a1' on 'helpful' by 'Anna'" in refusal(rows)
 
 
-def test_of_pairs_the_last_vote_counts() -> None:
+def test_of_pairs_the_last_vote_counts():
     pair = {"prompt": "Why?", "response_a": "So.", "response_b": "No.", "labelled_at": "now"}
     votes = ["p Anna A", "p Ben B", "q Anna A", "p Anna tie", "q Anna "]
     rows = [
@@ -131,7 +131,7 @@ def outcomes(rounds: int) -> list[tuple[float, Draws]]:
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2])
-def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds: int) -> None:
+def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds):
     mean = sum(chance * weighted_mean(draws) for chance, draws in outcomes(rounds))
     assert mean == pytest.approx(sum(VALUES.values()) / len(VALUES), abs=1e-12)
 
@@ -140,7 +140,7 @@ drawn_later = st.tuples(st.floats(0.01, 100), st.sampled_from([10.0, 50.0, 70.0]
 
 
 @given(st.dictionaries(st.text(max_size=3), st.just(AT_RANDOM) | drawn_later, min_size=1))
-def test_weights_are_positive_and_1_on_average(draws: Draws) -> None:
+def test_weights_are_positive_and_1_on_average(draws):
     weights = document_weights(draws)
     assert weights.keys() == draws.keys()
     assert min(weights.values()) > 0
@@ -167,7 +167,7 @@ RATINGS = {"a1": 1, "a2": 2, "b1": 3, "c1": 4, "c2": 5}
 WEIGHTS = {"a": 11 / 9, "b": 4 / 9, "c": 12 / 9}
 
 
-def test_the_labelled_documents_of_a_file_weigh_by_its_columns() -> None:
+def test_the_labelled_documents_of_a_file_weigh_by_its_columns():
     plain = [output(str(row["id"])) for row in OUTPUTS]
     draws = [{n: c for n, c in row.items() if n == "id" or "sampling" in n} for row in OUTPUTS]
     label = {"dimension": "good", "annotator": "x"}
@@ -185,7 +185,7 @@ def test_the_labelled_documents_of_a_file_weigh_by_its_columns() -> None:
         assert any("drawn with unequal chances" in note for note in labelled.notes)
 
 
-def test_without_the_columns_every_document_weighs_1() -> None:
+def test_without_the_columns_every_document_weighs_1():
     labelled = data.read_labels([output("a1", good=1), output("b1", good=2)], dimensions=["good"])
     assert [one.weight for one in labelled.outputs] == [1, 1]
     assert labelled.notes == ()
@@ -199,7 +199,7 @@ def test_without_the_columns_every_document_weighs_1() -> None:
         (3, 8, "differ in another row of 'a'"),
     ],
 )
-def test_nonsense_is_refused_with_a_way_out(weight: object, size: object, fault: str) -> None:
+def test_nonsense_is_refused_with_a_way_out(weight, size, fault):
     rows = [output("a0", good=0, **drawn(2, 8)), output("a1", good=1, **drawn(weight, size))]
     message = refusal(rows, dimensions=["good"])
     assert message.startswith(f"rows, row 2: [{weight!r}, {size}] {fault}; correct sampling_weight")

@@ -135,7 +135,7 @@ def read(sheet: Sheet) -> data.LabelledSet | data.LabelledPairs:
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_a_messy_file_is_read_right_or_refused_in_one_line(name: str) -> None:
+def test_a_messy_file_is_read_right_or_refused_in_one_line(name):
     sheet = ZOO[name]
     if isinstance(sheet.expected, tuple):
         message = refusal(sheet, read=read)
@@ -174,7 +174,7 @@ NAMED = {"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}
         (table(**NAMED), {"tone": (*NAMED,)}),
     ],
 )
-def test_unnamed_columns_are_read_where_that_is_sure(content: str, ratings: Any) -> None:
+def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
     labelled = data.read_labels(file_of(content))
     assert labelled.reading.ratings == ratings
     is_told = any(note.endswith("one annotator per column") for note in labelled.notes)
@@ -197,13 +197,13 @@ SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B"
         (table(mark=["good", "fair", *["good"] * 6]), "'fair' is not a known word, as the others"),
     ],
 )
-def test_unnamed_columns_are_else_asked_about(content: str, question: str) -> None:
+def test_unnamed_columns_are_else_asked_about(content, question):
     message = refusal(file_of(content))
     assert question in message
     assert "more: dspy-judges check" not in message
 
 
-def test_no_annotator_is_dropped_where_a_dimension_is_asked_for() -> None:
+def test_no_annotator_is_dropped_where_a_dimension_is_asked_for():
     for columns in (("tone Anna", "tone Ben"), ("tone", "tone_2"), ("tone", "tone (rater 2)")):
         path = file_of(table(**dict(zip(columns, (MARKS, OTHERS), strict=True))))
         flag = f"tone={','.join(columns)}"
@@ -222,7 +222,7 @@ COMMENTS = (
 
 
 @pytest.mark.parametrize("name", COMMENTS)
-def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name: str) -> None:
+def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name):
     reasons = [f"I think so for reason {n}." for n in range(8)]
     path = file_of(table(("input", "output"), tone=MARKS, **{name: reasons}))
     labelled = data.read_labels(path)
@@ -237,7 +237,7 @@ def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name: str) -> N
 @pytest.mark.parametrize(
     "texts", [("input", "output"), ("Frage", "Antwort"), ("prompt", "completion"), ("Was", "Wie")]
 )
-def test_outputs_of_one_source_are_one_document(texts: tuple[str, str]) -> None:
+def test_outputs_of_one_source_are_one_document(texts):
     rows = [[TEXTS[n // 3], f"Short words {n}.", n % 5 + 1] for n in range(24)]
     labelled = data.read_labels(file_of(csv_of([*texts, "mark"], *rows)))
     assert (len(labelled.outputs), len(labelled.documents)) == (24, 8)
@@ -249,7 +249,7 @@ CELLS = st.text(st.sampled_from("0123456789..,,-+/%★☆ ()[]:=ab'’\u202f５�
 
 @settings(max_examples=300, deadline=None)
 @given(cells=st.lists(CELLS | st.floats() | st.integers() | st.booleans(), max_size=6))
-def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells: list[object]) -> None:
+def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells):
     """None is made up: read, refused or empty; whole parts and decimals stand in the cell."""
     reader = RatingCells(cells)
     for cell in cells:

@@ -1,7 +1,6 @@
 """Labelled pairs: candidates under several names, votes in several words."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from label_files import csv_of, file_of, refusal
@@ -34,13 +33,13 @@ def read_one(**cells: object) -> data.LabelledPair:
         ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
     ],
 )
-def test_votes_are_read_in_every_wording(cells: Any, votes: tuple[str, ...]) -> None:
+def test_votes_are_read_in_every_wording(cells, votes):
     pair = read_one(**cells)
     assert pair.votes == votes
     assert [*pair.texts] == ["prompt"]
 
 
-def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_say() -> None:
+def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_say():
     one, two = {**PAIR, "preference": 1}, {**PAIR, "id": "b", "preference": 2}
     assert [pair.votes for pair in data.read_pairs([one, two]).pairs] == [("A",), ("B",)]
     sides = {"id": "a", "prompt": "Why?", "output_1": "x", "output_2": "y", "preference": 1}
@@ -49,14 +48,14 @@ def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_sa
 
 
 @pytest.mark.parametrize("vote", ["C", "1.2", 0, True, 1.7, "A or B", {"A": 1}])
-def test_any_other_vote_is_refused(vote: object) -> None:
+def test_any_other_vote_is_refused(vote):
     message = refused({**PAIR, "preferred": vote})
     assert message.startswith("rows, row 1, field 'preferred': ")
     assert "; write A, B or tie" in message
 
 
 @pytest.mark.parametrize("word", ["response", "summary", "translation"])
-def test_candidates_go_by_the_tasks_own_word(word: str) -> None:
+def test_candidates_go_by_the_tasks_own_word(word):
     row = {"id": "a", "post": "Long.", f"{word}_a": "One.", f"{word}_b": "Two.", "preferred": "A"}
     labelled = data.read_pairs([row])
     assert labelled.candidate == word
@@ -64,7 +63,7 @@ def test_candidates_go_by_the_tasks_own_word(word: str) -> None:
     assert labelled.pairs[0].texts == {"post": "Long."}
 
 
-def test_an_alpaca_eval_file_reads_as_it_is() -> None:
+def test_an_alpaca_eval_file_reads_as_it_is():
     sides = {"output_1": "The Rhine.", "generator_1": "old", "output_2": "The Nile."}
     row = {"instruction": "Name a river.", **sides, "generator_2": "new", "preference": 2.0}
     labelled = data.read_pairs([row], map={"id": "#row"})
@@ -74,7 +73,7 @@ def test_an_alpaca_eval_file_reads_as_it_is() -> None:
     assert pair.texts == {"instruction": "Name a river."}
 
 
-def test_pairs_nobody_voted_on_are_left_out_and_counted() -> None:
+def test_pairs_nobody_voted_on_are_left_out_and_counted():
     rows = [{**PAIR, "votes": ["A"]}, {**PAIR, "id": "b", "votes": []}, {**PAIR, "id": "c"}]
     labelled = data.read_pairs(rows)
     assert [pair.id for pair in labelled.pairs] == ["a"]
@@ -100,16 +99,16 @@ def test_pairs_nobody_voted_on_are_left_out_and_counted() -> None:
         ),
     ],
 )
-def test_a_file_that_lacks_what_a_pair_has_is_refused(rows: Any, fault: str) -> None:
+def test_a_file_that_lacks_what_a_pair_has_is_refused(rows, fault):
     assert fault in refused(*rows)
 
 
-def test_a_system_that_wrote_nothing_keeps_its_votes() -> None:
+def test_a_system_that_wrote_nothing_keeps_its_votes():
     assert read_one(response_b="", preferred="A").response_b == ""
 
 
 @pytest.mark.parametrize("is_typed", [True, False])
-def test_a_forgotten_candidate_is_left_out_and_counted(is_typed: bool) -> None:
+def test_a_forgotten_candidate_is_left_out_and_counted(is_typed):
     rows = [VOTED, {**VOTED, "id": "b", "response_a": None}]
     in_csv = csv_of([*VOTED], [*VOTED.values()], ["b", "Why?", "", "So.", "A"])
     labelled = data.read_pairs(rows if is_typed else file_of(in_csv))
@@ -117,7 +116,7 @@ def test_a_forgotten_candidate_is_left_out_and_counted(is_typed: bool) -> None:
     assert any(note.startswith("left out for an empty 'resp") for note in labelled.notes)
 
 
-def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows() -> None:
+def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows():
     columns = file_of("id,prompt,response_a,response_b,v1,v2\na,Ask,Yes,No,A,tie\n")
     labelled = data.read_pairs(columns, map={"votes": ["v1", "v2"]})
     assert labelled.pairs[0].votes == ("A", "tie")
@@ -128,7 +127,7 @@ def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows() -> 
     assert (pair.votes, pair.comments) == (("A", "tie"), ("plain", "same"))
 
 
-def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for() -> None:
+def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for():
     header, row = "id,question,answer_a,answer_b,{}\n", "a,Ask,Yes,No,model_b\n"
     path = file_of(f"{header.format('winner')}{row}b,Ask,Yes,No,tie (bothbad)\n")
     assert [pair.votes for pair in data.read_pairs(path).pairs] == [("B",), ("tie",)]

@@ -41,7 +41,7 @@ def refused(*rows: Mapping[str, object], **how: object) -> str:
         ("group", None, "is empty"),
     ],
 )
-def test_a_faulty_cell_is_named_by_line_and_field(field: str, value: object, fault: str) -> None:
+def test_a_faulty_cell_is_named_by_line_and_field(field, value, fault):
     message = refused(
         *(GOOD, {**GOOD, "id": "b", field: value}, {**GOOD, "id": "c"}),
         scales={"relevance": (1, 5)},
@@ -49,7 +49,7 @@ def test_a_faulty_cell_is_named_by_line_and_field(field: str, value: object, fau
     assert message.startswith(f", line 2, field '{field}': {fault}")
 
 
-def test_a_missing_column_names_those_there() -> None:
+def test_a_missing_column_names_those_there():
     row = {"id": "a", "document": "A text.", "summary": "Short."}
     message = refused(row)
     assert "'relevance': no output has a rating on it; there are ratings on none" in message
@@ -63,7 +63,7 @@ def test_a_missing_column_names_those_there() -> None:
     assert "no column holds texts" in refused({"id": "a", "relevance": 3})
 
 
-def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_told() -> None:
+def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_told():
     cells = {"one": "pass", "two": "fail", "three": "pass"}
     texts = [*cells.items(), ("one", "pass"), ("three", "Fail"), ("four", "pass")]
     rows = [{"input": "Q?", "output": text, "label": label} for text, label in texts]
@@ -79,7 +79,7 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     assert message.startswith(", line 4, field 'id': has the same texts as line 1: both may be")
 
 
-def test_all_problems_are_found_at_once_and_the_first_is_told() -> None:
+def test_all_problems_are_found_at_once_and_the_first_is_told():
     faulty = [{**GOOD, "relevance": 9}, GOOD, {**GOOD, "id": "b", "document": ""}, "{"]
     with pytest.raises(data.LabelError, match=r"\(and 3 more: dspy-judges check ") as caught:
         data.read_labels(lines(*faulty), scales={"*": (1, 5)})
@@ -87,13 +87,13 @@ def test_all_problems_are_found_at_once_and_the_first_is_told() -> None:
     assert problems == [("bad-json", 4), ("off-scale", 1), ("twice", 2), ("no-text", 3)]
 
 
-def test_a_nested_column_that_holds_no_object_is_refused() -> None:
+def test_a_nested_column_that_holds_no_object_is_refused():
     row = {name: GOOD[name] for name in GOOD if name != "relevance"}
     rows = [{**row, "ratings": {"relevance": 3}}, {**row, "id": "b", "ratings": "three"}]
     assert "line 2, field 'ratings': 'three' is not an object" in refused(*rows)
 
 
-def test_long_rows_that_disagree_are_refused() -> None:
+def test_long_rows_that_disagree_are_refused():
     rating = {"id": "a", "dimension": "d", "annotator": "x", "rating": 1}
     row = {**rating, "document": "A text."}
     second = refused(row, {**row, "rating": 2}, dimensions=["d"])
@@ -127,7 +127,7 @@ def error_of(read: Callable[[Path], object], path: Path) -> str:
 
 
 @given(st.lists(st.dictionaries(KNOWN | st.text(max_size=60), cells, max_size=9), max_size=4))
-def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows: list[dict[str, object]]) -> None:
+def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows):
     path = lines(*rows)
     errors = [error_of(data.read_labels, path), error_of(data.read_pairs, path)]
     assert any(errors), "no file is both"
@@ -135,6 +135,6 @@ def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows: list[dict[str,
 
 
 @given(raw=st.binary(max_size=80), ending=st.sampled_from(["jsonl", "json", "csv", "parquet"]))
-def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw: bytes, ending: str) -> None:
+def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw, ending):
     head = b"id,document,relevance\n" if ending == "csv" else b""
     assert f" {error_of(data.read_labels, file_of(head + raw, f'labels.{ending}'))}".isprintable()

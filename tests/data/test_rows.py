@@ -51,7 +51,7 @@ def fault(path: Path) -> str:
 
 
 @in_every_format
-def test_rows_come_back_as_written(form: str) -> None:
+def test_rows_come_back_as_written(form):
     path = write(Path(f"t.{form}"), ROWS)
     # In CSV everything is text, and nothing is empty text.
     as_texts = [{name: "" if v is None else str(v) for name, v in row.items()} for row in ROWS]
@@ -65,13 +65,13 @@ TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(lam
 
 @in_every_format
 @given(rows=st.lists(st.fixed_dictionaries({"a": TEXT, "b": TEXT}), min_size=1, max_size=5))
-def test_any_text_comes_back(form: str, rows: list[Row]) -> None:
+def test_any_text_comes_back(form, rows):
     path = write(Path(f"t.{form}"), rows)
     assert list(read_rows(path)) == rows
     path.unlink()
 
 
-def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back() -> None:
+def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back():
     formula = '=HYPERLINK("http://evil")'
     texts = ["+cmd", "@SUM(1)", " -x", "'=1", formula, "-1.5", "- so", "'tis fine"]
     path = write(Path("t.csv"), [{formula: text, "n": -1.5, "m": "-2"} for text in texts])
@@ -84,7 +84,7 @@ def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back() -> None:
     assert [row[formula] for row in read_rows(path)] == texts
 
 
-def test_what_json_has_not_is_written_as_text_or_null() -> None:
+def test_what_json_has_not_is_written_as_text_or_null():
     row: Row = {"half": "x\ud800y", "nan": float("nan"), "when": pd.Timestamp(2024, 5, 4)}
     read = {"half": "x\ud800y", "nan": None, "when": "2024-05-04T00:00:00"}
     assert list(read_rows(write(Path("t.jsonl"), [row]))) == [read]
@@ -93,7 +93,7 @@ def test_what_json_has_not_is_written_as_text_or_null() -> None:
 
 
 @in_every_format
-def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form: str) -> None:
+def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form):
     path = Path(f"t.{form}")
     for rows, left in (([], []), ([{"a": "x"}], [partial_path(path).name])):
         with pytest.raises(KeyboardInterrupt):
@@ -119,7 +119,7 @@ def untouched(victim: Path, kind: str) -> bool:
 
 @in_every_format
 @for_each_trap
-def test_rows_go_through_no_link_and_wait_for_no_pipe(kind: str, form: str) -> None:
+def test_rows_go_through_no_link_and_wait_for_no_pipe(kind, form):
     path = Path(f"t.{form}")
     victim = plant(partial_path(path), kind)
     write(path, ROWS)
@@ -129,7 +129,7 @@ def test_rows_go_through_no_link_and_wait_for_no_pipe(kind: str, form: str) -> N
 
 
 @for_each_trap
-def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind: str, tmp_path: Path) -> None:
+def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind, tmp_path):
     victim = plant(tmp_path / ".o.lock", kind)
     with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), in_use(tmp_path / "o"):
         pass
@@ -140,7 +140,7 @@ def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind: str, tmp_pa
     assert claim_file(own).read_text() == "kept"
 
 
-def test_a_file_lands_whole_or_not_at_all() -> None:
+def test_a_file_lands_whole_or_not_at_all():
     path = Path("taken")
     write_atomically(path, b"old")
     with pytest.raises(FileExistsError, match="taken exists already"):
@@ -161,7 +161,7 @@ def test_a_file_lands_whole_or_not_at_all() -> None:
         '[{"a": "1"}, {"a": "two\\nlines"}]'.encode("utf-16"),
     ],
 )
-def test_json_is_an_array_or_an_object_a_line(raw: bytes) -> None:
+def test_json_is_an_array_or_an_object_a_line(raw):
     assert list(read_rows(file_of(raw, "t.json"))) == [{"a": "1"}, {"a": "two\nlines"}]
 
 
@@ -190,7 +190,7 @@ def test_json_is_an_array_or_an_object_a_line(raw: bytes) -> None:
         ("t", b"", ": has an unknown format"),
     ],
 )
-def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str) -> None:
+def test_a_bad_table_is_one_clear_line(name, raw, why):
     path = file_of(raw, name)
     assert fault(path).startswith(why)
     with pytest.raises(RowsError) as caught:
@@ -199,14 +199,14 @@ def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])
-def test_a_line_without_end_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_is_refused(form, monkeypatch):
     monkeypatch.setattr("dspy_judges.bounds.MAX_BYTES", 2**20)
     path = file_of(b"id,text\n" + b"a" * 3_000_000, f"x.{form}")
     assert ", line 2: the line is longer than 1 MiB; end every row" in fault(path)
 
 
 @pytest.mark.parametrize("form", [*FORMATS, "xlsx"])
-def test_what_may_never_end_is_not_read(form: str) -> None:
+def test_what_may_never_end_is_not_read(form):
     pipe, device = Path(f"pipe.{form}"), Path(f"zero.{form}")
     os.mkfifo(pipe)
     device.symlink_to("/dev/zero")

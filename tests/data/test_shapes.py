@@ -18,7 +18,7 @@ def ratings(source: Any, **how: Any) -> list[Any]:
     return [dict(one.ratings) for one in data.read_labels(source, **how).outputs]
 
 
-def test_annotations_go_before_their_mean_and_null_ones_leave_the_mean() -> None:
+def test_annotations_go_before_their_mean_and_null_ones_leave_the_mean():
     first = output("a", ratings={"relevance": 2.0}, annotations={"relevance": [1, 2, 3]})
     second = output("b", ratings={"relevance": 2.5}, annotations=None)
     outputs = data.read_labels([first, second]).outputs
@@ -27,7 +27,7 @@ def test_annotations_go_before_their_mean_and_null_ones_leave_the_mean() -> None
     assert (outputs[1].ratings, outputs[1].annotators) == ({"relevance": (2.5,)}, {})
 
 
-def test_a_dotted_mapping_reaches_into_a_nested_column() -> None:
+def test_a_dotted_mapping_reaches_into_a_nested_column():
     rows = [output(ratings={"Rel": 4, "Flu": 2}, crowd={"rel": [1, 2]})]
     assert ratings(rows, map={"relevance": "ratings.Rel"}) == [{"relevance": (4.0,), "Flu": (2.0,)}]
     crowd = ratings(rows, map={"relevance": "crowd.rel"}, dimensions=["relevance"])
@@ -42,7 +42,7 @@ LONG = [
 ]
 
 
-def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings() -> None:
+def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     before = {"relevance": 1, "coherence": 2}
     outputs = [output("a", ratings=before), output("b"), output("c", ratings={"relevance": 3})]
     labelled = data.read_labels(outputs, annotations=write_jsonl("long.jsonl", LONG))
@@ -55,7 +55,7 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings() -> None:
     assert labelled.sha256 != data.read_labels(outputs).sha256
 
 
-def test_joined_ratings_without_an_output_are_noted_and_refused_if_all_are() -> None:
+def test_joined_ratings_without_an_output_are_noted_and_refused_if_all_are():
     long = write_jsonl("long.jsonl", LONG)
     labelled = data.read_labels([output("b")], annotations=long)
     assert "left out 1 rated id without an output, such as 'a'" in labelled.notes
@@ -64,7 +64,7 @@ def test_joined_ratings_without_an_output_are_noted_and_refused_if_all_are() -> 
     assert "'a' is rated, but no output has this id or any other" in message
 
 
-def test_a_second_label_of_an_output_is_refused_unless_annotators_are_told_apart() -> None:
+def test_a_second_label_of_an_output_is_refused_unless_annotators_are_told_apart():
     rows = [{"id": "a", "label": label, "annotator": label} for label in ("pass", "fail")]
     twice = write_jsonl("twice.jsonl", [{n: row[n] for n in ("id", "label")} for row in rows])
     message = refusal([output("a")], annotations=twice)
@@ -73,7 +73,7 @@ def test_a_second_label_of_an_output_is_refused_unless_annotators_are_told_apart
     assert ratings([output("a")], annotations=two) == [{"label": (0.0, 1.0)}]
 
 
-def test_with_ratings_leaves_out_what_has_none() -> None:
+def test_with_ratings_leaves_out_what_has_none():
     labelled = data.read_labels([output("a", ratings={"relevance": 4}), output("b")])
     assert [one.id for one in data.with_ratings(labelled, "relevance").outputs] == ["a"]
     with pytest.raises(data.LabelError, match="no output is rated on 'fluency', only on relevance"):
@@ -82,7 +82,7 @@ def test_with_ratings_leaves_out_what_has_none() -> None:
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
 @pytest.mark.parametrize("dimensions", [None, ["relevance"]])
-def test_a_column_may_hold_a_rating_an_annotator(ending: str, dimensions: list[str] | None) -> None:
+def test_a_column_may_hold_a_rating_an_annotator(ending, dimensions):
     lists = [[4, 5, 3], [2, None, 3.5], [1]]
     rows = [output(str(place), relevance=cell) for place, cell in enumerate(lists)]
     file = write_jsonl("labels.jsonl", rows)
@@ -99,7 +99,7 @@ def test_a_column_may_hold_a_rating_an_annotator(ending: str, dimensions: list[s
 
 
 @pytest.mark.parametrize("dimensions", [None, ["engaging"]])
-def test_several_columns_have_one_annotator_each(dimensions: list[str] | None) -> None:
+def test_several_columns_have_one_annotator_each(dimensions):
     rows = "a,Text,Short,1,3\nb,Text,Other,4,\nc,Text,Third,,\n"
     path = file_of(f"id,document,summary,A,B\n{rows}")
     labelled = data.read_labels(path, map={"engaging": ["A", "B"]}, dimensions=dimensions)
@@ -116,7 +116,7 @@ OF_TWO = "a,One,Short,s1,ann,1,5,so so,May\na,One,Short,s1,bob,3,,fine,June\n"
 OF_ONE = "b,One,Other,s2,ann,4,4,,May\nc,Two,Short,s1,bob,5,2,yes,May\n"
 
 
-def test_rows_of_several_annotators_are_one_output_not_several() -> None:
+def test_rows_of_several_annotators_are_one_output_not_several():
     dimensions = ["relevance", "fluency"]
     labelled = data.read_labels(file_of(HEADER + OF_TWO + OF_ONE), dimensions=dimensions)
     rated = [(one.ratings["relevance"], one.annotators["relevance"]) for one in labelled.outputs]
@@ -131,7 +131,7 @@ def test_rows_of_several_annotators_are_one_output_not_several() -> None:
 
 
 @pytest.mark.parametrize("is_nested", [True, False])
-def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested: bool) -> None:
+def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested):
     cell = '"{""rel"": 2, ""flu"": 4}"'
     flat = file_of(f"id,document,summary,ratings\na,One,Short,{cell}\n")
     source = [output(ratings={"rel": 2, "flu": 4})] if is_nested else flat
@@ -151,7 +151,7 @@ def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested: bo
         {"label": "fail", "gpt4_reason": "It thinks so.", "critique": "rude"},
     ],
 )
-def test_a_comment_of_people_is_on_its_label_and_no_rating(cells: dict[str, object]) -> None:
+def test_a_comment_of_people_is_on_its_label_and_no_rating(cells):
     labelled = data.read_labels([{"input": f"{n}?", "output": f"{n}.", **cells} for n in range(3)])
     assert labelled.dimensions == ("label",)
     assert {one.comments["label"] for one in labelled.outputs} == {("rude",)}

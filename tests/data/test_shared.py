@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 
 
-def test_summeval_has_its_sixteen_hundred_outputs() -> None:
+def test_summeval_has_its_sixteen_hundred_outputs():
     file = SHARED / "summeval" / "summeval.jsonl"
     labelled = data.read_labels(file, dimensions=DIMENSIONS, scales={"*": (1, 5)})
     n = len(labelled.outputs), len(labelled.documents), len(labelled.systems)
@@ -39,7 +39,7 @@ def test_summeval_has_its_sixteen_hundred_outputs() -> None:
     ("name", "n_pairs", "n_votes"),
     [("llmbar", 1200, 1200), ("pandalm", 999, 2997), ("benchmark_llm_pairwise", 112, 599)],
 )
-def test_every_file_of_pairs_reads_whole(name: str, n_pairs: int, n_votes: int) -> None:
+def test_every_file_of_pairs_reads_whole(name, n_pairs, n_votes):
     labelled = data.read_pairs(SHARED / name / f"{name}.jsonl")
     assert (len(labelled.pairs), sum(len(pair.votes) for pair in labelled.pairs)) == (
         n_pairs,

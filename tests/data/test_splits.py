@@ -45,7 +45,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @settings(deadline=None)
 @given(documents=st.integers(6, 120), systems=st.integers(1, 4), seed=seeds)
-def test_by_document_no_document_is_in_two_parts(documents: int, systems: int, seed: int) -> None:
+def test_by_document_no_document_is_in_two_parts(documents, systems, seed):
     outputs = grid(documents, systems)
     splits = split(outputs, seed)
     assert splits.by == "document"
@@ -56,7 +56,7 @@ def test_by_document_no_document_is_in_two_parts(documents: int, systems: int, s
 
 
 @given(documents=st.integers(6, 60), systems=st.integers(8, 20), seed=seeds)
-def test_by_both_new_systems_meet_test_documents(documents: int, systems: int, seed: int) -> None:
+def test_by_both_new_systems_meet_test_documents(documents, systems, seed):
     splits = split(grid(documents, systems), seed)
     assert splits.by == "both"
     new = splits.test_unseen_systems
@@ -69,7 +69,7 @@ def test_by_both_new_systems_meet_test_documents(documents: int, systems: int, s
     assert n_used + splits.n_unused == documents * systems
 
 
-def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
+def test_documents_with_the_same_text_stay_together_even_in_a_chain():
     rows = [output(f"d{place}", "s", f"Text {place // 2}.") for place in range(20)]
     # d1 and d2 share nothing but a second output of each with one text: 0-1-2-3 is one chain.
     rows += [output("d1", "t", "Shared."), output("d2", "t", "Shared.")]
@@ -80,7 +80,7 @@ def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
         assert all(home[f"d{place}"] == home[f"d{place + 1}"] for place in range(4, 20, 2))
 
 
-def test_the_same_text_without_a_source_stays_in_one_part() -> None:
+def test_the_same_text_without_a_source_stays_in_one_part():
     rows = [
         replace(one, texts={"summary": f"Text {place % 20}."})
         for place, one in enumerate(grid(40, 1))
@@ -99,7 +99,7 @@ def test_the_same_text_without_a_source_stays_in_one_part() -> None:
         ([output(f"d{place}", "s", "One text.") for place in range(50)], "1 document is too few"),
     ],
 )
-def test_too_few_documents_are_refused_with_a_way_out(rows: Outputs, fault: str) -> None:
+def test_too_few_documents_are_refused_with_a_way_out(rows, fault):
     with pytest.raises(data.LabelError, match=fault):
         split(rows)
 
@@ -109,13 +109,13 @@ def test_too_few_documents_are_refused_with_a_way_out(rows: Outputs, fault: str)
     [grid(10, 7), [*grid(10, 8), output("d0", None)], [output(f"d{n}", f"s{n}") for n in range(8)]],
     ids=["few", "unnamed", "of documents of their own"],
 )
-def test_systems_are_not_held_out_where_they_are(rows: Outputs) -> None:
+def test_systems_are_not_held_out_where_they_are(rows):
     splits = split(rows)
     assert (splits.by, splits.held_out_systems, splits.n_unused) == ("document", (), 0)
     assert ids(*(part.outputs for part in parts(splits))) == ids(rows)
 
 
-def test_pairs_split_by_document_alone() -> None:
+def test_pairs_split_by_document_alone():
     sides = {"response_a": "x", "response_b": "y", "model_a": "s", "model_b": "t"}
     rows = [
         {"id": n, "group": f"d{n // 2}", "prompt": f"Prompt {n // 2}", **sides, "preferred": "A"}

@@ -59,7 +59,7 @@ CP1252 = "read as Windows-1252, since it is not UTF-8 ('a,Café au lait' on line
         (NUMBERED, ""),
     ],
 )
-def test_an_export_is_read_as_it_was_meant(content: str | bytes, note: str) -> None:
+def test_an_export_is_read_as_it_was_meant(content, note):
     path = file_of(content, "labels.txt" if "|" in str(content) else "labels.csv")
     assert rows_of(path) == CELLS
     assert [each[: len(note)] for each in read(path)[2]] == ([note] if note else [])
@@ -81,18 +81,18 @@ SPANNING = ",,,Anna,,Ben,\nid,document,summary,flow,tone,flow,tone\na,One,S,1,2,
         (SPANNING, ", row 2: 'flow' names two columns; give every column its own name"),
     ],
 )
-def test_an_export_of_no_certain_meaning_is_refused(content: str | bytes, problem: str) -> None:
+def test_an_export_of_no_certain_meaning_is_refused(content, problem):
     assert problem in read(file_of(content))[1][0]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_the_one_that_cuts_rows_evenly(delimiter: str) -> None:
+def test_the_delimiter_is_the_one_that_cuts_rows_evenly(delimiter):
     others = "".join(other for other in ",;\t|" if other != delimiter)
     rows = [["id", "document"], ["a", f"One{others}two{others[0]}"], ["b", f"x{others[1]}"]]
     assert rows_of(file_of("".join(f"{delimiter.join(row)}\n" for row in rows))) == rows
 
 
-def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_cells_have() -> None:
+def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_cells_have():
     path = file_of('id,document\n"a","Two\nlines, quoted ""so"""\n\nb,x,y\nc\nd,Long\n')
     table, problems, _ = read(path)
     assert table is not None
@@ -104,19 +104,19 @@ def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_c
 TABLE: list[list[object]] = [CELLS[0], *[[*cells[:3], int(cells[3])] for cells in CELLS[1:]]]
 
 
-def test_a_workbook_reads_as_the_csv_it_could_be() -> None:
+def test_a_workbook_reads_as_the_csv_it_could_be():
     path = workbook(*TABLE)
     assert rows_of(path) == TABLE
     assert data.read_labels(path).outputs == data.read_labels(file_of(TEXT)).outputs
 
 
-def test_a_problem_in_a_workbook_has_the_sheets_own_row() -> None:
+def test_a_problem_in_a_workbook_has_the_sheets_own_row():
     faulty = ["b", "Another text", "Short two", "poor"]
     path = workbook(["Round 3"], [], TABLE[0], TABLE[1], [], faulty)
     assert ", row 6, field 'mark': 'poor' " in refusal(path, dimensions=["mark"])
 
 
-def test_of_several_sheets_the_one_with_the_table_is_read_or_named() -> None:
+def test_of_several_sheets_the_one_with_the_table_is_read_or_named():
     path = workbook(["How we rated"], ["Carefully"])
     book = load_workbook(path)
     book.create_sheet("Marks")
@@ -134,7 +134,7 @@ def test_of_several_sheets_the_one_with_the_table_is_read_or_named() -> None:
     assert rows_of(Path(f"{path}:Marks")) == TABLE
 
 
-def test_cells_are_what_people_see() -> None:
+def test_cells_are_what_people_see():
     """Whole numbers without a point, dates, percentages, numbers kept as text, truth."""
     rows = [[date(2024, 5, 4), "T", "S", 0.857], [7.0, "T", "S", "4"], ["c", "T", True, 2.5]]
     path = workbook(TABLE[0], *rows)
@@ -147,12 +147,12 @@ def test_cells_are_what_people_see() -> None:
     assert rows_of(path)[1:] == [*shown]
 
 
-def test_what_is_merged_downwards_stands_in_every_row() -> None:
+def test_what_is_merged_downwards_stands_in_every_row():
     rows = [TABLE[0], ["a", "One text", "S", 4], ["b", None, "T", 2], ["c", "Two", "U", 1]]
     assert rows_of(workbook(*rows, merge="B2:B3"))[2] == ["b", "One text", "T", 2]
 
 
-def test_scores_and_replies_may_stand_in_sheets() -> None:
+def test_scores_and_replies_may_stand_in_sheets():
     scores = ("x", "engaging", "3.5"), ("y", "engaging", ""), ("x", "other", "yes")
     path = file_of(csv_of(("id", "dimension", "score"), *scores), "scores.csv")
     assert read_scores(path, "engaging") == pytest.approx({"x": 3.5, "y": math.nan}, nan_ok=True)

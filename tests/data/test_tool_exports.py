@@ -157,7 +157,7 @@ def saved(name: str, content: Rows) -> Path:
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_people_are_read_and_no_machine_is(name: str) -> None:
+def test_people_are_read_and_no_machine_is(name):
     content, outputs, left_out = EXPORTS[name]
     file = saved("labels", content)
     beside = saved("outputs", outputs) if outputs else None
@@ -171,7 +171,7 @@ def test_people_are_read_and_no_machine_is(name: str) -> None:
     assert not left_out or f"5 labels by people (left out: {left_out}" in notes
 
 
-def test_scores_of_observations_are_on_their_own_texts() -> None:
+def test_scores_of_observations_are_on_their_own_texts():
     said = {"role": "assistant", "content": "Of it."}
     part = {"id": "o1", "traceId": "t1", "input": "A part?", "output": said}
     score = langfuse_score(1, "ANNOTATION", 4, observationId="o1")
@@ -182,7 +182,7 @@ def test_scores_of_observations_are_on_their_own_texts() -> None:
     assert by_id["t1"].ratings == {"quality": (2.0,)}
 
 
-def test_scores_of_sessions_are_counted_and_conversations_stay_whole() -> None:
+def test_scores_of_sessions_are_counted_and_conversations_stay_whole():
     session = langfuse_score(0, "ANNOTATION", 4, traceId=None, sessionId="s")
     labelled = data.read_labels(TRACES, annotations=saved("scores", [*SCORES, session]))
     assert "1 of outputs that are not in the file" in " ".join(labelled.notes)
@@ -192,7 +192,7 @@ def test_scores_of_sessions_are_counted_and_conversations_stay_whole() -> None:
     assert texts_read["question"].count("User: user says") == 2
 
 
-def test_a_source_of_no_known_meaning_is_asked_about() -> None:
+def test_a_source_of_no_known_meaning_is_asked_about():
     traces = [langfuse_trace(n, scores=[langfuse_score(n, "imported", n + 1)]) for n in N]
     asked = refusal(traces)
     assert "row 1: 'imported' gave labels in Langfuse, and may be people or a model" in asked
@@ -227,7 +227,7 @@ RESPONSES = {"suggestions": {}, "responses": {"quality": [{"value": 3, "user_id"
         ([mlflow_trace(n) | {"assessments": "[\n{'a': 1}]"} for n in N], "to_json"),
     ],
 )
-def test_a_file_that_does_not_say_who_rated_is_refused(content: Rows, advice: str) -> None:
+def test_a_file_that_does_not_say_who_rated_is_refused(content, advice):
     assert advice in refusal(content).partition("is an export of ")[2]
     if "texts" not in advice:
         # Somebody who is to label the outputs needs no labels.
@@ -256,7 +256,7 @@ OWN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("columns", OWN, ids=" ".join)
-def test_a_table_of_ones_own_with_such_columns_is_no_tools(columns: dict[str, Any]) -> None:
+def test_a_table_of_ones_own_with_such_columns_is_no_tools(columns):
     table = [{**texts(n), "id": n, **columns, "quality": n + 1} for n in N]
     labelled = data.read_labels(table, dimensions=["quality"])
     assert [one.ratings["quality"] for one in labelled.outputs] == [(n + 1.0,) for n in N]
@@ -264,7 +264,7 @@ def test_a_table_of_ones_own_with_such_columns_is_no_tools(columns: dict[str, An
 
 
 @pytest.mark.parametrize("column", ["label", "quality"])
-def test_labels_join_outputs_that_have_numbers_of_their_own(column: str) -> None:
+def test_labels_join_outputs_that_have_numbers_of_their_own(column):
     outputs = [{**texts(n), "id": f"r{n}", "latency_ms": 100 + n, "tokens": n} for n in N]
     labels = file_of(f"id,{column}\nr0,pass\nr1,fail\nr2,pass\nr3,fail\nr4,pass\n")
     labelled = data.read_labels(outputs, annotations=labels, dimensions=["quality"])

@@ -1,7 +1,6 @@
 """Labels with two values: which columns have them, and which word is good."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from label_files import csv_of, ended, file_of, refusal
@@ -23,7 +22,7 @@ def sheet(cells: list[str], header: str = "label") -> Path:
         *(("1", "0"), ("1", "-1.0"), ("sí", "no"), ("oui", "non")),
     ],
 )
-def test_a_column_of_two_words_counts_1_and_0_and_knows_its_words(good: str, bad: str) -> None:
+def test_a_column_of_two_words_counts_1_and_0_and_knows_its_words(good, bad):
     labelled = data.read_labels(sheet([good.upper(), bad, "", good]))
     assert [output.ratings.get("label") for output in labelled.outputs] == [(1,), (0,), None, (1,)]
     assert labelled.words == {"label": (good, bad)}
@@ -47,13 +46,13 @@ REVERSES = f"{PASS}; --values reverses it"
         ("1 -1", {"scales": {"*": (-1, 1)}}, None, ""),
     ],
 )
-def test_it_is_said_which_word_is_good(cells: str, how: Any, words: Any, note: str) -> None:
+def test_it_is_said_which_word_is_good(cells, how, words, note):
     labelled = data.read_labels(sheet(cells.split()), **how)
     assert labelled.words.get("label") == words
     assert not note or f"label: {note.format(*words or ())}" in labelled.notes
 
 
-def test_the_majority_of_annotators_is_the_label_and_ties_are_counted() -> None:
+def test_the_majority_of_annotators_is_the_label_and_ties_are_counted():
     rows = ["yes,yes,no", "no,no,yes", "yes,no,", "yes,,"]
     lines = [f"{n},Ask {n}.,Say {n}.,{row}\n" for n, row in enumerate(rows)]
     path = file_of("".join(["id,input,output,Anna,Ben,Cleo\n", *lines]))
@@ -93,21 +92,19 @@ CORRECT = "correct the word, or say what it counts: --values "
         (OTHERWISE, "pass=1,fail=0,passed=1,pas=1", "12 outputs rated: 7 pass, 5 fail"),
     ],
 )
-def test_check_names_the_flag_that_reads_two_words(
-    cells: list[str], values: str, part: str
-) -> None:
+def test_check_names_the_flag_that_reads_two_words(cells, values, part):
     flags = ["--values", values] if values else []
     assert part in ended(check.main, sheet(cells, "is_correct"), *flags).out
 
 
-def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything() -> None:
+def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
     assert "--values 'fair=NUMBER'" in refusal(sheet([*["good", "bad"] * 5, "fair"]))
 
 
 @pytest.mark.parametrize(
     ("header", "good", "bad"), [("is_harmful", "yes", "no"), ("Hallucination", "1", "0")]
 )
-def test_what_yes_means_of_something_bad_is_asked(header: str, good: str, bad: str) -> None:
+def test_what_yes_means_of_something_bad_is_asked(header, good, bad):
     path = sheet([good, bad], header)
     message = refusal(path)
     assert f"{header}' may be the name of something bad; " in message
@@ -118,6 +115,6 @@ def test_what_yes_means_of_something_bad_is_asked(header: str, good: str, bad: s
 @pytest.mark.parametrize(
     ("header", "words"), [("no_errors", "yes no"), ("error check", "pass fail")]
 )
-def test_a_column_that_names_no_fault_is_not_asked_about(header: str, words: str) -> None:
+def test_a_column_that_names_no_fault_is_not_asked_about(header, words):
     good, bad = words.split()
     assert data.read_labels(sheet([good, bad], header)).words == {header: (good, bad)}

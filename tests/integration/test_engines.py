@@ -30,9 +30,7 @@ def cluster(expected: Judgements) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_a_frame_engine_gives_the_clients_judgements(
-    openai_server: OpenAIServer, expected: Judgements, engine: str
-) -> None:
+def test_a_frame_engine_gives_the_clients_judgements(openai_server, expected, engine):
     pytest.importorskip(engine)
     first, second = code_under("Polars and DuckDB").split("from itertools", 1)
     exec(first if engine == "polars" else f"from itertools{second}", {})
@@ -41,14 +39,14 @@ def test_a_frame_engine_gives_the_clients_judgements(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_rays_callable_gives_our_scores(openai_server: OpenAIServer, expected: Judgements) -> None:
+def test_rays_callable_gives_our_scores(openai_server, expected):
     exec(code_under("Many machines: Ray"), {})
     assert in_order("scored") == expected
     assert set(openai_server.n_answered.values()) == {1}
 
 
 @pytest.mark.usefixtures("cluster")
-def test_rays_processor_reads_our_scores(openai_server: OpenAIServer, expected: Judgements) -> None:
+def test_rays_processor_reads_our_scores(openai_server, expected):
     exec(code_under("Ray's processors for language models"), {})
     lines = [line for file in Path("scored").iterdir() for line in file.read_text().splitlines()]
     judged = sorted(map(json.loads, lines), key=lambda each: each["id"])
@@ -57,8 +55,8 @@ def test_rays_processor_reads_our_scores(openai_server: OpenAIServer, expected: 
 
 
 def test_spark_gives_the_clients_judgements_by_arrow_and_by_pandas(
-    openai_server: OpenAIServer, expected: Judgements, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    openai_server, expected, monkeypatch
+):
     pytest.importorskip("pyspark")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     names: dict[str, Any] = {}

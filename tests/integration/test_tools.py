@@ -54,7 +54,7 @@ def verdict(openai_server: OpenAIServer) -> Judge:
     return VERDICT
 
 
-def test_mlflow_gets_the_judge_s_own_scores_also_of_chats_and_none_for_a_failure() -> None:
+def test_mlflow_gets_the_judge_s_own_scores_also_of_chats_and_none_for_a_failure():
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     mlflow.set_experiment("judges")
@@ -100,7 +100,7 @@ def inspect_values(log: Any, name: str) -> list[Any]:
     return [sample.scores[name].value for sample in ordered]
 
 
-def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out() -> None:
+def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():
     pytest.importorskip("inspect_ai")
     log = inspect_log([*ROWS, *BLANK], inspect_scorer(JUDGE))
     *values, failed = inspect_values(log, "relevance")
@@ -108,14 +108,14 @@ def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out() -> None:
     assert math.isnan(failed)
 
 
-def test_inspect_counts_the_accuracy_of_a_judge_that_passes_or_fails(verdict: Judge) -> None:
+def test_inspect_counts_the_accuracy_of_a_judge_that_passes_or_fails(verdict):
     pytest.importorskip("inspect_ai")
     log = inspect_log(SHORT_AND_LONG, inspect_scorer(verdict))
     assert inspect_values(log, "safe") == ["C", "I"]
     assert log.results.scores[0].metrics["accuracy"].value == 0.5
 
 
-def test_inspect_s_epochs_are_averaged_when_its_log_is_read() -> None:
+def test_inspect_s_epochs_are_averaged_when_its_log_is_read():
     pytest.importorskip("inspect_ai")
     log = inspect_log(ROWS, inspect_scorer(JUDGE), epochs=3)
     dump = [Path(sys.executable).parent / "inspect", "log", "dump", log.location]
@@ -143,20 +143,20 @@ def deepeval_data(rows: Sequence[dict[str, str]], metric: Any) -> list[Any]:
     return [by_name[str(n)] for n in range(len(rows))]
 
 
-def test_deepeval_gets_the_judge_s_own_scores() -> None:
+def test_deepeval_gets_the_judge_s_own_scores():
     pytest.importorskip("deepeval")
     scored = deepeval_data(ROWS, deepeval_metric(JUDGE, threshold=3.0))
     assert [each.score for each in scored] == pytest.approx(SCORES, abs=1e-12)
     assert {each.evaluation_model for each in scored} == {"embedded"}
 
 
-def test_deepeval_takes_a_verdict_s_own_threshold(verdict: Judge) -> None:
+def test_deepeval_takes_a_verdict_s_own_threshold(verdict):
     pytest.importorskip("deepeval")
     scored = deepeval_data(SHORT_AND_LONG, deepeval_metric(verdict))
     assert [each.success for each in scored] == [True, False]
 
 
-def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path: Path) -> None:
+def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
     promptfoo = shutil.which("promptfoo")
     if promptfoo is None:
         pytest.skip("promptfoo is not installed")
@@ -183,7 +183,7 @@ def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path: Path) -> None:
     assert "up to 2 scores of one output" in notes[-1]
 
 
-def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
+def test_a_frame_of_polars_gets_a_series_of_polars():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame([*ROWS, *BLANK])
     with pytest.warns(UserWarning, match="1 of 21 judgements failed"):
@@ -196,7 +196,7 @@ def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
         JUDGE.score(frame.lazy())
 
 
-def test_events_are_otlp_json() -> None:
+def test_events_are_otlp_json():
     logs = pytest.importorskip("opentelemetry.proto.logs.v1.logs_pb2")
     from google.protobuf.json_format import Parse
 

@@ -84,7 +84,10 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE.replace("scale: [1, 5]", ""), "as in 'scale: "),
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
         (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
-        *((BASE.replace("[x]", f"[{n}]"), f"a text may not be called '{n}'") for n in RESERVED),
+        *(
+            (BASE.replace("[x]", f"[{n}]"), f"a text may not be called '{n}'")
+            for n in sorted(RESERVED)
+        ),
         (BASE + "kind: pairwise", "unknown field `kind`"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
         ("[" * 50_000 + "]" * 50_000, "nested too deeply"),

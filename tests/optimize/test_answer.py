@@ -31,7 +31,7 @@ def told(own: Scorecard) -> str:
     return " ".join(map(str, tiles_of(own)))
 
 
-def test_the_answer_is_what_ships_the_gain_and_the_cost() -> None:
+def test_the_answer_is_what_ships_the_gain_and_the_cost():
     answer = said()
     assert [*answer] == ["Shipped", "Gain", "Cost", "Labels"]
     assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in answer["Gain"]
@@ -47,7 +47,7 @@ def of_verdicts(scores: list[float], human: list[float]) -> Scorecard:
     return Scorecard.brief(outputs(scores, people, documents, level="dataset", scale=(0, 1)))
 
 
-def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accuracy() -> None:
+def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accuracy():
     people = [1.0, 0.0] * 40
     own = of_verdicts([1.0, 0.0, 1.0, 1.0] * 20, people)
     untuned = of_verdicts([1.0] * 80, people)
@@ -68,7 +68,7 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     assert "verify NEW --against" in step
 
 
-def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
+def test_without_fails_on_test_it_says_so_and_asks_for_them():
     both = of_verdicts([1.0, 0.0] * 20, [1.0] * 40)
     test = on_split(untuned=both, tuned=both, balanced=gain(NAN, None, None))
     assert "TNR" not in told(both)
@@ -96,20 +96,20 @@ DECIDES = "The gate, over the other 60 documents, decides."
         ({"shipped": "seed", "test": gain(0.3, 0.1, 0.5)}, "On test summary-level rho is"),
     ],
 )
-def test_each_gain_gets_its_own_sentence(changes: dict[str, Any], says: str) -> None:
+def test_each_gain_gets_its_own_sentence(changes, says):
     splits = {k: v if k == "shipped" else on_split(v) for k, v in changes.items()}
     assert says in said(**splits)["Gain"]
     assert DECIDES not in said()["Gain"]
 
 
-def test_agreement_is_held_against_a_coin() -> None:
+def test_agreement_is_held_against_a_coin():
     what = "Pairs of a document ordered as people do: 64%"
     assert told(card(None, order(0.64, 0.06))).startswith(f"{what} (58% to 70%); a coin reaches 50")
     assert told(card(None, order(0.64, None))).startswith(f"{what}; a coin reaches 50%.")
     assert "Pairs" not in told(card(None, order(NAN, None)))
 
 
-def test_failures_of_either_judge_are_counted() -> None:
+def test_failures_of_either_judge_are_counted():
     failed = card(rho(n_outputs=90, n_failed=10))
     assert said(test=on_split(untuned=failed))["No score"].endswith("failed on 10 outputs.")
     assert "No score" not in said()
@@ -126,14 +126,14 @@ def test_failures_of_either_judge_are_counted() -> None:
         ((None, None), "than a coin."),
     ],
 )
-def test_the_judge_is_told_beside_one_annotator(ends: tuple[Any, Any], says: str) -> None:
+def test_the_judge_is_told_beside_one_annotator(ends, says):
     own = card(people=one_annotator(gain(-0.05, *ends)))
     assert run_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
     assert "One annotator's rho with others: 0.470" in told(own)
     assert told(own).endswith("the judge's: 0.420.")
 
 
-def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say() -> None:
+def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say():
     far, people = rho(-0.123, 0.4, n_failed=30, n_outputs=70), one_annotator(gain(-0.05, -0.1, 0.1))
     own = {"untuned": order(0.4, 0.2), "tuned": order(0.45, 0.2)}
     cards = {name: card(far, share, people=people) for name, share in own.items()}
@@ -146,13 +146,13 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
     assert max(map(len, lines)) <= 80
 
 
-def test_a_run_without_a_test_says_so() -> None:
+def test_a_run_without_a_test_says_so():
     lines = run_lines(run_result(test=None))
     assert lines[1].startswith("Do not use it yet: no labels were held out")
     assert "Next: Measure it on labels that it has not seen: dspy-judges verify." in lines
 
 
-def test_where_the_untuned_judge_ships_labels_are_asked_for_unless_it_is_perfect() -> None:
+def test_where_the_untuned_judge_ships_labels_are_asked_for_unless_it_is_perfect():
     untuned = run_result(shipped="seed", test=on_split(gain(0.3, 0.1, 0.5)))
     assert "Label more" in run_steps(untuned)[0]
     perfect = card(None, order(1.0, 0.0))
@@ -160,7 +160,7 @@ def test_where_the_untuned_judge_ships_labels_are_asked_for_unless_it_is_perfect
     assert "Label more" not in " ".join(run_steps(run_result(shipped="seed", test=best)))
 
 
-def test_nobody_is_told_to_raise_a_limit_that_was_not_reached() -> None:
+def test_nobody_is_told_to_raise_a_limit_that_was_not_reached():
     untuned = run_result(shipped="seed", test=on_split(gain(0, 0, 0)))
     assert "--max-cost" not in " ".join(run_steps(untuned))
     assert "--max-cost" in " ".join(run_steps(replace(untuned, limit_reached=True)))
@@ -187,11 +187,11 @@ def verdicts(right: int) -> Scorecard:
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
     ],
 )
-def test_the_verdict_says_whether_to_use_the_judge(own: Scorecard, says: str) -> None:
+def test_the_verdict_says_whether_to_use_the_judge(own, says):
     assert says in recommendation(own, obstacle_to_use(own, DATA))
 
 
-def test_the_next_step_never_says_use_it_below_a_verdict_not_to() -> None:
+def test_the_next_step_never_says_use_it_below_a_verdict_not_to():
     result = run_result(test=on_split(tuned=verdicts(62), balanced=gain(0.1, 0.02, 0.2)))
     answer = run_answer(result)
     assert answer.headline.startswith("Do not use its verdicts yet")
@@ -199,7 +199,7 @@ def test_the_next_step_never_says_use_it_below_a_verdict_not_to() -> None:
     assert "Use it" not in " ".join(answer.steps)
 
 
-def test_screen_and_page_tell_the_same_figures_and_the_confidence_once() -> None:
+def test_screen_and_page_tell_the_same_figures_and_the_confidence_once():
     caught, alarms, agreed = tiles_of(verdicts(76))
     assert (caught.number, caught.note) == ("100%", "it misses 0 of 20 fails")
     assert (alarms.number, alarms.note) == ("7%", "it fails 4 of 60 passes")
@@ -228,20 +228,20 @@ def test_screen_and_page_tell_the_same_figures_and_the_confidence_once() -> None
         ({}, "catch a large drop in CI"),
     ],
 )
-def test_the_next_step_follows_from_a_figure(tuned: Any, says: str) -> None:
+def test_the_next_step_follows_from_a_figure(tuned, says):
     changes = tuned if isinstance(tuned, dict) else {"test": on_split(tuned=tuned)}
     steps = run_steps(run_result(**changes))
     assert says in " ".join(steps)
     assert len(steps) <= 3
 
 
-def test_an_attack_that_works_is_warned_of_by_its_share_of_the_scale() -> None:
+def test_an_attack_that_works_is_warned_of_by_its_share_of_the_scale():
     warned, not_warned = (" ".join(run_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
     assert "(order) raises them by 40%" in warned
     assert "raises" not in not_warned
 
 
-def test_constructed_labels_have_one_thing_to_do() -> None:
+def test_constructed_labels_have_one_thing_to_do():
     summary = run_result(data=replace(DATA, sha256=starter().sha256))
     (step,) = run_steps(summary)
     assert "Tune on labels of your own: `dspy-judges tune --dimension relevance" in step
@@ -271,7 +271,7 @@ def comparison(value: float, error: float, standing: Standing) -> JudgeCompariso
     return JudgeComparison(reference="dear", judges=judges, **about, **counts)
 
 
-def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
+def test_the_cheaper_judge_is_advised_only_within_a_standard_error():
     near, unclear = comparison(0.45, 0.06, "as good"), comparison(0.328, 0.08, "unclear")
     assert comparison_step(near) == "Use cheap: as good as the best, and cheaper."
     as_good = dict(comparison_answer(near).facts)["As good"]
@@ -280,7 +280,7 @@ def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
     assert ("Not known", "whether it is better than cheap.") in comparison_answer(unclear).facts
 
 
-def test_a_clear_best_is_said_to_be_one() -> None:
+def test_a_clear_best_is_said_to_be_one():
     clear = comparison(0.2, 0.05, "worse")
     assert comparison_step(clear) == "Use dear."
     assert dict(comparison_answer(clear).facts)["Clear"].startswith("The best judge")
@@ -289,5 +289,5 @@ def test_a_clear_best_is_said_to_be_one() -> None:
     assert "cheap  0.200 [0.000, 0.400]  -0.300 [-0.500, -0.100]  $0.1000" in lines
 
 
-def test_sentences_are_wrapped_at_80_columns_and_a_flag_is_not_broken() -> None:
+def test_sentences_are_wrapped_at_80_columns_and_a_flag_is_not_broken():
     assert wrapped("x" * 70 + " --min-spearman 0.3") == ["x" * 70, "--min-spearman 0.3"]

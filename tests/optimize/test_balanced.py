@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,13 +53,13 @@ TEN = [0] * 5 + [1] * 5
     ],
 )
 def test_the_threshold_is_the_midpoint_that_is_best_and_of_several_the_one_next_to_a_half(
-    scores: Any, human: list[int], threshold: float
-) -> None:
+    scores, human, threshold
+):
     assert best_threshold(scores, human) == pytest.approx(threshold)
     assert verdicts([threshold, threshold - 0.01], threshold).tolist() == [1, 0]
 
 
-def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges() -> None:
+def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges():
     rng = stream(0, "contrast")
     human, document = rng.integers(0, 2, 120), np.repeat(np.arange(30), 4)
     a, b = rng.integers(0, 2, (2, 120)).astype(float)
@@ -81,7 +80,7 @@ def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges() -> 
     assert balanced_contrast(a, b, few, document).swapped(signs[None]) == pytest.approx([after])
 
 
-def test_a_judge_that_is_stricter_with_passes_and_fails_alike_differs_by_nothing_anywhere() -> None:
+def test_a_judge_that_is_stricter_with_passes_and_fails_alike_differs_by_nothing_anywhere():
     """Five documents of passes, five of fails: half of each are failed, and before none was."""
     human, document = np.repeat([1.0, 0.0], 20), np.repeat(np.arange(10), 4)
     strict = np.tile([1.0, 0.0], 20)
@@ -103,7 +102,7 @@ def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     ]
 
 
-def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins() -> None:
+def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins():
     train, dev = two_valued(world(20)), two_valued(world(18, first=100))
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
     assert result.decision.ship
@@ -118,7 +117,7 @@ def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass
     assert evaluator.budget.total_cost > 0
 
 
-def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
+def test_a_threshold_is_not_moved_by_the_labels_that_decide():
     """Dev's labels turned around leave the threshold of what train has taught."""
     train, dev = two_valued(world(20)), two_valued(world(18, first=100))
     turned = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
@@ -132,7 +131,7 @@ def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
     assert thresholds[0] == thresholds[1] != 0.5
 
 
-def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_others() -> None:
+def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_others():
     train, dev = two_valued(world(16)), two_valued(world(12, first=100))
     result, records, _ = search(
         train, dev, options=SearchOptions(max_demos=1000), by=low_judge, goal="balanced"
@@ -142,15 +141,13 @@ def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_oth
     assert result.untuned.threshold == pytest.approx(0.25, abs=0.08)
 
 
-def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for_them() -> None:
+def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for_them():
     items = two_valued(world(10))
     scores = items.human / 10
     assert objective(scores, items, "balanced") == 1
 
 
-def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_says_otherwise() -> (
-    None
-):
+def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_says_otherwise():
     words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
     two, five = (Dimension(**words, anchors=dict.fromkeys(s, "")) for s in ((0, 1), range(1, 6)))
     items, ratings = two_valued(world(4)), world(4)
@@ -166,9 +163,7 @@ def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_say
         choose_objective("balanced", "auto", five, ratings)
 
 
-def test_a_learned_threshold_is_worth_more_than_the_best_midpoint_on_labels_that_it_never_saw() -> (
-    None
-):
+def test_a_learned_threshold_is_worth_more_than_the_best_midpoint_on_labels_that_it_never_saw():
     """On 200 sheets of 100 rows, scores of passes are a normal deviate higher than those of fails.
 
     The best threshold for all rows is halfway between the two means, at a balanced accuracy of

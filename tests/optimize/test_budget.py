@@ -63,9 +63,7 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
     assert Path("run/report.html").exists()
 
 
-def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(
-    openai_server: OpenAIServer,
-) -> None:
+def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(openai_server):
     openai_server.judge = lambda body: "I would rather talk about the weather."
     ended = tuned()
     assert ended.code == 1

@@ -15,7 +15,7 @@ from optimize.__main__ import command as tune
 from optimize.check import main as check
 from optimize.items import Item, Items
 from optimize.measuring.capacity import capacity_of, missing_for_intervals
-from optimize.statistics.correlations import Level, correlation
+from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import two_values
 
@@ -43,9 +43,7 @@ DOCUMENTS = st.lists(
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
 @given(DOCUMENTS)
-def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(
-    level: Level, documents: list[list[float]]
-) -> None:
+def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(level, documents):
     labels = items(documents)
     scores = labels.human + stream(0, "judge").normal(0, 2, len(labels))
     cell = correlation(level, scores, labels.human, labels.document_ids)
@@ -57,9 +55,7 @@ def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3), min_size=1))
-def test_rates_lack_labels_exactly_where_they_have_no_interval(
-    documents: list[list[float]],
-) -> None:
+def test_rates_lack_labels_exactly_where_they_have_no_interval(documents):
     labels = items(documents)
     figures = two_values(labels.human, labels.human, labels.document_ids)
     n_missing = missing_for_intervals(labels, ("pass", "fail"), "dataset")
@@ -67,7 +63,7 @@ def test_rates_lack_labels_exactly_where_they_have_no_interval(
     assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)
 
 
-def test_rare_fails_are_asked_for_by_their_number(tmp_path: Path) -> None:
+def test_rare_fails_are_asked_for_by_their_number(tmp_path):
     rows = ["fail" if i % 5 == 0 else "pass" for i in range(60)]
     texts = capacity_of(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
     assert texts["labels"] == "label: 80% pass, 20% fail"
@@ -79,7 +75,7 @@ def test_rare_fails_are_asked_for_by_their_number(tmp_path: Path) -> None:
     assert texts["contrast"].startswith("none within documents")
 
 
-def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path: Path) -> None:
+def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path):
     rng = np.random.default_rng(0)
     rows = [
         {"id": f"{d}-{i}", "group": f"g{d}", "document": f"D {d}.", "summary": f"S {i}."}
@@ -98,9 +94,7 @@ def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path
     assert "second annotator" not in texts["collect"]
 
 
-def test_annotators_who_never_differ_agree_by_one_whoever_of_a_crowd_gave_which_label(
-    tmp_path: Path,
-) -> None:
+def test_annotators_who_never_differ_agree_by_one_whoever_of_a_crowd_gave_which_label(tmp_path):
     same = "two annotators say the same in 100% of {} cases, kappa 1.00"
     # Of two labels each by 40 people the first and the second are the same: kappa 1.
     rows = ["id,input,output,annotator,label"]
@@ -123,15 +117,13 @@ def test_annotators_who_never_differ_agree_by_one_whoever_of_a_crowd_gave_which_
         (["a.csv"], ["--dimension", "label", "--data", "a.csv"]),
     ],
 )
-def test_check_and_a_dry_run_say_the_same_chance_of_a_gain(
-    words: list[str], flags: list[str], here: Path
-) -> None:
+def test_check_and_a_dry_run_say_the_same_chance_of_a_gain(words, flags, here):
     sheet(here / "a.csv", *["pass", "pass", "fail"] * 20)
     gain = result_of(check, *words)["bearing"]["gain"]
     assert gain in printed(tune, *flags, "--dry-run")
 
 
-def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path: Path) -> None:
+def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path):
     words = ["pass,Ann,g0", "fail,Ann,g0", *(f"pass,Ben,g{i}" for i in range(1, 18))]
     path = sheet(tmp_path / "labels.csv", *words, header="label,annotator,group")
     texts = capacity_of(data.read_labels(path), "label")

@@ -41,7 +41,7 @@ def labelled(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
     return write_jsonl("labelled.jsonl", entries)
 
 
-def test_the_outputs_that_change_are_written_for_the_label_page_and_again_the_same() -> None:
+def test_the_outputs_that_change_are_written_for_the_label_page_and_again_the_same():
     words = [*flags(), "--changed", "changed.jsonl"]
     first, second = (run(command, *words) for _ in range(2))
     written = read_jsonl("changed.jsonl")
@@ -54,7 +54,7 @@ def test_the_outputs_that_change_are_written_for_the_label_page_and_again_the_sa
     assert "no changed output has a label yet" in first.err
 
 
-def test_where_many_change_a_random_part_is_drawn_that_decides() -> None:
+def test_where_many_change_a_random_part_is_drawn_that_decides():
     new = [1 - label if n % 8 in (0, 3) else label for n, label in enumerate([1, 0] * 400)]
     words = [*flags(new, [1, 0] * 400), "--changed", "changed.jsonl", "--margin", "0.1"]
     drawn = []
@@ -66,7 +66,7 @@ def test_where_many_change_a_random_part_is_drawn_that_decides() -> None:
     assert drawn[0] == drawn[1]
 
 
-def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly() -> None:
+def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly():
     words = [*flags(), "--changed", labelled(CHANGED)]
     ended = run(command, *words)
     assert ended.code == 1, ended.err
@@ -77,7 +77,7 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
     assert (result["difference"]["value"], result["here"]["low"]) == (-0.05, -0.05)
 
 
-def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes() -> None:
+def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes():
     out = printed(command, *flags(PEOPLE, NEW), "--changed", labelled(CHANGED))
     assert out.startswith("On documents like these new is better than old.")
     out = printed(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
@@ -85,7 +85,7 @@ def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes() -> None:
     assert not Path("changed.jsonl").exists()
 
 
-def test_what_is_no_file_of_changed_rows_is_refused() -> None:
+def test_what_is_no_file_of_changed_rows_is_refused():
     about = flags()
     labelled([*CHANGED, 1, 2])
     pairwise = ["--pairwise", "safe", *about[2:]]
@@ -100,7 +100,7 @@ def test_what_is_no_file_of_changed_rows_is_refused() -> None:
         assert (ended.code, said in ended.err) == (code, True), ended.err
 
 
-def test_scores_on_a_scale_are_refused_with_what_was_measured() -> None:
+def test_scores_on_a_scale_are_refused_with_what_was_measured():
     ended = run(command, *flags([5.0, *map(float, NEW[1:])]), "--changed", "changed.jsonl")
     assert (ended.code, "rank correlation" in ended.err) == (2, True)
     assert "dspy-judges plan" in ended.err
@@ -119,7 +119,7 @@ def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() ->
     assert result["clear_loss"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
 
 
-def test_rows_that_have_no_label_yet_are_passed_over() -> None:
+def test_rows_that_have_no_label_yet_are_passed_over():
     words = [*flags(), "--changed", labelled(CHANGED)]
     rows = read_jsonl("labelled.jsonl")
     write_jsonl("labelled.jsonl", [*rows[:7], *(row | {"safe": None} for row in rows[7:])])
@@ -132,9 +132,7 @@ gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.intege
 
 
 @given(gains.filter(lambda rows: any(changed for changed, _, _ in rows)))
-def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(
-    rows: list[tuple[bool, int, int]],
-) -> None:
+def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(rows):
     changed, gain, document = (np.array(column) for column in zip(*rows, strict=True))
     difference = float(np.where(changed, gain, 0).mean())
     terms, least = terms_of(gain.astype(float), changed, document)

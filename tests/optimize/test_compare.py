@@ -50,14 +50,14 @@ def scores_of(**judges: Any) -> list[str]:
     return [word for file in files for word in ("--scores", file)]
 
 
-def test_every_judge_has_the_figures_that_verify_prints() -> None:
+def test_every_judge_has_the_figures_that_verify_prints():
     flags = recorded()
     for row in compared(*flags)["judges"]:
         alone = result_of(verify.command, *flags[:4], "--scores", f"{row['name']}.jsonl")
         assert row["correlations"] == alone["correlations"]
 
 
-def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freedom() -> None:
+def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freedom():
     rng = np.random.default_rng(0)
     quality = np.arange(16) / 8 + rng.normal(size=(40, 16))
     human, *sides = [quality + noise * rng.normal(size=(40, 16)) for noise in (0, 0.5, 2, 4)]
@@ -75,7 +75,7 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
         assert reach == pytest.approx(wider * (alone.interval.high - alone.value), abs=1e-5)
 
 
-def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_alone() -> None:
+def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_alone():
     """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
     unclear = [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3]
     result = compared(*recorded(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
@@ -96,13 +96,13 @@ def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_
     assert result["judges"][1]["difference"]["low"] is None
 
 
-def test_judges_are_compared_on_what_all_have() -> None:
+def test_judges_are_compared_on_what_all_have():
     result = compared(*recorded(), *scores_of(short=FAIR[:17]))
     assert (result["data"]["n_outputs"], result["n_labelled"]) == (68, 80)
     assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {68}
 
 
-def test_a_judge_without_any_score_is_left_out_with_the_reason() -> None:
+def test_a_judge_without_any_score_is_left_out_with_the_reason():
     rows = [{"id": f"d{d}s{s}", "replies": ["no idea"]} for d in range(20) for s in range(4)]
     mute = ["--replies", write_jsonl("mute.jsonl", rows), "--scale", "1-4"]
     result = compared(*recorded(), *mute, code=1)
@@ -112,7 +112,7 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason() -> None:
     assert left_out["why"].startswith("none of 80 judgements has a score; 80 of them: ")
 
 
-def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all() -> None:
+def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all():
     judge = replace(load("relevance"), plan=SamplingPlan(kind="weighted"))
     items = items_of(starter(), "relevance", judge.subject)
     keys = [text_key(item.texts) for item in items.items]
@@ -130,7 +130,7 @@ def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all() -> None:
     assert result["data"]["n_outputs"] == len(items)
 
 
-def test_pairs_are_compared_by_accuracy_in_both_orders() -> None:
+def test_pairs_are_compared_by_accuracy_in_both_orders():
     flags = ["--pairwise", "tldr_concise", "--lm", "embedded", "other=tldr_concise"]
     result, alone = compared(*flags), result_of(verify.command, "tldr_concise")
     of_pairs = {key for key in alone if key.startswith(("accuracy", "order"))}
@@ -142,7 +142,7 @@ def test_pairs_are_compared_by_accuracy_in_both_orders() -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_what_cannot_be_compared_is_refused():
     flags, embedded = recorded(), ["--lm", "embedded"]
     unknown = "else of the first JUDGE: name one"
     for words, message in (
@@ -158,7 +158,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     assert not Path("runs").exists()
 
 
-def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dimension() -> None:
+def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dimension():
     Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
     rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]
     flags = ["charm.yaml", "--lm", "embedded", "--data", write_jsonl("labels.jsonl", rows)]
@@ -167,7 +167,7 @@ def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dim
     assert judges[0]["correlations"] == judges[1]["correlations"]
 
 
-def test_a_limit_in_dollars_needs_every_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_in_dollars_needs_every_price(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     unknown = ["--dimension", "relevance", "--lm", "embedded", "--lm", "openai/none-such"]
     ended = run(compare.command, *unknown, "--max-cost", "1")
@@ -205,9 +205,7 @@ def bill(openai_server: OpenAIServer) -> Bill:
     return Bill(openai_server)
 
 
-def test_what_each_model_takes_is_what_its_server_bills(
-    bill: Bill, openai_server: OpenAIServer
-) -> None:
+def test_what_each_model_takes_is_what_its_server_bills(bill, openai_server):
     whole = compared(*bill.flags, "--out", "whole")
     assert [*openai_server.n_answered.values()] == [1] * 240
     assert whole["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
@@ -236,9 +234,7 @@ def test_the_limit_is_one_for_all_models_and_the_same_command_goes_on(
     assert result["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
 
 
-def test_what_each_model_may_take_is_said_before_anything_is_sent(
-    bill: Bill, openai_server: OpenAIServer
-) -> None:
+def test_what_each_model_may_take_is_said_before_anything_is_sent(bill, openai_server):
     flags = [*bill.flags, "--lm", "own=openai/local", "--price", "1,2", "--lm", "embedded"]
     out = run(compare.command, *flags, "--dry-run").stdout
     assert re.search(r"gpt-4.1: estimate: 80 requests, about [\d,]+ tokens in and 320 out", out)
@@ -248,9 +244,7 @@ def test_what_each_model_may_take_is_said_before_anything_is_sent(
     assert (openai_server.log, Path("runs").exists()) == ([], False)
 
 
-def test_a_model_that_fails_is_listed_and_the_others_are_compared(
-    openai_server: OpenAIServer,
-) -> None:
+def test_a_model_that_fails_is_listed_and_the_others_are_compared(openai_server):
     flags = ["--dimension", "relevance", "--lm", "embedded"]
     flags += ["--lm", "openai/judge-1", "--lm", "openai/nobody", "--max-calls", "5000"]
     result = compared(*flags, code=1)
@@ -261,7 +255,7 @@ def test_a_model_that_fails_is_listed_and_the_others_are_compared(
     assert result["cost_usd"] is None
 
 
-def test_metrics_of_one_tools_results_are_compared_by_their_names() -> None:
+def test_metrics_of_one_tools_results_are_compared_by_their_names():
     rows = [
         {"id": f"d{d}s{s}", "user_input": f"Text {d}.", "response": f"Summary {s} of {d}."}
         | {"good": score, "poor": -score}

@@ -40,9 +40,7 @@ EVEN, MOST_PASS = (-1.3, -0.5, 0.5, 1.3), (-1.28,)
 
 
 @pytest.mark.parametrize(("cuts", "labelled", "most"), [(EVEN, 50, 0.97), (MOST_PASS, 20, 0.985)])
-def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(
-    cuts: tuple[float, ...], labelled: int, most: float
-) -> None:
+def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(cuts, labelled, most):
     everything = pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)
     truth, bounds = mean_score(*everything).labels_only.value, (1.0, 1.0 + len(cuts))
 
@@ -54,7 +52,7 @@ def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(
     assert 0.93 - 0.013 <= share_of(300, 0, covers) <= most + 0.013
 
 
-def test_sixteen_labels_that_all_pass_prove_little() -> None:
+def test_sixteen_labels_that_all_pass_prove_little():
     label = np.append(np.ones(16), np.full(284, math.nan))
     score = (np.arange(300) % 10 > 0).astype(float)
     result = mean_score(label, score, bounds=(0, 1))
@@ -72,7 +70,7 @@ def test_sixteen_labels_that_all_pass_prove_little() -> None:
 
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9)])
-def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n: int, share: float) -> None:
+def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n, share):
     def covers(rng: np.random.Generator) -> bool:
         human = (rng.random(1000) < share).astype(float)
         score = np.where(rng.random(1000) < 0.1, 1 - human, human)
@@ -83,7 +81,7 @@ def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n: int, sha
     assert share_of(400, n, covers) >= 0.93 - 0.02
 
 
-def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected() -> None:
+def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected():
     everything, rng = (
         pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2),
         np.random.default_rng(2),
@@ -97,7 +95,7 @@ def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected() -> 
     assert all(one.judge_only > truth + 0.2 for one in results)
 
 
-def test_independent_outputs_agree_with_ppi_python() -> None:
+def test_independent_outputs_agree_with_ppi_python():
     ppi = pytest.importorskip("ppi_py")  # 0.2.3
     rng = np.random.default_rng(5)
     labels = rng.normal(size=60)
@@ -112,7 +110,7 @@ def test_independent_outputs_agree_with_ppi_python() -> None:
     assert result.interval.reach == pytest.approx((high - low) / 2 * ratio, rel=0.01)
 
 
-def test_labels_alone_give_students_interval_over_documents() -> None:
+def test_labels_alone_give_students_interval_over_documents():
     labels = [4.0, 2, 5, 3, 3]
     expected = pytest.approx(tuple(stats.ttest_1samp(labels, 0).confidence_interval()))
     once = mean_score(labels, labels).interval
@@ -121,7 +119,7 @@ def test_labels_alone_give_students_interval_over_documents() -> None:
     assert [(each.low, each.high) for each in (once, twice)] == [expected, expected]
 
 
-def test_labels_needed_make_the_width_they_promise() -> None:
+def test_labels_needed_make_the_width_they_promise():
     result = mean_score(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
     target = result.interval.reach
     needed = labels_needed(result, target)
@@ -132,7 +130,7 @@ def test_labels_needed_make_the_width_they_promise() -> None:
     assert labels_needed(result, 1e-6) is None
 
 
-def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing() -> None:
+def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing():
     result = mean_score([1, 2, 3, math.nan], [1, 2, math.nan, 4])
     assert (result.n_labels, result.n_judgements, result.n_failed) == (2, 1, 1)
     with pytest.raises(ValueError, match="1 labels on 1 documents"):
@@ -143,9 +141,7 @@ def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing
 
 
 @pytest.mark.parametrize("labelled", [40, 90])
-def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(
-    labelled: int,
-) -> None:
+def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(labelled):
     widths: list[list[float]] = []
 
     def covers(rng: np.random.Generator) -> bool:
@@ -162,7 +158,7 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(
     assert of_given < of_all * (1 - labelled / 120) ** 0.5 * 1.35
 
 
-def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain() -> None:
+def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 1600).astype(float)
     result = mean_score(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
@@ -170,7 +166,7 @@ def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain() -> No
     assert result.interval.reach > 0.01
 
 
-def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs() -> None:
+def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs():
     def covers(rng: np.random.Generator) -> bool:
         people = rng.normal(size=300)
         score = people + rng.normal(size=300)
@@ -181,7 +177,7 @@ def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_output
     assert 0.93 - 0.02 <= share_of(400, 4, covers) <= 0.97 + 0.02
 
 
-def test_what_a_document_does_to_both_systems_drops_out_of_their_difference() -> None:
+def test_what_a_document_does_to_both_systems_drops_out_of_their_difference():
     document, system = np.repeat(np.arange(100), 2), np.tile(["new", "old"], 100)
 
     def covers(rng: np.random.Generator) -> bool:
@@ -206,7 +202,7 @@ def differences(names: tuple[str, ...], *vectors: Any) -> Any:
     return system_differences(names, *vectors, weight=weight, bounds=(-9.0, 9.0))
 
 
-def test_differences_are_of_documents_that_both_answered_and_hold_together() -> None:
+def test_differences_are_of_documents_that_both_answered_and_hold_together():
     document, system = np.repeat(np.arange(40), 3), np.tile(["a", "b", "c"], 40)
     system[(document >= 25) & (system == "c")] = "d"
     human, score = np.random.default_rng(7).normal(size=(2, 120))

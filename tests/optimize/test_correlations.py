@@ -76,9 +76,7 @@ def test_the_level_can_change_the_sign() -> None:
 
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize("seed", range(4))
-def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(
-    seed: int, coefficient: str
-) -> None:
+def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(seed, coefficient):
     rows = ragged(seed)
     usable = ~np.isnan(rows.judge)
     x, y, system = rows.judge[usable], rows.human[usable], rows.system[usable]
@@ -132,16 +130,14 @@ def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
     ],
 )
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_is_constant_has_no_rho_and_a_judge_that_is_counts_0(
-    level: Level, judge: list[float], human: list[float], expected: float
-) -> None:
+def test_what_is_constant_has_no_rho_and_a_judge_that_is_counts_0(level, judge, human, expected):
     for undefined, value in (("left_out", math.nan), ("judge_zero", expected)):
         one = correlation(level, judge, human, [1, 1, 1], [1, 2, 3], undefined=undefined)
         assert one.value == pytest.approx(value, nan_ok=True)
         assert one.interval is None
 
 
-def test_bad_vectors_are_named() -> None:
+def test_bad_vectors_are_named():
     with pytest.raises(ValueError, match=r"judge and document .* \(3,\) and \(2,\)"):
         summary_level([1, 2, 3], [1, 2, 3], [1, 1])
     with pytest.raises(ValueError, match=r"human\[1\] is nan"):
@@ -168,7 +164,7 @@ def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, sca
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
-def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level: Level) -> None:
+def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level):
     rows = ragged(3, documents=120)
     terms = document_terms(read_rows(rows.judge, rows.human, rows.document), level)
     assert np.nanmean(terms) == pytest.approx(rho(level, *rows), abs=1e-12)
@@ -183,9 +179,7 @@ def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level: Level) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judges(
-    level: Level,
-) -> None:
+def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judges(level):
     rows = ragged(4, documents=60)
     other = np.round(rows.human + np.random.default_rng(0).normal(0, 3, rows.human.size))
     there = contrast_judges(rows.judge, other, *rows[1:], level=level)
@@ -203,7 +197,7 @@ def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judge
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_people_who_rate_all_alike_leave_nothing_to_compare(level: Level) -> None:
+def test_people_who_rate_all_alike_leave_nothing_to_compare(level):
     sides = [1, 2, 3], [3, 2, 1], [4, 4, 4], [1, 1, 2], [1, 2, 1]
     nothing = contrast_judges(*sides, level=level)
     assert math.isnan(nothing.value)
@@ -230,9 +224,7 @@ def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
         ("mistral-7b-v0.3", "relevance", 0.187),
     ],
 )
-def test_recorded_scores_reach_their_published_figures(
-    judge: str, dimension: str, published: float
-) -> None:
+def test_recorded_scores_reach_their_published_figures(judge, dimension, published):
     vectors = read_shared(judge, dimension)
     left_out = summary_level(*vectors, undefined="left_out")
     assert left_out.value == pytest.approx(published, abs=0.0006)

@@ -37,7 +37,7 @@ def commented(items: Items, *ratings: float) -> Items:
 
 
 @pytest.mark.parametrize("optimizer", ["rank", "gepa"])
-def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: str) -> None:
+def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
     train, dev = commented(world(16)), commented(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
     settings: Any = {"by": watch, "calls": 1500, "options": SearchOptions(seed=1)}
@@ -50,7 +50,7 @@ def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: str
     assert "CRITIQUE" not in str([prompt.template() for prompt, _ in watch.asked])
 
 
-def test_a_demonstration_has_peoples_comment_for_its_reason() -> None:
+def test_a_demonstration_has_peoples_comment_for_its_reason():
     items = commented(world(3, systems=2))
     shown = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
     candidate = Candidate(instruction="Rate it.", demo_set=shown)
@@ -64,12 +64,12 @@ def test_a_demonstration_has_peoples_comment_for_its_reason() -> None:
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 
 
-def test_a_comment_is_no_reason_where_annotators_differ() -> None:
+def test_a_comment_is_no_reason_where_annotators_differ():
     for ratings, agreed in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
         assert bool(agreed_comment(commented(world(1), *ratings).items[0])) is agreed
 
 
-def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first() -> None:
+def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
     items = world(30, systems=1)
     chosen = {item.id for item in items.items[::5]}
     said = "It names no source, " * 50
@@ -86,9 +86,7 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first() -> N
     assert shown[1] > shown[0]
 
 
-def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import simulated
 

@@ -54,8 +54,8 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(here: Path
 
 
 def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_on_the_same(
-    few: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    few, monkeypatch
+):
     from optimize.tuning import folder as run_folder
     from optimize.tuning import pipeline
 
@@ -95,7 +95,7 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     assert not Path("run/replies.sqlite").exists()
 
 
-def test_trials_in_a_strangers_folder_go_through_no_link(tmp_path: Path) -> None:
+def test_trials_in_a_strangers_folder_go_through_no_link(tmp_path):
     (victim := tmp_path / "victim").write_text("kept")
     (path := tmp_path / "trials.jsonl").symlink_to(victim)
     Trials(path).record("search")

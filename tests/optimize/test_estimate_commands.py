@@ -43,7 +43,7 @@ def relabelled(**columns: Any) -> None:
     write_jsonl("labels.jsonl", [row | more for row, more in zip(rows, new, strict=True)])
 
 
-def test_every_system_has_its_mean_and_their_difference_is_narrower(files: list[str]) -> None:
+def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
     result = result_of(estimate, *files)
     plain, tuned = (result["systems"][name] for name in ("plain", "tuned"))
     # The systems are one apart; the judge failed on both outputs of one document.
@@ -60,13 +60,13 @@ def test_every_system_has_its_mean_and_their_difference_is_narrower(files: list[
     assert result_of(estimate, *files)["differences"] == []
 
 
-def test_a_system_with_too_few_labels_has_no_mean(files: list[str]) -> None:
+def test_a_system_with_too_few_labels_has_no_mean(files):
     relabelled(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
     assert "plain: too few labels (two documents or more" in printed(estimate, *files)
     assert result_of(estimate, *files)["systems"]["plain"] is None
 
 
-def test_estimates_are_printed_with_interval_and_counts(files: list[str]) -> None:
+def test_estimates_are_printed_with_interval_and_counts(files):
     mean = result_of(estimate, *files)["estimates"]["mean"]
     first, counts, alone, needed, given, *systems = run(estimate, *files).stdout.splitlines()
     ends = {name: f"{mean[name]:.3f}" for name in ("value", "low", "high")}
@@ -90,7 +90,7 @@ def test_estimates_are_printed_with_interval_and_counts(files: list[str]) -> Non
     assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in printed(estimate, *files)
 
 
-def test_labels_that_are_all_alike_do_not_tell_their_scale(here: Path) -> None:
+def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
     rows = [{"id": f"{n}", "group": f"{n}", "output": f"text {n}"} for n in range(200)]
     outputs = write_jsonl("outputs.jsonl", rows)
 
@@ -112,7 +112,7 @@ def test_labels_that_are_all_alike_do_not_tell_their_scale(here: Path) -> None:
     assert "true mean of outputs" in estimated("relevance", 5)
 
 
-def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here: Path) -> None:
+def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here):
     rows = [{"id": f"o{n}", "output": f"text {n}"} for n in range(90)]
     Path("l.csv").write_text("id,label\n" + "".join(f"o{n},pass\n" for n in range(30)))
     scores = [{"id": row["id"], "label": 1} for row in rows]
@@ -121,7 +121,7 @@ def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here: Path) -> No
     assert out.startswith("label: true rate of outputs like these 1.000 [0.8")
 
 
-def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(here: Path) -> None:
+def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(here):
     rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
     labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]
     # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.
@@ -131,7 +131,7 @@ def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(here: Path)
     assert "the judge alone 0.800" in out
 
 
-def test_bad_scores_are_named(files: list[str]) -> None:
+def test_bad_scores_are_named(files):
     for rows, message in (
         ([{"id": "0-plain", "dimension": "clarity"}], "scores.jsonl, line 1"),
         ([{"id": "x", "dimension": "other", "score": 1}], "no score on 'clarity'"),
@@ -143,7 +143,7 @@ def test_bad_scores_are_named(files: list[str]) -> None:
         assert (ended.code, message in ended.err) == (1, True), ended.err
 
 
-def test_the_starter_set_is_estimated_by_its_name(here: Path) -> None:
+def test_the_starter_set_is_estimated_by_its_name(here):
     scores = [
         {"id": output.id, "dimension": "relevance", "score": output.rating("relevance")}
         for output in data.starter().outputs

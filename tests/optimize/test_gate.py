@@ -17,7 +17,7 @@ from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
 from optimize.search.gate import Finalist
 from optimize.search.optimizer import CrossFit
 from optimize.search.two_fold_search import SearchResult
-from optimize.statistics.correlations import Level, contrast_judges, mean_of_differences, rho
+from optimize.statistics.correlations import contrast_judges, mean_of_differences, rho
 from optimize.statistics.intervals import stream
 
 RUNS = 80
@@ -76,9 +76,7 @@ def verdict(
 @pytest.mark.parametrize(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
-def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(
-    goal: Goal, documents: int
-) -> None:
+def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(goal, documents):
     rng, shipped = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
@@ -106,7 +104,7 @@ def tied_world(rng: np.random.Generator, documents: int) -> tuple[Vector, Vector
     return human, np.round(fine), np.floor(np.minimum(coarse + 1.7, 0))
 
 
-def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
+def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one():
     """Ranks within either half, joined, would take apart what is tied: .63 would ship."""
     human, *judges = tied_world(stream(0, "population"), 50_000)
     fine, coarse = (rho("dataset", scores, human) for scores in judges)
@@ -124,7 +122,7 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
     assert np.mean(gains) == pytest.approx(0, abs=0.02)
 
 
-def test_the_gain_on_both_halves_weighs_each_by_its_documents() -> None:
+def test_the_gain_on_both_halves_weighs_each_by_its_documents():
     contrasts = [
         [mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])]
         for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
@@ -133,9 +131,7 @@ def test_the_gain_on_both_halves_weighs_each_by_its_documents() -> None:
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
-def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swapped_together() -> (
-    None
-):
+def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swapped_together():
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
     both = mean_of_differences(np.array([0.2, 0.4]), ["a", "b"])
     first = mean_of_differences(np.array([0.6, np.nan]), ["a", "b"])
@@ -146,7 +142,7 @@ def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swap
     assert gain.low == pytest.approx(0.45 - 0.25)
 
 
-def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over_all() -> None:
+def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over_all():
     """Either half has 4 or 5 documents of 30 with another label than 1: ten are the least."""
     for each, ships in ((4, False), (5, True)):
         human = (np.arange(30) >= each).astype(float)
@@ -160,7 +156,7 @@ def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
-def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> None:
+def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     choice = verdict(halves(stream(0), 40, 0.3, outputs=16), level, stream(1))
     assert choice.ship
     assert choice.gain.low > 0
@@ -169,7 +165,7 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> N
     assert f"{said} If tuning did nothing, 10% of such runs" in choice.why
 
 
-def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for() -> None:
+def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
     assert not worse.ship
     assert "on 40 documents, tuned prompts fall short of the untuned judge by 0." in worse.why
@@ -194,7 +190,7 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
 
 
 @pytest.mark.parametrize("documents", [12, 40])
-def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documents: int) -> None:
+def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documents):
     """All three are of one sign in one of eight draws (.125), five are in one of 32 (.03)."""
     row = np.zeros(documents)
     for n, risk, is_clear in ((3, RISK, False), (5, RISK, True), (5, 0.025, False)):
@@ -203,9 +199,7 @@ def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documen
 
 
 @pytest.mark.parametrize(("documents", "risk"), [(20, 0.1), (3, 0.5), (12, 0.5)])
-def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(
-    documents: int, risk: float
-) -> None:
+def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(documents, risk):
     rng = stream(0, "exact")
     for _ in range(40):
         row = rng.normal(0.08, 0.2, documents)
@@ -219,7 +213,7 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(
         assert gain.low <= gain.high
 
 
-def test_the_power_is_that_of_the_simulated_decision() -> None:
+def test_the_power_is_that_of_the_simulated_decision():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng = stream(0, "power")
     clear = [
@@ -229,7 +223,7 @@ def test_the_power_is_that_of_the_simulated_decision() -> None:
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
-def test_more_documents_outputs_and_gain_have_more_power() -> None:
+def test_more_documents_outputs_and_gain_have_more_power():
     assert power.power(3, 8, 0.3) == 0
     assert power.power(20, 4, 0.1) < power.power(40, 4, 0.1) < power.power(40, 8, 0.1)
     assert power.power(40, 4, 0.1) < power.power(40, 4, 0.2)
@@ -238,7 +232,7 @@ def test_more_documents_outputs_and_gain_have_more_power() -> None:
     assert power.power(fewest - 1, 8, 0.1) < 0.8 <= power.power(fewest, 8, 0.1)
 
 
-def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_too_alike() -> None:
+def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_too_alike():
     items = finalist(stream(0), 30, 1.0).items
     nine = {document: n < 9 for n, document in enumerate(items.documents)}
     alike = Items(tuple(replace(item, human=float(nine[item.document_id])) for item in items.items))
@@ -252,7 +246,7 @@ def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_t
         assert f"a chance of {chance:.0%};" in said
 
 
-def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
+def test_a_search_judges_either_half_by_what_the_other_taught():
     train, dev = world(16), world(14, first=100)
     result, records, _ = written_search(train, dev)
     assert result.decision.ship
@@ -264,7 +258,7 @@ def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
     assert [record["stage"] for record in records].count("gate") == 1
 
 
-def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest() -> None:
+def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest():
     def failing(share: float) -> SearchResult:
         def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
             failed = ItemJudgement(Judgement.failed("no rating"))
@@ -285,13 +279,13 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 EVERYTHING = SearchOptions(max_demos=1000)
 
 
-def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
+def test_with_few_documents_or_little_room_there_are_no_versions():
     assert not CrossFit(world(7), SEED, EVERYTHING).is_feasible
     assert not CrossFit(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
     assert not CrossFit(Items(()), SEED, EVERYTHING).is_feasible
 
 
-def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
+def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document():
     asked: list[tuple[Prompt, str]] = []
 
     def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
@@ -316,7 +310,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     assert len(asked) == 2 * len(whole) == evaluator.budget.total_cost
 
 
-def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:
+def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():
     train, dev = world(16), world(12, first=100)
     _, records, _ = search(train, dev, options=SearchOptions(max_demos=16))
     trials = [record for record in records if record["stage"] == "dev"]
@@ -329,9 +323,7 @@ def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:
 
 
 @pytest.mark.parametrize("calls", [1, 60, 250])
-def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_for(
-    calls: int,
-) -> None:
+def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_for(calls):
     result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=EVERYTHING)
     assert evaluator.budget.total_cost <= calls
     n_documents = result.decision.gain.n_documents

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.statistics.correlations import Level, summary_level
+from optimize.statistics.correlations import summary_level
 from optimize.statistics.human import (
     annotator_agreement,
     krippendorff_alpha,
@@ -38,14 +38,14 @@ def test_two_annotators_are_compared_by_hand() -> None:
     assert (judge.first, judge.second, judge.equal, judge.n_outputs) == (None, 0, 2 / 4, 4)
 
 
-def test_annotators_who_share_no_output_have_no_line() -> None:
+def test_annotators_who_share_no_output_have_no_line():
     assert annotator_agreement([[1, NAN], [2, NAN], [NAN, 1], [NAN, 2]]) == ()
     assert one_annotator([1, 2], [[1, NAN], [NAN, 2]]) is None
     with pytest.raises(ValueError, match=r"shape \(2, 2\) for 3 outputs"):
         annotator_agreement([[1, 2], [2, 1]], [1, 1, 2])
 
 
-def test_an_annotator_who_is_the_judge_too_is_as_good_as_themselves() -> None:
+def test_an_annotator_who_is_the_judge_too_is_as_good_as_themselves():
     _, marks, document, _ = people(np.random.default_rng(0))
     marks[3, 1], marks[:12, 2] = NAN, NAN
     pair = one_annotator(marks[:, 0], marks[:, :2], document)
@@ -59,7 +59,7 @@ def test_an_annotator_who_is_the_judge_too_is_as_good_as_themselves() -> None:
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])
-def test_a_judge_with_an_annotators_noise_is_as_good_as_one(level: Level) -> None:
+def test_a_judge_with_an_annotators_noise_is_as_good_as_one(level):
     judge, marks, document, system = people(np.random.default_rng(1), 200)
     judge[::10] = NAN
     result = one_annotator(judge, marks, document, level=level, system=system)
@@ -81,7 +81,7 @@ def test_people_and_judge_are_measured_on_the_same_documents() -> None:
     assert result.gap.interval is None
 
 
-def test_reliability_is_spearman_browns_and_its_root_bounds_rho() -> None:
+def test_reliability_is_spearman_browns_and_its_root_bounds_rho():
     rng = np.random.default_rng(2)
     quality = rng.normal(size=20_000)
     ratings = quality[:, None] + rng.normal(size=(quality.size, 4))

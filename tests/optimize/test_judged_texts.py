@@ -46,18 +46,16 @@ ASKED, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
         ({"question": "{}?", "context": "", "answer": "{}."}, "context"),
     ],
 )
-def test_a_judge_reads_what_was_asked_and_answered_and_nothing_about_the_label(
-    columns: dict[str, str], unread: str
-) -> None:
+def test_a_judge_reads_what_was_asked_and_answered_and_nothing_about_the_label(columns, unread):
     assert texts_of(**columns) == tuple(name for name in columns if name != unread)
 
 
-def test_headers_of_several_words_are_known_by_one_of_them() -> None:
+def test_headers_of_several_words_are_known_by_one_of_them():
     columns = {"User Input": "Ask {}.", "modelOutput": "Say {}.", "Output Language": "en"}
     assert texts_of(**columns) == ("user_input", "model_output")
 
 
-def test_where_it_is_open_what_is_judged_one_flag_says_so() -> None:
+def test_where_it_is_open_what_is_judged_one_flag_says_so():
     with pytest.raises(LabelError, match="--map output=answer or --map output=response"):
         texts_of(question="{}?", answer="A {}.", response="Reply {}.")
     with pytest.raises(LabelError, match="--map output=bot_says"):
@@ -66,7 +64,7 @@ def test_where_it_is_open_what_is_judged_one_flag_says_so() -> None:
     assert mapped == ("question", "output")
 
 
-def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here: Path) -> None:
+def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here):
     about = {"output": "Say.", "date": "2026-10-01"}
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)

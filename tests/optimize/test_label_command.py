@@ -96,7 +96,7 @@ def refused(code: int, message: str, *words: str) -> None:
     assert (ended.stdout, ended.stderr.count("\n")) == ("", 1)
 
 
-def test_it_says_where_labels_go_and_what_comes_next(serve: Serve) -> None:
+def test_it_says_where_labels_go_and_what_comes_next(serve):
     def work(session: Session) -> None:
         label(session, 4)
         label(session, 5, "Ben")
@@ -113,12 +113,12 @@ def test_it_says_where_labels_go_and_what_comes_next(serve: Serve) -> None:
     assert all(DRAWN.items() <= row.items() for row in read_jsonl("outputs.relevance.jsonl"))
 
 
-def test_where_nothing_was_labelled_it_does_not_say_tune(serve: Serve) -> None:
+def test_where_nothing_was_labelled_it_does_not_say_tune(serve):
     code, out, _ = serve(lambda session: label(session, "", mark="unsure"), *TASK, "relevance")
     assert (code, out.endswith("nothing was labelled\n"), "tune" in out) == (0, True, False)
 
 
-def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on() -> None:
+def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on():
     names, saved = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
     words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
     with running(*words) as (process, address):
@@ -145,7 +145,7 @@ def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and
     assert [row["annotator"] for row in read_jsonl(path)][n_lines:] == ["Eve"]
 
 
-def test_a_link_that_the_user_names_is_one_file_under_one_lock(serve: Serve) -> None:
+def test_a_link_that_the_user_names_is_one_file_under_one_lock(serve):
     Path("link.jsonl").symlink_to("real.jsonl")
 
     def work(session: Session) -> None:
@@ -156,7 +156,7 @@ def test_a_link_that_the_user_names_is_one_file_under_one_lock(serve: Serve) -> 
     assert (len(read_jsonl("real.jsonl")), Path("link.jsonl").is_symlink()) == (1, True)
 
 
-def test_where_another_program_changed_the_file_no_count_is_printed(serve: Serve) -> None:
+def test_where_another_program_changed_the_file_no_count_is_printed(serve):
     def work(session: Session) -> None:
         label(session, "pass")
         session.path.write_bytes(b"")
@@ -176,9 +176,7 @@ def test_where_another_program_changed_the_file_no_count_is_printed(serve: Serve
         (("pairs.jsonl", "--pairwise", "tldr_concise"), ["A", "tie", "B"], "atb"),
     ],
 )
-def test_every_task_has_its_answers_and_keys(
-    serve: Serve, words: tuple[str, ...], values: list[Any], keys: str
-) -> None:
+def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
     definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
     Path("mine.yaml").write_text(definition)
 
@@ -193,7 +191,7 @@ def test_every_task_has_its_answers_and_keys(
     assert serve(work, *words).code == 0
 
 
-def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> None:
+def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
     def work(session: Session) -> None:
         state = session.state("Anna")
         assert state["has_judge"]
@@ -239,9 +237,7 @@ def files() -> dict[Path, bytes]:
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
     ],
 )
-def test_what_is_wrong_is_said_before_a_page_opens(
-    words: tuple[str, ...], code: int, message: str
-) -> None:
+def test_what_is_wrong_is_said_before_a_page_opens(words, code, message):
     before = files()
     refused(code, message, *words)
     assert files() == before

@@ -32,7 +32,7 @@ def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
     return [*rows, rows[0] | {"changed_after": "annotators"}, rows[1] | {"rating": None}]
 
 
-def test_ratings_are_checked_and_the_last_one_stands() -> None:
+def test_ratings_are_checked_and_the_last_one_stands():
     file = write_jsonl("outputs.relevance.jsonl", lines("relevance"))
     page = printed(check, file)
     assert "relevance: 1 to 5, 180 outputs rated by 2 annotators" in page
@@ -43,7 +43,7 @@ def test_ratings_are_checked_and_the_last_one_stands() -> None:
     assert [len(output.ratings["relevance"]) for output in labelled] == [1] + [2] * 179
 
 
-def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs() -> None:
+def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
     assert "2 annotators: " in printed(check, file)
     printed(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
@@ -65,7 +65,7 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs() -> N
     assert not is_constructed(items.sha256)
 
 
-def test_votes_are_checked() -> None:
+def test_votes_are_checked():
     pair = {"post": "p", "response_a": "a", "response_b": "b", **LABEL}
     rows = [pair | {"id": f"p{n}", "group": f"g{n // 2}", "preferred": "A"} for n in range(68)]
     both = [row | {"annotator": who} for row in rows for who in ("Anna", "Ben")]
@@ -74,7 +74,7 @@ def test_votes_are_checked() -> None:
     assert "text post; text response_a; text response_b; ratings votes from preferred" in page
 
 
-def test_a_file_without_labels_is_told_how_to_get_some() -> None:
+def test_a_file_without_labels_is_told_how_to_get_some():
     ended = run(check, "starter_unlabelled")
     columns = "id, group, system, document, summary"
     asked = f"no column has a known name for labels; the columns are {columns}"
@@ -82,7 +82,7 @@ def test_a_file_without_labels_is_told_how_to_get_some() -> None:
     assert "or give labels: dspy-judges label FILE --dimension NAME" in ended.out
 
 
-def test_the_unlabelled_set_tells_nothing_of_its_faults() -> None:
+def test_the_unlabelled_set_tells_nothing_of_its_faults():
     items = read_items("starter_unlabelled")
     assert (len(items.items), len(items.documents)) == (30, 10)
     told = {name for item in items.items for name in (item.id, item.document_id, str(item.system))}

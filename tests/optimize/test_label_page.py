@@ -130,8 +130,8 @@ def label_all(page: Page, key: str, number: int) -> None:
 
 
 def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_command(
-    browser: Browser, tmp_path: Path
-) -> None:
+    browser, tmp_path
+):
     path, pages = outputs(tmp_path, 5, 2), {name: browser.page() for name in ("Anna", "Ben")}
     saved: list[tuple[str, str, int]] = []
     with serve(path) as (address, running):
@@ -174,9 +174,7 @@ def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_c
     assert rows[-1]["comment"] == "too long"
 
 
-def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(browser, tmp_path):
     path = tmp_path / "pairs.jsonl"
     sides = {"response_a": "the first", "response_b": "the second"}
     write_jsonl(path, [{"id": str(n), "prompt": "a question", **sides} for n in range(4)])
@@ -194,8 +192,8 @@ def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
 
 
 def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_nothing(
-    browser: Browser, tmp_path: Path
-) -> None:
+    browser, tmp_path
+):
     path = outputs(tmp_path, 2, 2)
     with serve(path) as (address, _):
         ben, page = browser.page(), browser.page()
@@ -243,8 +241,8 @@ def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_noth
 
 
 def test_every_screen_passes_the_audit_and_the_review_ends_with_the_judges_labels(
-    browser: Browser, tmp_path: Path
-) -> None:
+    browser, tmp_path
+):
     path = outputs(tmp_path, 1, 5, f"{TALK}\n{LONG}")
     # The judge gives all the same score, and none is near both ends: it differs from two at least.
     write_jsonl(path, [row | {"summary": "alike"} for row in read_jsonl(path)])

@@ -68,7 +68,7 @@ HEADERS = {
 }
 
 
-def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server: Server) -> None:
+def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server):
     nonces = set()
     for _ in range(2):
         status, page, headers = ask(server, "GET", "")
@@ -82,9 +82,7 @@ def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server:
     assert len(nonces) == 2
 
 
-def test_labels_are_given_and_taken_back_and_texts_with_markup_travel_as_json(
-    server: Server,
-) -> None:
+def test_labels_are_given_and_taken_back_and_texts_with_markup_travel_as_json(server):
     def asked(method: str, word: str, body: Any = None, name: str = "127.0.0.1") -> Any:
         host = f"{name}:{server.server_port}"
         origin = {"Origin": f"http://{host}"} if body else {}
@@ -104,7 +102,7 @@ def test_labels_are_given_and_taken_back_and_texts_with_markup_travel_as_json(
     assert asked("GET", "review?annotator=Anna") == {"items": []}
 
 
-def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server: Server) -> None:
+def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server):
     ask(server, "POST", "label", CLICK)
     status, text, _ = ask(server, "POST", "label", {**CLICK, "value": 2})
     answer = json.loads(text)
@@ -129,9 +127,7 @@ def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server: Ser
         *((method, "label", {}) for method in ("PUT", "OPTIONS", "TRACE")),
     ],
 )
-def test_strangers_and_strange_requests_get_nothing(
-    server: Server, method: str, word: str, headers: dict[str, str]
-) -> None:
+def test_strangers_and_strange_requests_get_nothing(server, method, word, headers):
     body = CLICK if method == "POST" else None
     status, text, answered = ask(server, method, word, body, **headers)
     assert (status, text) == (404, "")
@@ -153,9 +149,7 @@ def test_strangers_and_strange_requests_get_nothing(
         *(({**CLICK, **more}, {}, 400) for more in ({"after": "me"}, {"other": 1})),
     ],
 )
-def test_what_is_no_click_is_refused_with_a_sentence(
-    server: Server, body: Any, headers: dict[str, str], expected: int
-) -> None:
+def test_what_is_no_click_is_refused_with_a_sentence(server, body, headers, expected):
     try:
         status, text, _ = ask(server, "POST", "label", body, **headers)
     except ConnectionError:  # it may be closed while too much is sent
@@ -165,7 +159,7 @@ def test_what_is_no_click_is_refused_with_a_sentence(
     assert server.session.path.read_bytes() == b""
 
 
-def test_silent_and_half_open_connections_keep_nobody_waiting(server: Server) -> None:
+def test_silent_and_half_open_connections_keep_nobody_waiting(server):
     address = ("127.0.0.1", server.server_port)
     open_ones = [socket.create_connection(address) for _ in range(20)]
     head = f"POST /{server.token}/label HTTP/1.1\r\nHost: {server.hosts[0]}\r\n"
@@ -181,7 +175,7 @@ def test_silent_and_half_open_connections_keep_nobody_waiting(server: Server) ->
             each.close()
 
 
-def test_windows_at_once_lose_nothing(server: Server) -> None:
+def test_windows_at_once_lose_nothing(server):
     def clicks(who: str) -> None:
         for item in range(3):
             assert ask(server, "POST", "label", {**CLICK, "annotator": who, "item": item})[0] == 200
@@ -193,9 +187,7 @@ def test_windows_at_once_lose_nothing(server: Server) -> None:
     assert sorted(row["annotator"] for row in rows) == sorted(names * 3)
 
 
-def test_nothing_is_printed_of_what_is_asked(
-    server: Server, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_printed_of_what_is_asked(server, capfd):
     ask(server, "GET", "state")
     ask(server, "GET", "", token="x")
     with socket.create_connection(("127.0.0.1", server.server_port)) as broken:

@@ -78,7 +78,7 @@ def shown_ids(folder: Path, kind: str) -> list[str]:
     return found
 
 
-def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(here: Path) -> None:
+def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(here):
     session = opened(here)
     first = session.state("Ann")["item"]["item"]
     second = label(session, "Ann", first, "", mark="skipped")["item"]["item"]
@@ -143,7 +143,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=20), st.sampled_from([*ANSWERS]))
-def test_the_file_holds_what_was_acknowledged_whatever_happens(steps: Any, kind: str) -> None:
+def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
     """Labels with right and outdated windows, undos, full disks, kills and restarts."""
     answers, standing = ANSWERS[kind], dict[tuple[str, str], tuple[Any, str]]()
     with TemporaryDirectory() as name:
@@ -200,7 +200,7 @@ def label_all(session: Session, who: str, values: list[Any]) -> Any:
     return [label(session, who, item, value) for item, value in enumerate(values)][-1]
 
 
-def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(here: Path) -> None:
+def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(here):
     session = opened(here)
     state, seen = session.state("Anna"), []
     while (item := state["item"]) is not None:
@@ -215,7 +215,7 @@ def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(her
     assert len({str(item["judged"]) for item in firsts}) == N
 
 
-def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(here: Path) -> None:
+def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(here):
     at = datetime(2026, 11, 23, 18, 20, 0, 123000, UTC)
     draw = {"sampling_weight": 2.5, "sampling_from": 90}
     session = opened(here, draw=draw, now=lambda: at)
@@ -231,7 +231,7 @@ def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(here: 
     }
 
 
-def test_time_left_is_the_median_of_recent_labels_times_those_left(here: Path) -> None:
+def test_time_left_is_the_median_of_recent_labels_times_those_left(here):
     session = opened(here)
     label_all(session, "Anna", [1, 2, 3])
     # A time without a zone is UTC. Gaps of 10, 2990 (a break) and 20 seconds; two outputs are left.
@@ -245,7 +245,7 @@ def test_time_left_is_the_median_of_recent_labels_times_those_left(here: Path) -
     assert label(again, "Anna", 3, 3)["seconds_left"] == 40
 
 
-def test_agreement_is_of_labels_given_before_seeing_the_others(here: Path) -> None:
+def test_agreement_is_of_labels_given_before_seeing_the_others(here):
     session = opened(here)
     label_all(session, "Anna", [1, 5, 3, 4])
     label_all(session, "Ben", [1, 3, 3])
@@ -267,7 +267,7 @@ def test_agreement_is_of_labels_given_before_seeing_the_others(here: Path) -> No
     assert marks == [None] * 7 + ["annotators"] + [None] * 6
 
 
-def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(here: Path) -> None:
+def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(here):
     judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
     del judge[shown_ids(here, "rating")[4]]  # it failed
     session = opened(here, judge=judge)
@@ -302,9 +302,7 @@ def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(he
         ("id,rating\n1,2", "is not a label from this page"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(
-    here: Path, change: Any, message: str
-) -> None:
+def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(here, change, message):
     session = opened(here)
     label_all(session, "Anna", [1, 2])
     first, second = session.path.read_text().splitlines()
@@ -316,7 +314,7 @@ def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(
     assert session.path.read_bytes() == before
 
 
-def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here: Path) -> None:
+def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
     session = opened(here)
     label_all(session, "Anna", [1, 2, 3])
     others = [{}, {"id": "x"}, {"dimension": "y"}]
@@ -330,9 +328,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here: Path)
 
 
 @pytest.mark.parametrize("change", ["moved", "deleted", "cut", "grown"])
-def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(
-    here: Path, change: str
-) -> None:
+def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here, change):
     session = opened(here)
     label_all(session, "Anna", [1, 2])
     path, content = session.path, session.path.read_bytes()
@@ -362,7 +358,7 @@ def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(
         ("whole  ", False),
     ],
 )
-def test_a_last_line_stays_where_it_is_whole(here: Path, last: str, is_removed: bool) -> None:
+def test_a_last_line_stays_where_it_is_whole(here, last, is_removed):
     session = opened(here)
     label_all(session, "Anna", [1, 2])
     first, second = session.path.read_text().splitlines()
