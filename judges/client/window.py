@@ -12,22 +12,24 @@ from judges.client.event_loop import event_loop, is_event_loop
 from judges.client.monitor import FailureMonitor
 from judges.protocol import Request, Response
 
-# How many requests are read ahead for each one in flight, since some wait for a retry; and the most
-# responses that wait for an earlier request, which may hang.
-READ_AHEAD, MAX_WAITING = 3, 4096
-# Requests that are passed to the event loop's thread together.
+# The most unanswered requests in a window, as a multiple of the requests in flight: some requests
+# wait for a retry, and meanwhile others are sent.
+READ_AHEAD = 3
+# The most requests in a window. Answered requests stay there until all earlier ones are answered.
+MAX_WAITING = 4096
+# The number of requests that are passed to the event loop's thread at once.
 START_BATCH = 64
 POLL_SECONDS = 0.02
-# Seconds to wait for further responses before the reader is woken: waking it for each response
-# takes longer than the response itself.
+# Seconds between a response and waking the thread that waits for it. Further responses arrive
+# meanwhile, and waking the thread for each of them would take longer than reading them.
 WAKE_DELAY = 0.002
-# Seconds that requests in flight have to arrive when the user stops the run.
+# Seconds to wait for the answers to requests in flight when the user stops the run.
 GRACE_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    # None when the outcome is there, since requests are large and an outcome may wait long.
+    # Set to None once there is an outcome, to free memory: the outcome may wait long to be taken.
     request: Request | None
     outcome: Response | BaseException | None = None
 
@@ -42,10 +44,10 @@ class Window:
         monitor: FailureMonitor | None,
     ) -> None:
         self.stopped = False
-        # The number of requests that the model is answering.
+        # The number of requests that were sent to the model and are not answered yet.
         self.n_sent = 0
         self._answer_request, self._monitor = answer, monitor
-        self._max_open = READ_AHEAD * concurrency
+        self._max_unanswered = READ_AHEAD * concurrency
         self._slots: deque[_Slot] = deque()
         self._unstarted: list[_Slot] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,8 +66,10 @@ class Window:
     @property
     def has_room(self) -> bool:
         """Whether another request may be added."""
-        is_open = self._n_added - self._n_answered < self._max_open and len(self) < MAX_WAITING
-        return is_open and (self._monitor is None or self._monitor.has_room(len(self)))
+        n_unanswered = self._n_added - self._n_answered
+        if n_unanswered >= self._max_unanswered or len(self) >= MAX_WAITING:
+            return False
+        return self._monitor is None or self._monitor.has_room(len(self))
 
     def add(self, request: Request) -> None:
         self._n_added += 1
@@ -75,7 +79,7 @@ class Window:
             self.start()
 
     def start(self) -> None:
-        """Pass the added requests to the event loop's thread, together, since waking it is slow."""
+        """Pass all added requests to the event loop's thread at once, since waking it is slow."""
         if self._unstarted:
             slots, self._unstarted = self._unstarted, []
             event_loop().call_soon_threadsafe(self._start, slots)
@@ -86,10 +90,10 @@ class Window:
         self._awake.clear()
 
     def take(self) -> Response:
-        """Remove and return the first response, or raise the error of its request.
+        """Remove the first request; return its response or raise its error.
 
-        It must be `ready`. An error that ends the run is raised at once; only a spent budget is
-        raised in the order of the requests.
+        May only be called if the window is `ready`. An error of any request that ends the run is
+        raised at once, except BudgetSpentError, which is raised when its request is the first.
         """
         if self._fatal is not None:
             raise self._fatal
@@ -100,16 +104,16 @@ class Window:
         raise outcome
 
     def close(self, grace: float | None = None) -> None:
-        """Send nothing more, and wait `grace` seconds (5) at most for answers to sent requests."""
+        """Send no more requests, and wait at most `grace` seconds (default: 5) for due answers."""
         self.stopped = True
         if self._tasks:
             self._await_sent(GRACE_SECONDS if grace is None else grace)
             event_loop().call_soon_threadsafe(self._cancel)
-            self._await_sent(GRACE_SECONDS)  # until the store has recorded them as unanswered
+            self._await_sent(GRACE_SECONDS)  # so that cancelled requests are recorded as unanswered
 
     def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a generator in any thread, even in that of the event loop,
-        # which must not wait for itself.
+        # The garbage collector may close a generator in any thread. The event loop's thread must
+        # not wait here, since it is the thread that reads the answers.
         deadline = time.monotonic() + (0.0 if is_event_loop() else seconds)
         while self.n_sent and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
@@ -128,7 +132,7 @@ class Window:
         assert slot.request is not None
         try:
             slot.outcome = await self._answer_request(slot.request, self)
-        except BaseException as error:  # noqa: BLE001 - `take` raises it again
+        except BaseException as error:  # noqa: BLE001 - `take` raises the error again
             slot.outcome = error
             if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
                 self._fatal = error

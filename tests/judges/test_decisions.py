@@ -461,7 +461,7 @@ def test_a_model_at_the_same_address_as_a_chat_model_has_another_name() -> None:
 @both_forms
 def test_messages_of_another_form_end_in_one_line(lm: str, decision_server: DecisionServer) -> None:
     wrong = replace(WEIGHED.with_model(lm), stored_messages=tuple(WEIGHED.template()), plan=None)
-    with pytest.raises(FatalModelError, match="a decision model answers a judge's questions"):
+    with pytest.raises(FatalModelError, match="a decision model answers a judge's typed questions"):
         judged(wrong, lm, [ROW])
     assert decision_server.log == []
 

@@ -158,9 +158,9 @@ def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server: Ope
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"<!DOCTYPE html><title>Sign in</title>", "it begins '<!DOCTYPE html>"),
-        (b'data: {"choices": []}\n\ndata: [DONE]', "it begins 'data: "),
-        (b"", r"malformed answer \(nothing\)"),
+        (b"<!DOCTYPE html><title>Sign in</title>", "the answer begins '<!DOCTYPE html>"),
+        (b'data: {"choices": []}\n\ndata: [DONE]', "the answer begins 'data: "),
+        (b"", r"malformed answer \(the answer is empty\)"),
         (b'{"choices": null, "usage": {}}', "malformed"),
         (b'{"choices": []}', "no replies"),
         (b'{"error": {"message": "Rate limited upstream"}}', "Rate limited upstream"),

@@ -156,7 +156,7 @@ def test_a_limit_holds_over_a_kill_and_a_larger_one_goes_on(
     running.communicate()
     openai_server.fault = lambda number, body: None
     assert main(asking(SCORE, "out.jsonl", "--max-calls", "30")) == 1
-    said = "the budget of 30 calls is spent; the same command with a larger one goes on"
+    said = "the budget of 30 calls is spent; the same command with a larger budget goes on"
     assert said in capsys.readouterr().err
     assert len(openai_server.log) <= 30
     assert main(asking(SCORE, "out.jsonl", "--max-calls", "100")) == 0

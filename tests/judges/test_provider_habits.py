@@ -234,7 +234,7 @@ ERRORS = [
         "a key of LiteLLM's proxy that its provider refuses",
         fail(401, "litellm.AuthenticationError: OpenAIException - Incorrect API key provided"),
         error=FatalModelError,
-        said="Incorrect API key provided; that is the proxy's own key for its provider",
+        said="Incorrect API key provided; the provider refuses the proxy's key, not yours",
     ),
     Habit("a rate limit", throttled(), error=ThrottledError),
     *(

@@ -183,7 +183,7 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(tmp_path: Path
     content += (2**30 // 4096 + 1).to_bytes(4) + name
     content += len(name).to_bytes(4) + sum(name).to_bytes(4) + magic
     journal.write_bytes(content)
-    with pytest.raises(StoreError, match="no run writes this"):
+    with pytest.raises(StoreError, match="not written by a run"):
         Store(path)
     assert victim.read_text() == "kept"
     journal.unlink()
@@ -216,7 +216,9 @@ def test_a_strangers_file_makes_sqlite_compute_nothing(kind: str, tmp_path: Path
     Store(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s")) as database:
         database.execute(FOREIGN[kind])
-    with pytest.raises(StoreError, match="it has other tables or indices than a run writes"):
+    with pytest.raises(
+        StoreError, match="the file has tables or indices that a run does not write"
+    ):
         Store(tmp_path / "s")
 
 
