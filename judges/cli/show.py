@@ -1,4 +1,4 @@
-"""The commands list, show and export, which print judges and their prompts."""
+"""The commands `list`, `show` and `export`, which print judges and their prompts."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ from judges.terminal import print_error, print_output
 
 
 def show_list(args: argparse.Namespace) -> int:
-    """Print the catalogue: one line per judge, or all of it as JSON."""
+    """Print the catalogue of judges: one line per judge, or the whole catalogue as JSON."""
     subjects = [catalog.find(name) for name in catalog.names()]
     if args.json:
         print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
@@ -31,33 +31,34 @@ def show_list(args: argparse.Namespace) -> int:
     width = shutil.get_terminal_size((80, 24)).columns
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
-        sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
-        texts = ", ".join([*subject.inputs, *sides])
+        outputs = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
+        texts = ", ".join([*subject.inputs, *outputs])
         rows.append((subject.name, texts, _range_text(_scale(subject)), subject.source))
-    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
-        line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=False))
+        line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, column_widths, strict=False))
         print(line + textwrap.shorten(source, max(width - len(line), 12), placeholder=" ..."))
     return 0
 
 
 def show_judge(args: argparse.Namespace) -> int:
-    """Print a judge and the messages that it sends; for a panel, those of each member."""
+    """Print a judge and the messages that it sends; for a panel, the messages of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
-    prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
+    templates = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
     answers = _answers(judge)
     if args.json:
-        record = {**_json_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
+        record = {**_json_entry(judge.subject), "provenance": judge.provenance}
+        record["messages"] = templates
         if answers:
             record["questions"] = [*map(_answer_entry, answers[:-1])]
         print(json.dumps(record, indent=1))
         return 0
-    lines = [line for text in _description_lines(judge) for line in textwrap.wrap(text, 79)]
+    lines = [part for line in _description_lines(judge) for part in textwrap.wrap(line, 79)]
     lines += _answer_lines(answers)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
-    for name, messages in prompts.items():
+    for name, messages in templates.items():
         for message in messages:
             lines += ["", f"--- {name}: {message['role']} ---", _content(message)]
     print_output("\n".join(lines))
@@ -69,7 +70,7 @@ def _answer_entry(answer: AnswerShare) -> dict[str, object]:
 
 
 def _content(message: Message) -> str:
-    """A message's text; the JSON in a decision model's system message is indented."""
+    """The content of a message; if it is the JSON for a decision model, indented."""
     content = message["content"]
     if message["role"] == "system" and content.startswith("{"):
         return json.dumps(json.loads(content), indent=1, ensure_ascii=False)
@@ -77,7 +78,7 @@ def _content(message: Message) -> str:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Lines on each answer: its share of the score, and the gain from it if that is known."""
+    """A line about each answer: its share of the score, and the known loss without it."""
     if not answers:
         return []
     heading = "answers, with the share of each in the score"
@@ -92,7 +93,7 @@ def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
 
 
 def _description_lines(judge: AnyJudge) -> list[str]:
-    """Lines on a judge: name, definition, texts, scale and origin."""
+    """Lines that describe a judge: its name, definition, texts, scale and origin."""
     subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
@@ -116,17 +117,17 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answers(judge: AnyJudge) -> list[AnswerShare]:
-    """The answers to a judge's questions, and then its own; [] for a judge without questions."""
+    """The answers to a judge's questions, followed by its rating; [] without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
-    tuned: Any = (judge.provenance or {}).get("answers", ())
-    losses = {answer["name"]: answer["loss"] for answer in tuned if answer.get("loss")}
+    measured_answers: Any = (judge.provenance or {}).get("answers", ())
+    losses = {answer["name"]: answer["loss"] for answer in measured_answers if answer.get("loss")}
     return (judge.weights or rating_only).describe(judge.prompt.choices, losses)
 
 
 def _json_entry(subject: Subject) -> dict[str, object]:
-    """The entry for a judge in the output of --json."""
+    """A judge's entry in the output of `list --json` and `show --json`."""
     return {
         "name": subject.name,
         "kind": kind_of(subject),
@@ -152,17 +153,17 @@ def export(args: argparse.Namespace) -> int:
 
     judge = load(args.judge)
     if isinstance(judge, Panel):
-        raise UsageError(f"{args.judge} is a panel: export its members' judges one by one")
+        raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
     if judge.plan is None:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
     if is_decision(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.resolved_plan()
-    *earlier, last = (message["content"] for message in messages)
-    if any("{{" in text for text in (*earlier, SLOT.sub("", last))):
+    *earlier_contents, last_content = (message["content"] for message in messages)
+    if any("{{" in content for content in (*earlier_contents, SLOT.sub("", last_content))):
         raise UsageError(
-            f"{judge.name}: its prompt has double braces, which would be taken for slots"
+            f"{judge.name}: the prompt has double braces, which would be taken for slots"
         )
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.body(messages, sampling_of(plan, judge.prompt))

@@ -185,7 +185,7 @@ def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(
     assert said.endswith("goes on: 4 of 60 rows are in out.jsonl.partial")
     assert main([*ask, "--seed", "3", "--map", "summary=document"]) == 1
     said = capsys.readouterr().err
-    assert f"{STORE} is from other judges, rows or settings: use the same ones" in said
+    assert f"{STORE} is from other judges, rows or settings: use the same judges" in said
     # What counts is the columns that are read, not the words that name them.
     assert main([*ask, "--map", "summary=summary"]) == 0
     assert f"goes on with {STORE}" in capsys.readouterr().err
