@@ -178,7 +178,7 @@ def test_of_several_sheets_the_one_with_the_table_is_read_or_named(tmp_path: Pat
     assert rows_of(path) == TABLE
     assert read(path)[2] == ["sheet 'Marks' was read, and not ReadMe"]
     path = workbook(tmp_path, Pilot=[TABLE[0], ["z", "T", "S", 1]], Marks=TABLE)
-    asked = ": has the sheets Pilot, Marks; name the one with the labels, as FILE.xlsx:SHEET"
+    asked = ": has the sheets Pilot, Marks; name the sheet with the labels, as FILE.xlsx:SHEET"
     assert refusal(path) == asked
     assert rows_of(Path(f"{path}:Marks")) == TABLE
     assert refusal(Path(f"{path}:Other")) == asked

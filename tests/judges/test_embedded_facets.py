@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.embedded.facets import FACET_INDEX, FACET_OF, NAMES, PART_SHARES, facet_weights, measure
+from judges.embedded.facets import (
+    FACET_INDEX,
+    FACET_OF_FEATURE,
+    FEATURE_SHARES,
+    NAMES,
+    facet_weights,
+    measure,
+)
 from judges.embedded.model import read_prompt
 
 SOURCE = (
@@ -69,7 +76,7 @@ TURNS = {
 
 def facets(text: str, *sources: str) -> np.ndarray:
     parts = measure(text, *sources)
-    return np.bincount(FACET_OF, weights=parts * PART_SHARES)
+    return np.bincount(FACET_OF_FEATURE, weights=parts * FEATURE_SHARES)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
