@@ -2,8 +2,8 @@
 
 Before a request is sent, its worst-case cost is booked: the cost if every byte of the prompt is a
 token and every reply has `max_tokens` tokens. When the request is answered, its real cost replaces
-the booked one. So a run never exceeds its limits. If a request is never answered, its worst-case
-cost stays booked; if the run has a store, it also counts when the run is started again.
+the worst-case cost. So a run never exceeds its limits. If a request is never answered, its
+worst-case cost stays booked; if the run has a store, the cost also counts in later starts.
 """
 
 import threading
@@ -130,7 +130,7 @@ class Budget:
     def total(self) -> Counts:
         """The sum of all counts, over all accounts and purposes."""
         accounts = [*self.counts.values()]  # a copy, since another thread may open an account
-        return Counts.sum(counts for by_purpose in accounts for counts in by_purpose.values())
+        return Counts.sum(c for counts_by_purpose in accounts for c in counts_by_purpose.values())
 
     @property
     def calls(self) -> int:
@@ -140,7 +140,8 @@ class Budget:
     def cost(self) -> float:
         """The US dollars spent, including the worst-case cost of unanswered requests."""
         accounts = [*self.counts.values()]  # a copy, since another thread may open an account
-        return sum(c.cost + c.lost_cost for by_purpose in accounts for c in [*by_purpose.values()])
+        counts = [c for counts_by_purpose in accounts for c in [*counts_by_purpose.values()]]
+        return sum(c.cost + c.lost_cost for c in counts)
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep calls and US dollars for a later step, in place of any amount set aside before."""
@@ -148,10 +149,11 @@ class Budget:
             self._calls_set_aside, self._cost_set_aside = calls, cost
 
     def fits(self, cost: float) -> bool:
-        """Whether the limits allow another request now, which may cost `cost` US dollars.
+        """Whether the limits now allow a request that may cost `cost` US dollars.
 
-        If not, they may allow the request once requests in flight are settled below their
-        worst-case cost. Raises BudgetSpentError if that is impossible, too.
+        False means that the limits may allow the request later, once requests in flight are settled
+        below their worst-case cost. Raises BudgetSpentError if the limits cannot allow the request
+        any more.
         """
         advice = "the same command with a larger budget goes on"
         if self.store is None:
@@ -256,7 +258,7 @@ class Account:
         """Reserve the most that one request can cost, and count the call.
 
         Returns None if the budget may allow the request later, once requests in flight are settled.
-        Raises BudgetSpentError if the budget cannot allow it any more.
+        Raises BudgetSpentError if the budget cannot allow the request any more.
         """
         budget, purpose, worst_cost = self.budget, self.purpose, 0.0
         if self._nonzero_price is not None:

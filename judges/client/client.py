@@ -4,9 +4,9 @@
         for response in session.client("openai/gpt-4.1-mini").run(requests): ...
 
 A request passes through four methods. `run` starts requests and yields their responses in order.
-`answer` sends a request again if its reply cannot be read. `_complete` looks for an answer in the
-run's store and the user's cache. `_send` books the request's cost in the budget, sends the request,
-and retries after errors.
+`answer` sends a request again if its reply cannot be read. `_find_or_send` looks for an answer in
+the run's store and the user's cache. `_send` books the request's cost in the budget, sends the
+request, and retries after errors.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ from judges.protocol import (
 )
 from judges.reading import check_reply
 
-TIMEOUT = 120.0
+TIMEOUT = 120.0  # seconds
 # The most attempts to send one request, not counting those that are answered with a 429.
-ATTEMPTS = 6
+MAX_ATTEMPTS = 6
 # A request is given up after this many 429s if meanwhile no other request is answered either.
-THROTTLES_IN_A_ROW = 24
+MAX_THROTTLES_IN_A_ROW = 24
 # A run ends after this many requests are given up in a row, with no request answered in between.
-GIVEN_UP_IN_A_ROW = 24
+MAX_GIVEN_UP_IN_A_ROW = 24
 # If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
 LONGER_REPLY_FACTOR = 4
 # Waits before a retry, in seconds: the first, the longest, and the shortest that is logged.
@@ -60,7 +60,7 @@ FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
 # than the second number is read as that number.
 LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
 # The most attempts to send one request to a host that has not answered any request.
-ATTEMPTS_UNREACHED = 4
+MAX_ATTEMPTS_UNREACHED = 4
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class _Job:
     """A request with the replies to it so far; the key of a reply is the index of its sample.
 
     `n_repeats` is the number of times that the request was sent again because of unreadable
-    replies. `has_longer_limit` is true if it was sent again with a higher `max_tokens`.
+    replies. `has_longer_limit` is true if the request was sent again with a higher `max_tokens`.
     """
 
     request: Request
@@ -160,7 +160,7 @@ class Client:
     cache: ReplyCache | None = None
     concurrency: int = 64
     timeout: float = TIMEOUT
-    attempts: int = ATTEMPTS
+    attempts: int = MAX_ATTEMPTS
     monitor: FailureMonitor | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
@@ -172,11 +172,11 @@ class Client:
         # Opens a client for another model and address on the same budget. A `Session` sets this.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
         self._store = self.account.budget.store
-        self._in_process = answers_in_process(model)
+        self._is_in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        is_reasoning_model = not self._in_process and is_reasoning(model.name)
-        self._token_factor = REASONING_FACTOR if is_reasoning_model else 1
+        is_reasoning_model = not self._is_in_process and is_reasoning(model.name)
+        self._max_tokens_factor = REASONING_FACTOR if is_reasoning_model else 1
         self._changes_sampling = bool(
             self.max_tokens or self.reasoning_effort or is_reasoning_model
         )
@@ -190,21 +190,21 @@ class Client:
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
-        if self._in_process:
+        if self._is_in_process:
             return self._answer_now(request)
-        answer = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
+        future = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
         try:
-            return answer.result()
+            return future.result()
         except BaseException:
-            answer.cancel()
+            future.cancel()
             raise
 
     async def ask_async(self, request: Request) -> Response:
         """Answer a single request, from any event loop."""
-        if self._in_process:
+        if self._is_in_process:
             return self._answer_now(request)
-        answer = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
-        return await asyncio.wrap_future(answer)
+        future = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
+        return await asyncio.wrap_future(future)
 
     async def _answer_one(self, request: Request) -> Response:
         response = await self.answer(request, self._window())
@@ -214,8 +214,8 @@ class Client:
     def run(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Yield a response for each request, in order; only a few requests are read ahead.
 
-        The method also works while an event loop is running, as in a notebook. On Ctrl-C, it waits
-        a few seconds for the answers to requests in flight, and stores them.
+        The method also works while an event loop is running, as in a notebook. On Ctrl-C, the
+        method waits a few seconds for the answers to requests in flight, and stores the answers.
 
         Raises:
             FatalModelError: No request can be answered, for example because the key is wrong or
@@ -223,11 +223,11 @@ class Client:
             BudgetSpentError: A limit of the budget is reached. The responses to all earlier
                 requests have been yielded.
         """
-        if self._in_process:
+        if self._is_in_process:
             for request in requests:
-                yield self._count(self._answer_now(request))
+                yield self._count_response(self._answer_now(request))
             return
-        window, remaining_requests, grace = self._window(), iter(requests), None
+        window, remaining_requests, grace_seconds = self._window(), iter(requests), None
         try:
             has_more = True
             while has_more or window:
@@ -236,19 +236,19 @@ class Client:
                         window.add(next_request)
                 window.start()
                 if window.ready:
-                    yield self._count(window.take())
+                    yield self._count_response(window.take())
                 elif window:
                     window.wait()
         except (BudgetSpentError, FailingRunError):
-            grace = self.timeout  # wait for requests in flight, since they are paid for
+            grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise
         finally:
-            window.close(grace)
+            window.close(grace_seconds)
 
     def _window(self) -> Window:
         return Window(self.answer, self.concurrency, self.monitor)
 
-    def _count(self, response: Response) -> Response:
+    def _count_response(self, response: Response) -> Response:
         totals = self.totals
         totals.responses += 1
         totals.cached += response.cached
@@ -288,55 +288,54 @@ class Client:
         if self._changes_sampling:
             sampling = replace(
                 sampling,
-                max_tokens=self.max_tokens or self._token_factor * sampling.max_tokens,
+                max_tokens=self.max_tokens or self._max_tokens_factor * sampling.max_tokens,
                 reasoning_effort=self.reasoning_effort or sampling.reasoning_effort,
             )
         while True:
-            await self._draw(job, sampling)
+            await self._draw_samples(job, sampling)
             if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
-            is_cut = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
-            if is_cut and not job.has_longer_limit and self.max_tokens is None:
+            is_cut_off = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
+            if is_cut_off and not job.has_longer_limit and self.max_tokens is None:
                 job.has_longer_limit = True
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
                 self._warn_once(
-                    f"{self.model.name}: a reply was cut at its limit of tokens; such requests are "
-                    f"sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
+                    f"{self.model.name}: a reply was cut off at its limit of tokens; such requests "
+                    f"are sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
                 )
-            elif is_cut or job.n_repeats == MAX_REPEATS:
+            elif is_cut_off or job.n_repeats == MAX_REPEATS:
                 return job.response()
             else:
                 job.n_repeats += 1
 
-    async def _draw(self, job: _Job, sampling: Sampling) -> None:
-        """Draw the samples without an accepted reply, in one request if the model accepts `n`.
-
-        If the model does not, each sample is a request.
-        """
-        missing = [i for i in range(sampling.n) if i not in job.accepted]
+    async def _draw_samples(self, job: _Job, sampling: Sampling) -> None:
+        """Draw the missing samples: by one request if the model accepts `n`, else by one for each."""
+        missing_indices = [i for i in range(sampling.n) if i not in job.accepted]
         if job.n_repeats:
             sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
         if self._native_n or sampling.n == 1:
             joint_sampling = (
-                sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+                sampling
+                if len(missing_indices) == sampling.n
+                else replace(sampling, n=len(missing_indices))
             )
-            n_replies = await self._draw_once(job, joint_sampling, missing)
-            missing = missing[n_replies:]
-            if not missing or n_replies == 0:
+            n_replies = await self._request_samples(job, joint_sampling, missing_indices)
+            missing_indices = missing_indices[n_replies:]
+            if not missing_indices or n_replies == 0:
                 return
             self._native_n = False  # the endpoint ignores n
         requests = [
-            self._draw_once(
+            self._request_samples(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
             )
-            for i in missing
+            for i in missing_indices
         ]
         # If one request does not fit into the budget, the job's other requests are still answered.
         for result in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _draw_once(self, job: _Job, sampling: Sampling, indices: Sequence[int]) -> int:
+    async def _request_samples(self, job: _Job, sampling: Sampling, indices: Sequence[int]) -> int:
         """Make one request for the samples `indices`, and return the number of its replies."""
         messages = job.request.messages
         if job.n_repeats and job.request.restate is not None:
@@ -344,7 +343,7 @@ class Client:
         try:
             key = request_key(self._identity, self.model.name, messages, sampling)
             request = _KeyedRequest(job.window, key, messages, sampling)
-            completion, cached = await self._complete(request)
+            completion, cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             job.errors.append(str(error))
@@ -363,7 +362,7 @@ class Client:
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
         return len(completion.replies)
 
-    async def _complete(self, request: _KeyedRequest) -> tuple[Completion, bool]:
+    async def _find_or_send(self, request: _KeyedRequest) -> tuple[Completion, bool]:
         """The answer to a request, and whether it was available without sending the request.
 
         The answer is taken from the run's store, else from an identical request in flight, else
@@ -404,7 +403,7 @@ class Client:
         Raises ModelError if no attempt brings a usable answer, and BudgetSpentError if the budget
         does not allow another attempt.
         """
-        n_faults = n_throttles = n_attempts = 0
+        n_failures = n_throttles = n_attempts = 0
         n_answered_at_start = self._n_answered
         while True:
             n_answered_before = self._n_answered
@@ -416,23 +415,23 @@ class Client:
                 # While other requests are answered, this request will be answered, too.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
             else:
-                n_faults += 1
-            if n_faults >= self.attempts or n_throttles >= THROTTLES_IN_A_ROW:
+                n_failures += 1
+            if n_failures >= self.attempts or n_throttles >= MAX_THROTTLES_IN_A_ROW:
                 self._n_given_up += 1
                 has_no_answers = self._n_answered == n_answered_at_start
-                is_gone = isinstance(outcome, UnreachableError) and has_no_answers
-                if self.monitor and (is_gone or self._n_given_up >= GIVEN_UP_IN_A_ROW):
+                is_unreachable = isinstance(outcome, UnreachableError) and has_no_answers
+                if self.monitor and (is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW):
                     raise FatalModelError(
                         f"the endpoint has stopped answering ({outcome}); the same command goes on "
                         "once it answers again"
                     ) from outcome
                 raise TransientError(f"gave up after {n_attempts} attempts: {outcome}") from outcome
             if isinstance(outcome, UnreachableError) and not self._n_answered:
-                if n_faults >= ATTEMPTS_UNREACHED:
+                if n_failures >= MAX_ATTEMPTS_UNREACHED:
                     raise FatalModelError(str(outcome)) from outcome
                 self._warn_once(f"{outcome}; retrying for some seconds")
             if not isinstance(outcome, ThrottledError):
-                wait = self._wait_seconds(outcome, n_faults)
+                wait = self._wait_seconds(outcome, n_failures)
                 _log.info("%s; attempt %d, the next in %.1f s", outcome, n_attempts, wait)
                 await asyncio.sleep(wait)
 
@@ -496,9 +495,9 @@ class Client:
                     store.commit()
 
     def _wait_seconds(self, error: TransientError, n_failures: int) -> float:
-        """Seconds until the next attempt: the endpoint's Retry-After, else an exponential backoff.
+        """Seconds until the next attempt: Retry-After or an exponential backoff, with jitter.
 
-        Both have a random part. Raises FatalModelError if a 429 has a Retry-After of more than ten
+        Raises FatalModelError if a 429 has a Retry-After of more than ten
         minutes. With any other error, a Retry-After of more than ten minutes is ignored, since an
         endpoint does not know how long its outage lasts.
         """

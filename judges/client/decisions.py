@@ -4,9 +4,9 @@ Two protocols are in use: System One's `POST /v1/systemone`, which several engin
 serve, and OpenAI's `POST /v1/decisions`. For both protocols, a request has two messages here:
 
 - The system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
-  for every row. Its questions have the form that System One defines.
-- The user message is a JSON object from the name of each text to the text. It is sent as the
-  field `inputs` of the state.
+  for every row. The questions have the form that System One defines.
+- The user message is a JSON object with each text by its name. The object is sent as the field
+  `inputs` of the state.
 
 The text of a reply is the JSON object `{question: {option: probability}}`. A yes-or-no question
 (`noul`) has the options true and false. A `score` question has the indices of its levels, from 0,
@@ -45,14 +45,16 @@ class DecisionModel(EndpointModel):
         url = self._url
         status, headers, answer = await self._post(data)
         if 200 <= status < 300:
-            return self._read(answer, questions, messages)
-        is_moved = status == 404 and url.endswith(f"/{SYSTEM_ONE}") and b"model" not in answer
-        if is_moved:  # some servers have System One's protocol at the path /v1/decisions
+            return self._read_answers(answer, questions, messages)
+        path_is_unknown = status == 404 and b"model" not in answer
+        if path_is_unknown and url.endswith(
+            f"/{SYSTEM_ONE}"
+        ):  # some servers have System One's protocol at the path /v1/decisions
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
 
-    def _read(
+    def _read_answers(
         self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
     ) -> Completion:
         """The answers and token counts in a response body, with API keys redacted.
@@ -62,17 +64,17 @@ class DecisionModel(EndpointModel):
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             body = json.loads(answer.decode("utf-8", "replace"))
-            model, counts = body.get("model"), body.get("usage")
+            model, token_counts = body.get("model"), body.get("usage")
             reply = reply_of_answers(body["answers"], questions)
         except MALFORMED:
             raise malformed_answer(answer, self.redactor) from None
-        if isinstance(counts, dict):
-            counts = {
-                "prompt_tokens": counts.get("input_tokens") or 0,
-                "completion_tokens": counts.get("output_tokens") or 0,
-                "prompt_tokens_details": counts.get("input_tokens_details"),
+        if isinstance(token_counts, dict):
+            token_counts = {
+                "prompt_tokens": token_counts.get("input_tokens") or 0,
+                "completion_tokens": token_counts.get("output_tokens") or 0,
+                "prompt_tokens_details": token_counts.get("input_tokens_details"),
             }
-        usage = read_usage(counts, messages, (), DECISION_SAMPLING)
+        usage = read_usage(token_counts, messages, (), DECISION_SAMPLING)
         return self.completion([reply], model, usage)
 
 

@@ -54,7 +54,7 @@ TIMEOUT = 120.0
 # The exceptions that DSPy's engines raise if a response is malformed.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies, such as keys and addresses.
-ARGUMENTS_WITHOUT_EFFECT = {
+ARGUMENTS_WITHOUT_EFFECT_ON_REPLIES = {
     "api_key",
     "api_base",
     "base_url",
@@ -69,7 +69,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 class DspyModel:
     """A `dspy.LM` as a model of this project; each of its requests brings one reply.
 
-    Requests have all arguments that the user gave the LM. They run under the DSPy settings that
+    Requests have all arguments that the user gave the LM. Requests run under the DSPy settings that
     hold when the model is created, or under the settings in `context`.
 
     `cacheable` is true if runs may share the replies, which they may not if the LM has
@@ -84,14 +84,14 @@ class DspyModel:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide_secrets(secrets_among(arguments))
         self.redactor = Redactor()
-        # Only DSPy knows the environment variable with the key. With this word as its name, an
-        # error says "the key in use was not accepted".
+        # Error messages say "the key in VARIABLE was not accepted". Only DSPy knows the variable,
+        # so this word makes them say "the key in use was not accepted".
         self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
         reply_arguments = {
-            name: arguments[name] for name in arguments.keys() - ARGUMENTS_WITHOUT_EFFECT
+            name: arguments[name] for name in arguments.keys() - ARGUMENTS_WITHOUT_EFFECT_ON_REPLIES
         }
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
@@ -121,25 +121,25 @@ class DspyModel:
         seed = sampling.seed + self._seed
         body = self.request_format.body(messages, replace(sampling, seed=seed))
         # A separate task, since only a task can run in a context with other DSPy settings.
-        request = asyncio.create_task(self._ask(body), context=self._context.copy())
+        task = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
-            entry = await request
+            entry = await task
             completion = _read_completion(entry, messages, sampling)
         except dspy.LMError as error:
             # What follows "To fix:" in the message is advice to programmers.
             text = error.message.partition("To fix:")[0]
             answer = msgspec.json.encode({"message": text, "code": error.provider_code})
-            bad_request = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, bad_request) and self.request_format.learn(body, answer):
+            bad_request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
+            if isinstance(error, bad_request_errors) and self.request_format.learn(body, answer):
                 return await self.complete(messages, sampling)
             raise self._model_error(error, text, answer, messages, sampling) from None
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
-        for change in entry.get("adaptations") or ():
-            if change.action in ("dropped", "clamped", "substituted"):
-                name = change.field.removeprefix("config.")
-                self.request_format.note(f"no such {name} (DSPy has {change.action} it)")
+        for adaptation in entry.get("adaptations") or ():
+            if adaptation.action in ("dropped", "clamped", "substituted"):
+                name = adaptation.field.removeprefix("config.")
+                self.request_format.note(f"no such {name} (DSPy has {adaptation.action} it)")
         return self.redactor.redact_completion(completion)
 
     async def close(self) -> None:
@@ -186,7 +186,8 @@ class DspyModel:
     ) -> ModelError:
         """This project's exception for an error that DSPy raised.
 
-        `text` is the error's message without DSPy's advice, and `answer` the same as JSON.
+        `text` is the message of the error without DSPy's advice, and `answer` is a JSON object with
+        this message.
         """
         import dspy
 
@@ -224,8 +225,8 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # An empty context, since the whole process shares this model: the DSPy settings of the caller
-    # who opened it must not hold for all others.
+    # The context is empty, since the whole process shares this model. The DSPy settings of the code
+    # that opens the model first must not hold for other code.
     return DspyModel(lm, contextvars.Context())
 
 
@@ -239,7 +240,7 @@ def configured_lm() -> "dspy.LM | None":
 def _plain_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
     """An adapter that sends messages unchanged, and the signature to call it with.
 
-    The messages are sent through an adapter, since that is DSPy's public way to do it.
+    DSPy has no other public way to send messages as they are.
     """
     import dspy
 
@@ -268,7 +269,7 @@ def _read_completion(
 
 
 def _connection_error(error: BaseException | None, message: str) -> ModelError:
-    """The exception for a connection that was lost, which may be billed, or never made."""
+    """The exception for a connection that could not be made, or was lost after the request."""
     while error is not None:
         if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
             return TransientError(message, billed=True)
@@ -306,8 +307,8 @@ def as_lm(
 class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
-    DSPy does not tell engines the number of a rollout. So, at a temperature above 0, each
-    repetition of a request gets a new seed here; the seeds are the same in every run.
+    DSPy does not tell an engine the number of the rollout. So this engine gives each repetition of
+    a request a new seed if the temperature is above 0. The seeds are the same in every run.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:
@@ -316,15 +317,15 @@ class ClientEngine:
         self._repeats: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keeping_error():
+        with self.storing_error():
             return _dspy_response(request, self.client.ask(self._request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keeping_error():
+        with self.storing_error():
             return _dspy_response(request, await self.client.ask_async(self._request(request)))
 
     @contextmanager
-    def keeping_error(self) -> Iterator[None]:
+    def storing_error(self) -> Iterator[None]:
         """Store an error that is raised within this context as `stopped`, and raise it again."""
         try:
             yield
@@ -369,7 +370,7 @@ class DecisionLM:
         import dspy
 
         try:
-            with self.engine.keeping_error():
+            with self.engine.storing_error():
                 yield
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error

@@ -22,7 +22,8 @@ KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the envi
 SHORTEST_SECRET = 12
 SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
-# Keys that were passed in code, or read from an environment variable with any other name.
+# Keys that were passed in code, or read from an environment variable whose name does not end in one
+# of SECRET_SUFFIXES.
 _keys_from_code: set[str] = set()
 
 
@@ -40,7 +41,7 @@ class Provider:
     key_variable: str
 
     def base(self, api_base: str | None = None) -> str:
-        """The address: `api_base` if given, else the environment's, else the provider's default."""
+        """The address: `api_base`, else the environment variable's value, else the default."""
         base = api_base or os.environ.get(self.address_variable) or self.address
         return base.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
 
@@ -71,7 +72,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Whether one request to this model can bring several replies, as none through DSPy can."""
+    """Whether one request to this model can bring several replies; requests through DSPy cannot."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 

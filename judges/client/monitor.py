@@ -13,8 +13,8 @@ class FailingRunError(FatalModelError):
 class FailureMonitor:
     """Stops a run in which almost all requests fail from the beginning.
 
-    `add` raises FailingRunError when at least 48 requests have responses and 90 % of them are
-    failures.
+    The method `add` raises FailingRunError if at least 48 requests have responses and at least 90 %
+    of the responses are failures.
     """
 
     def __init__(self) -> None:

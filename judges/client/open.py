@@ -1,6 +1,6 @@
-"""Open models, and clients that share one budget and one store.
+"""Open models, and open clients that share one budget and one store.
 
-Libraries that only some models need are imported when such a model is first opened.
+A library that only some models need is imported when the first of these models is opened.
 
 Only the user decides to which model and address texts are sent. A judge's file may name a model of
 a known provider. Any other model in a judge's file is used only if the user names it as well.
@@ -39,7 +39,7 @@ from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision, is_
 if TYPE_CHECKING:
     import dspy
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
+_PLAIN_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # DSPy's providers whose models are used if only a judge's file names them, and not the user. The
 # list lacks providers whose model names may be an address, a file or a program (huggingface, ...).
 DSPY_PROVIDERS = frozenset(
@@ -56,8 +56,8 @@ _clients: dict[tuple[Model, str | None], Client] = {}
 # After a fork, the parent process's models. The reference keeps the garbage collector from closing
 # the connections, which the parent still uses.
 _parent_models: list[object] = []
-_openers: dict[str, Callable[[str], Model]] = {}
-# Locked while a model or a client is opened, so that two threads do not open the same twice.
+_opener_by_prefix: dict[str, Callable[[str], Model]] = {}
+# Locked while a model or a client is opened, so that two threads never open one model twice.
 _models_lock = threading.RLock()
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
@@ -72,14 +72,14 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
         opener: A function that takes NAME and returns the model (see `judges.protocol.Model`). The
             function is called once for each name.
     """
-    _openers[prefix] = opener
+    _opener_by_prefix[prefix] = opener
 
 
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """The model with the name `lm`; within a process, the same arguments return the same object.
 
     The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", the name of any model
-    that DSPy supports, or that of a decision model: "decisions/NAME" (OpenAI's protocol) or
+    that DSPy supports, or the name of a decision model: "decisions/NAME" (OpenAI's protocol) or
     "systemone/NAME". `api_key_env` is the environment variable with the API key, by default the
     provider's usual variable. Raises FatalModelError if the name, the address or the key is
     malformed.
@@ -94,11 +94,11 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
         from judges.embedded import EmbeddedModel
 
         return _open_once((EMBEDDED_MODELS,), EmbeddedModel)
-    if opener := _openers.get(prefix):
+    if opener := _opener_by_prefix.get(prefix):
         return _open_once((lm,), partial(opener, name))
     provider = PROVIDERS.get(prefix)
     if api_key_env:
-        _check_variable(api_key_env)
+        _check_key_variable(api_key_env)
     key_variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(key_variable) if key_variable else ""
     return _open_with_key(lm, api_base, key_variable, key)
@@ -115,7 +115,7 @@ def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Mo
 def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -> Model:
     if provider := PROVIDERS.get(lm.partition("/")[0]):
         base = provider.base(api_base)
-        opener = partial(_endpoint_model, lm, provider, base, key_variable, key)
+        opener = partial(_open_endpoint_model, lm, provider, base, key_variable, key)
         return _open_once((lm, base or api_base, key_variable, key), opener)
     from judges.client.dspy import open_dspy
 
@@ -139,7 +139,9 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
     return _open_with_key(name, lm.base_url, key_variable, key), lm.base_url
 
 
-def _endpoint_model(lm: str, provider: Provider, base: str, key_variable: str, key: str) -> Model:
+def _open_endpoint_model(
+    lm: str, provider: Provider, base: str, key_variable: str, key: str
+) -> Model:
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
@@ -183,7 +185,7 @@ async def close_models() -> None:
         await model.close()
 
 
-def _check_variable(name: str) -> None:
+def _check_key_variable(name: str) -> None:
     """Raise FatalModelError unless `name` is the name of an environment variable that is set.
 
     The name must not be an API key itself.
@@ -208,13 +210,13 @@ def check_name(lm: str) -> None:
 
 
 def is_allowed_in_file(lm: str) -> bool:
-    """Whether this model is used if only a judge's file names it, and not the user.
+    """Whether the model `lm` may be used if only a judge's file names it, and not the user.
 
-    True for the embedded model, and for models of known providers unless the model's name could be
-    an address, a path or a program.
+    This is true for the embedded model, and for models of known providers unless the model's name
+    could be an address, a path or a program.
     """
     is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
-    return lm in EMBEDDED_MODELS or (is_listed and bool(_NAME.fullmatch(lm)))
+    return lm in EMBEDDED_MODELS or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))
 
 
 class ModelOptions(TypedDict, total=False):
@@ -302,11 +304,12 @@ class Session:
         unlimited: bool = False,
         **overrides: Unpack[ModelOptions],
     ) -> Client:
-        """The client that sends requests to the model `lm`; one client for each `role`.
+        """The client that sends requests to the model `lm`.
 
-        The role is the name of the client's account in the budget, by default the model's name.
-        Requests of an `unlimited` client do not count towards the session's limits. `overrides`
-        replace options of the session; an `api_base` of "" means the provider's default address.
+        The same role always gives the same client. The role is the name of the client's account in
+        the budget, by default the model's name. Requests of an `unlimited` client do not count
+        towards the session's limits. `overrides` replace options of the session; an `api_base` of
+        "" means the provider's default address.
         """
         role = role or lm
         if role not in self._clients:

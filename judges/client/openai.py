@@ -39,11 +39,11 @@ from judges.protocol import (
 
 MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
 # The most characters of an answer that an error message quotes.
-LONGEST_EXCERPT = 300
+MAX_EXCERPT_CHARACTERS = 300
 # The most characters of an answer that are searched for the patterns in ERRORS.
-LONGEST_SEARCHED = 10_000
+MAX_SEARCHED_CHARACTERS = 10_000
 # The number of files that this process may open in addition to its connections.
-OTHER_FILES = 64
+MAX_OTHER_FILES = 64
 
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
 # endpoint that refuses the part.
@@ -71,7 +71,7 @@ _warn_once = lru_cache(_log.warning)
 
 
 class RequestFormat:
-    """The request fields that a model accepts, as learned from its errors.
+    """Makes the bodies of requests to a model, and learns from errors which parts it refuses.
 
     `left_out` has the names of the parts that requests to the model do without. `changes` has a
     description of each change, such as "no seed (requests go without it)".
@@ -115,7 +115,7 @@ class RequestFormat:
     def leave_out(self, name: str) -> None:
         """Leave the part `name` out of all further requests to this model."""
         self.left_out.add(name)
-        if name != "max_tokens":  # max_completion_tokens takes its place
+        if name != "max_tokens":  # requests have max_completion_tokens instead
             self.note(f"no {name} (requests go without it)")
 
     def note(self, change: str) -> None:
@@ -144,8 +144,8 @@ class EndpointModel:
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
         self.redactor = Redactor([key])
-        self.most_connections = _most_connections()
-        self._url, self._proxy = url, _proxy(url)
+        self.most_connections = _max_connections()
+        self._url, self._proxy = url, _proxy_for(url)
         # Compressed answers are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key:
@@ -175,7 +175,7 @@ class EndpointModel:
         Raises TransientError if the answer has no replies.
         """
         try:
-            body = _ANSWER.decode(answer.decode("utf-8", "replace"))
+            body = _ANSWER_DECODER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
             if not replies:
                 raise ValueError("no replies")
@@ -185,7 +185,7 @@ class EndpointModel:
         return self.completion(replies, body.model, usage)
 
     def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
-        """The completion with API keys redacted; `model` is the model's name in the answer."""
+        """The `Completion`, with API keys redacted; `model` is the model's name in the answer."""
         name = self.redactor.redact(str(model or ""))[:LONGEST_WORD]
         return self.redactor.redact_completion(
             Completion(replies=tuple(replies), model=name, **asdict(usage))
@@ -223,15 +223,15 @@ class EndpointModel:
             ) from None
 
 
-def _most_connections() -> int:
+def _max_connections() -> int:
     try:
         from resource import RLIMIT_NOFILE, getrlimit
     except ImportError:  # Windows
         return 500
-    return max(1, getrlimit(RLIMIT_NOFILE)[0] - OTHER_FILES)
+    return max(1, getrlimit(RLIMIT_NOFILE)[0] - MAX_OTHER_FILES)
 
 
-def _proxy(url: str) -> str | None:
+def _proxy_for(url: str) -> str | None:
     """The proxy that the environment sets for a URL; None for an address on this machine."""
     host = urlsplit(url).hostname or ""
     is_local = host in {"localhost", "127.0.0.1", "::1"}
@@ -249,20 +249,20 @@ class _Answer(Struct):
 TokenCount = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
-class _Details(Struct):
+class _InputTokenDetails(Struct):
     cached_tokens: TokenCount | None = None
     cache_write_tokens: TokenCount | None = None
     cache_creation_tokens: TokenCount | None = None  # DSPy's name for cache_write_tokens
 
 
-class _Counts(Struct):
+class _TokenCounts(Struct):
     prompt_tokens: Annotated[int, Meta(ge=1, le=100_000_000)]
     completion_tokens: TokenCount
     total_tokens: TokenCount | None = None
-    prompt_tokens_details: _Details | None = None
+    prompt_tokens_details: _InputTokenDetails | None = None
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_ANSWER_DECODER = msgspec.json.Decoder(_Answer)
 
 
 def read_usage(
@@ -274,15 +274,17 @@ def read_usage(
     in the answer, may have used up the limit.
     """
     try:
-        usage = msgspec.convert(counts, _Counts)
+        usage = msgspec.convert(counts, _TokenCounts)
     except msgspec.ValidationError:
-        _warn_once("answers report no token counts: each is counted at the most it can have")
-        texts: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
-        max_tokens_out = max(token_bound(texts), sampling.n * sampling.max_tokens)
+        _warn_once("answers report no token counts: the most possible tokens are counted instead")
+        reply_messages: list[Message] = [
+            {"role": "assistant", "content": reply.text} for reply in replies
+        ]
+        max_tokens_out = max(token_bound(reply_messages), sampling.n * sampling.max_tokens)
         return Usage(token_bound(messages), max_tokens_out)
     # Gemini and xAI count reasoning tokens, which are billed as output, only in the total.
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
-    details = usage.prompt_tokens_details or _Details()
+    details = usage.prompt_tokens_details or _InputTokenDetails()
     # Cached tokens are cheaper, so a report of more cached tokens than input tokens is cut.
     cache_reads = min(details.cached_tokens or 0, usage.prompt_tokens)
     cache_writes = details.cache_write_tokens or details.cache_creation_tokens or 0
@@ -347,21 +349,21 @@ def read_error(
 
 def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
     """The exception for a malformed answer; its message quotes the beginning of the answer."""
-    start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), redactor)
+    start = _excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"), redactor)
     reason = f"{problem}the answer begins {start!r}" if start else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", billed=True)
 
 
 def _excerpt(text: str, redactor: Redactor) -> str:
-    return " ".join(redactor.redact(text).split())[:LONGEST_EXCERPT]
+    return " ".join(redactor.redact(text).split())[:MAX_EXCERPT_CHARACTERS]
 
 
 def error_text(answer: bytes) -> str:
-    """The description of an error: the strings in a JSON answer, or all of any other answer."""
+    """The description of an error: the strings in its JSON answer, else the whole answer."""
     text = ""
     with suppress(ValueError, RecursionError):
         text = " ".join(_error_strings(msgspec.json.decode(answer)))
-    return (text or answer.decode("utf-8", "replace"))[:LONGEST_SEARCHED]
+    return (text or answer.decode("utf-8", "replace"))[:MAX_SEARCHED_CHARACTERS]
 
 
 def _error_strings(value: object) -> Iterator[str]:
@@ -377,9 +379,9 @@ def _error_strings(value: object) -> Iterator[str]:
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """The number of seconds until the time in the header Retry-After; None without the header.
+    """The wait in seconds that the header Retry-After asks for; None without the header.
 
-    The header's value is a number of seconds or a date.
+    The value of the header is a number of seconds or a date.
     """
     value = headers.get("retry-after", "")
     with suppress(ValueError):

@@ -15,13 +15,13 @@ import msgspec
 
 from judges.protocol import Message, Usage, is_decision, is_embedded
 
-TABLE = "model_prices_and_context_window_backup.json"
+TABLE_FILE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
-TOKENS_PER_MESSAGE = 4
+TOKENS_PER_MESSAGE = 4  # an estimate of the tokens that an endpoint adds to each message
 FRAMING_BYTES = 16  # an upper bound on the tokens that an endpoint adds to each message
 # A key of the table for the price of long prompts, such as input_cost_per_token_above_200k_tokens.
-LONG_PROMPT = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
-DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
+LONG_PROMPT_RATE_NAME = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
+DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Price:
         return self.worst_cost(1, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """The US dollars for numbers of input and output tokens, without any special price."""
+        """US dollars for numbers of tokens, without special prices for caching or long prompts."""
         return tokens_in * self.per_token_in + tokens_out * self.per_token_out
 
     def cost_of(self, usage: Usage) -> float:
@@ -95,10 +95,10 @@ def find_price(model: str) -> Price | None:
     if is_embedded(model):
         return FREE
     if is_decision(model):
-        return DECISION_PRICES.get(DATE.sub("", model))
+        return DECISION_PRICES.get(DATE_SUFFIX.sub("", model))
     prefix, _, name = model.rpartition("/")
     named_provider = prefix.rpartition("/")[2]
-    for key in (model, DATE.sub("", model), name, DATE.sub("", name)):
+    for key in (model, DATE_SUFFIX.sub("", model), name, DATE_SUFFIX.sub("", name)):
         entry = _price_table().get(key, {})
         provider = str(entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
@@ -111,12 +111,12 @@ def find_price(model: str) -> Price | None:
 
 
 def _price_of_entry(entry: Mapping[str, object]) -> Price:
-    """The price in an entry of the table, where a cache price of 0 means that it is unknown."""
+    """The price in an entry of the table; a cache price of 0 there means that it is unknown."""
     rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
-    tiers = [
-        (int(tier[2]) * 1000, rate / rates[tier[1]])
+    long_prompt_rates = [
+        (int(match[2]) * 1000, rate / rates[match[1]])
         for name, rate in rates.items()
-        if (tier := LONG_PROMPT.fullmatch(name)) and rates.get(tier[1])
+        if (match := LONG_PROMPT_RATE_NAME.fullmatch(name)) and rates.get(match[1])
     ]
     reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
@@ -125,8 +125,8 @@ def _price_of_entry(entry: Mapping[str, object]) -> Price:
         per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
         per_cache_read=rates.get("cache_read_input_token_cost") or None,
         per_cache_write=rates.get("cache_creation_input_token_cost") or None,
-        long_prompt=min((tokens for tokens, _ in tiers), default=math.inf),
-        long_factor=max((factor for _, factor in tiers), default=1.0),
+        long_prompt=min((tokens for tokens, _ in long_prompt_rates), default=math.inf),
+        long_factor=max((factor for _, factor in long_prompt_rates), default=1.0),
     )
 
 
@@ -148,6 +148,6 @@ def token_bound(messages: Sequence[Message]) -> int:
 @lru_cache(maxsize=1)
 def _price_table() -> dict[str, dict[str, object]]:
     spec = find_spec("litellm")
-    path = Path(spec.origin).with_name(TABLE) if spec and spec.origin else None
+    path = Path(spec.origin).with_name(TABLE_FILE) if spec and spec.origin else None
     table_json = path.read_bytes() if path and path.exists() else b"{}"
     return msgspec.json.decode(table_json, type=dict[str, dict[str, object]])

@@ -23,6 +23,8 @@ from dspy_judges.errors import JudgesError, OptionError
 from dspy_judges.files import claim_file
 from judges.protocol import Completion, Message, Sampling, Usage
 
+# The states of a request. A lost request was not answered but may be billed; a refused request is
+# not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
 # `cost` is in US dollars. It is the worst-case cost of a request until the request is answered, and
 # the real cost then.
@@ -92,7 +94,7 @@ class Store:
         self._written_id = self._committed_id = 0
         self._parent_database: sqlite3.Connection | None = None
         with self._locked():
-            pass  # opens the database
+            pass  # `_locked` opens the database, so a file that cannot be used raises here
 
     def get(self, key: bytes) -> Completion | None:
         """The answer to the request with this key; None if it was not answered."""
@@ -199,12 +201,12 @@ class Store:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether the run can be continued: it has answers, or requests that may be billed."""
+        """Whether a run can continue from the file: it has answers, or possibly billed requests."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection to one thread at a time; errors of the file are StoreErrors."""
+        """Give one thread at a time the connection; raise an error of the file as a StoreError."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: the file is closed")
@@ -218,7 +220,7 @@ class Store:
             # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 advice = (
-                    "another run is using it; wait for it to end"
+                    "another run is using the file; wait until that run ends"
                     if "locked" in str(error)
                     else f"{error}; free some space or give access, or delete the file to start "
                     "again (answered requests are then paid for again)"
@@ -292,7 +294,7 @@ class ReplyCache:
 
     @property
     def note(self) -> str | None:
-        """A line with the number of requests that the cache answered; None if it was not used."""
+        """A line with the number of requests that the cache answered; None for an unused cache."""
         if not self.n_hits and not self.n_additions:
             return None
         return (

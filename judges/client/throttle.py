@@ -46,8 +46,8 @@ class Throttle:
     def narrow(self, entered_at: float, wait: float) -> None:
         """After a 429, send nothing for `wait` seconds, and lower the limit by 30 %.
 
-        A burst of 429s lowers the limit only once: it is not lowered if the request entered the
-        throttle (at `entered_at`) before the limit was last lowered.
+        `entered_at` is the time when the request entered the throttle. If the limit has been
+        lowered since, it is not lowered again, so that a burst of 429s lowers it only once.
         """
         now = time.monotonic()
         self._opens_at = max(self._opens_at, now + wait)

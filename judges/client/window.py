@@ -1,4 +1,4 @@
-"""The pending requests of a run, answered in any order and taken in the order of the run."""
+"""A window on the requests of a run: answered in any order, and taken in the order of the run."""
 
 import asyncio
 import threading
@@ -15,7 +15,8 @@ from judges.protocol import Request, Response
 # The most unanswered requests in a window, as a multiple of the requests in flight: some requests
 # wait for a retry, and meanwhile others are sent.
 READ_AHEAD = 3
-# The most requests in a window. Answered requests stay there until all earlier ones are answered.
+# The most requests in a window. Answered requests stay in the window until all earlier requests are
+# answered.
 MAX_WAITING = 4096
 # The number of requests that are passed to the event loop's thread at once.
 START_BATCH = 64
@@ -28,14 +29,17 @@ GRACE_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class _Slot:
+class _Entry:
     # Set to None once there is an outcome, to free memory: the outcome may wait long to be taken.
     request: Request | None
     outcome: Response | BaseException | None = None
 
 
 class Window:
-    """The pending requests of a run: answered in any order, and taken in the order of the run."""
+    """The requests of a run that were started, and whose responses were not taken yet.
+
+    Requests are answered in any order, and their responses are taken in the order of the run.
+    """
 
     def __init__(
         self,
@@ -48,20 +52,22 @@ class Window:
         self.n_sent = 0
         self._answer_request, self._monitor = answer, monitor
         self._max_unanswered = READ_AHEAD * concurrency
-        self._slots: deque[_Slot] = deque()
-        self._unstarted: list[_Slot] = []
+        self._entries: deque[_Entry] = deque()
+        self._unstarted_entries: list[_Entry] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._n_added = self._n_answered = 0
-        self._fatal: Exception | None = None
+        self._fatal_error: Exception | None = None
         self._awake, self._wake_is_scheduled = threading.Event(), False
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._entries)
 
     @property
     def ready(self) -> bool:
         """Whether the first request has an outcome, or an error has ended the run."""
-        return self._fatal is not None or (bool(self._slots) and self._slots[0].outcome is not None)
+        return self._fatal_error is not None or (
+            bool(self._entries) and self._entries[0].outcome is not None
+        )
 
     @property
     def has_room(self) -> bool:
@@ -73,16 +79,16 @@ class Window:
 
     def add(self, request: Request) -> None:
         self._n_added += 1
-        self._slots.append(_Slot(request))
-        self._unstarted.append(self._slots[-1])
-        if len(self._unstarted) == START_BATCH:
+        self._entries.append(_Entry(request))
+        self._unstarted_entries.append(self._entries[-1])
+        if len(self._unstarted_entries) == START_BATCH:
             self.start()
 
     def start(self) -> None:
         """Pass all added requests to the event loop's thread at once, since waking it is slow."""
-        if self._unstarted:
-            slots, self._unstarted = self._unstarted, []
-            event_loop().call_soon_threadsafe(self._start, slots)
+        if self._unstarted_entries:
+            entries, self._unstarted_entries = self._unstarted_entries, []
+            event_loop().call_soon_threadsafe(self._start, entries)
 
     def wait(self) -> None:
         """Wait until more requests have outcomes."""
@@ -90,28 +96,30 @@ class Window:
         self._awake.clear()
 
     def take(self) -> Response:
-        """Remove the first request; return its response or raise its error.
+        """Remove the first request, and return its response or raise its error.
 
-        May only be called if the window is `ready`. An error of any request that ends the run is
-        raised at once, except BudgetSpentError, which is raised when its request is the first.
+        The window must be `ready`. If an error of any request ends the run, the error is raised at
+        once; but BudgetSpentError is raised only when its request is the first.
         """
-        if self._fatal is not None:
-            raise self._fatal
-        outcome = self._slots.popleft().outcome
+        if self._fatal_error is not None:
+            raise self._fatal_error
+        outcome = self._entries.popleft().outcome
         if isinstance(outcome, Response):
             return outcome
         assert outcome is not None
         raise outcome
 
-    def close(self, grace: float | None = None) -> None:
-        """Send no more requests, and wait at most `grace` seconds (default: 5) for due answers."""
+    def close(self, grace_seconds: float | None = None) -> None:
+        """Send no more requests, and wait at most `grace_seconds` (5) for answers to sent ones."""
         self.stopped = True
         if self._tasks:
-            self._await_sent(GRACE_SECONDS if grace is None else grace)
+            self._wait_for_sent(GRACE_SECONDS if grace_seconds is None else grace_seconds)
             event_loop().call_soon_threadsafe(self._cancel)
-            self._await_sent(GRACE_SECONDS)  # so that cancelled requests are recorded as unanswered
+            self._wait_for_sent(
+                GRACE_SECONDS
+            )  # so that cancelled requests are recorded as unanswered
 
-    def _await_sent(self, seconds: float) -> None:
+    def _wait_for_sent(self, seconds: float) -> None:
         # The garbage collector may close a generator in any thread. The event loop's thread must
         # not wait here, since it is the thread that reads the answers.
         deadline = time.monotonic() + (0.0 if is_event_loop() else seconds)
@@ -122,21 +130,21 @@ class Window:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, slots: Sequence[_Slot]) -> None:
-        for slot in slots:
-            task = asyncio.create_task(self._answer(slot))
+    def _start(self, entries: Sequence[_Entry]) -> None:
+        for entry in entries:
+            task = asyncio.create_task(self._answer(entry))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, slot: _Slot) -> None:
-        assert slot.request is not None
+    async def _answer(self, entry: _Entry) -> None:
+        assert entry.request is not None
         try:
-            slot.outcome = await self._answer_request(slot.request, self)
+            entry.outcome = await self._answer_request(entry.request, self)
         except BaseException as error:  # noqa: BLE001 - `take` raises the error again
-            slot.outcome = error
+            entry.outcome = error
             if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
-                self._fatal = error
-        slot.request = None
+                self._fatal_error = error
+        entry.request = None
         self._n_answered += 1
         if not self._wake_is_scheduled:
             self._wake_is_scheduled = True

@@ -24,7 +24,7 @@ from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, reque
 from judges.protocol import Completion, Message, Reply, Sampling, Token, Usage
 
 OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
-IN_USE = "s: another run is using it; wait for it to end"
+IN_USE = "s: another run is using the file; wait until that run ends"
 
 
 def said(text: str = "4") -> Completion:
