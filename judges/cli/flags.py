@@ -30,7 +30,7 @@ DEFAULT_LM = "openai/gpt-4.1-mini"
 API_KEY_ENV = "environment variable with the API key (the provider's)"
 PRICE = "US dollars per million input and output tokens"
 MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
-REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
+REASONING_EFFORT = "minimal, low, medium or high (the model's default)"
 JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
@@ -88,7 +88,7 @@ def read_number(text: str) -> float:
 def _number_type(number_class: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
     """Return a function for argparse's `type` that reads a number from `low` to `high`.
 
-    `expected` describes these numbers in error messages.
+    `expected` describes the numbers from `low` to `high` in error messages.
     """
 
     def read(text: str) -> T:
@@ -134,16 +134,16 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
     files.add_argument("--out", type=Path, metavar="FILE", help=help_text)
-    add_map = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
+    map_options: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
     help_text = "the column of a text, or FILE.yaml with columns; repeatable"
-    files.add_argument("--map", help=help_text, **add_map)  # type: ignore[arg-type]
+    files.add_argument("--map", help=help_text, **map_options)
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     """Add the flags that choose the model and limit its use.
 
-    `limits` is appended to the help texts of --max-calls and --max-cost. An example is " for each
-    start".
+    `limits` (for example, " for each start") is appended to the help texts of --max-calls and
+    --max-cost.
     """
     add = parser.add_argument_group("model and budget").add_argument
     help_text = (
@@ -253,7 +253,7 @@ def add_reporting_flags(run: Flags) -> None:
 def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
     """Return the judge with the form of reasoning that --reasoning names, if the flag is set.
 
-    Raises UsageError if the judge is frozen, since its prompt must not change.
+    Raises UsageError if the judge is frozen, since the prompt of a frozen judge must not change.
     """
     if args.reasoning is None:
         return judge

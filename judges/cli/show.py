@@ -28,7 +28,7 @@ def show_list(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
         return 0
-    width = shutil.get_terminal_size((80, 24)).columns
+    terminal_width = shutil.get_terminal_size((80, 24)).columns
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
         outputs = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
@@ -36,8 +36,9 @@ def show_list(args: argparse.Namespace) -> int:
         rows.append((subject.name, texts, _range_text(_scale(subject)), subject.source))
     column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
-        line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, column_widths, strict=False))
-        print(line + textwrap.shorten(source, max(width - len(line), 12), placeholder=" ..."))
+        line = "".join(f"{cell:<{n}}" for cell, n in zip(cells, column_widths, strict=False))
+        max_width = max(terminal_width - len(line), 12)
+        print(line + textwrap.shorten(source, max_width, placeholder=" ..."))
     return 0
 
 
@@ -47,7 +48,7 @@ def show_judge(args: argparse.Namespace) -> int:
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
     templates = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
-    answers = _answers(judge)
+    answers = _answer_shares(judge)
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance}
         record["messages"] = templates
@@ -60,7 +61,7 @@ def show_judge(args: argparse.Namespace) -> int:
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in templates.items():
         for message in messages:
-            lines += ["", f"--- {name}: {message['role']} ---", _content(message)]
+            lines += ["", f"--- {name}: {message['role']} ---", _printable_content(message)]
     print_output("\n".join(lines))
     return 0
 
@@ -69,8 +70,8 @@ def _answer_entry(answer: AnswerShare) -> dict[str, object]:
     return {name: value for name, value in asdict(answer).items() if value is not None}
 
 
-def _content(message: Message) -> str:
-    """The content of a message; if it is the JSON for a decision model, indented."""
+def _printable_content(message: Message) -> str:
+    """The content of a message; JSON, which decision models get, is indented."""
     content = message["content"]
     if message["role"] == "system" and content.startswith("{"):
         return json.dumps(json.loads(content), indent=1, ensure_ascii=False)
@@ -78,12 +79,12 @@ def _content(message: Message) -> str:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """A line about each answer: its share of the score, and the known loss without it."""
+    """Lines about each answer: the answer's share of the score, and the loss without the answer."""
     if not answers:
         return []
     heading = "answers, with the share of each in the score"
     if any(answer.loss for answer in answers):
-        heading += ", and by how much the judge's figure would change without it"
+        heading += ", and the change in agreement with people if the answer is left out"
     lines = textwrap.wrap(f"{heading}:", 79)
     for answer in answers:
         loss = f" ({-answer.loss:+.3f})" if answer.loss else ""
@@ -110,14 +111,16 @@ def _description_lines(judge: AnyJudge) -> list[str]:
     data: Any = provenance.get("data")
     if data:
         optimizer, shipped = provenance.get("optimizer", "?"), str(provenance.get("shipped", ""))
-        state = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
-        constructed = ", whose labels no person gave" if data.get("constructed") else ""
-        lines.append(f"{state} judge of optimizer {optimizer}, on {data['name']}{constructed}")
+        shipped_text = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
+        labels_note = ", whose labels no person gave" if data.get("constructed") else ""
+        lines.append(
+            f"{shipped_text} judge of optimizer {optimizer}, on {data['name']}{labels_note}"
+        )
     return lines
 
 
-def _answers(judge: AnyJudge) -> list[AnswerShare]:
-    """The answers to a judge's questions, followed by its rating; [] without questions."""
+def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
+    """The answers to a judge's questions, followed by the judge's rating; [] without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})

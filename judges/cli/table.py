@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from judges.true_rate import TrueRate
     from judges.winrate import WinRate
 
-ID = "id"
-DIGITS = 3  # decimals of a score
+ID_COLUMN = "id"
+SCORE_DECIMALS = 3  # decimals of a score
 
 
 class CostEstimate(NamedTuple):
@@ -93,8 +93,8 @@ def estimate_runs(
     """Return an estimate for each model that a judge sends requests to.
 
     `characters` is the total length of the texts in all rows. `orders` is 2 if each pair is judged
-    in both orders, else 1. `price` is the price that the user gave, if any. For a panel, it applies
-    only to models whose price is unknown.
+    in both orders, else 1. `price` is the price that the user gave, if any. For a panel, this price
+    applies only to models whose price is unknown.
     """
     estimates = []
     for part in judge.parts:
@@ -133,9 +133,9 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 class TableRun:
     """The judges of a run, and what is known about the table that they judge.
 
-    `columns` are the columns to write. `texts` has, for each judge's name, a mapping from the names
-    of the judge's texts to columns of the table. `id_column` is the column with the rows' ids; if
-    it is None, the id of a row is its number.
+    `columns` are the columns to write. `text_columns` has, for each judge's name, a mapping from
+    the names of the judge's texts to columns of the table. `id_column` is the column with the rows'
+    ids; if it is None, the id of a row is its number.
     """
 
     judges: tuple[AnyJudge, ...]
@@ -143,7 +143,7 @@ class TableRun:
     n_rows: int
     columns: list[str]
     id_column: str | None
-    texts: Mapping[str, Mapping[str, str]]
+    text_columns: Mapping[str, Mapping[str, str]]
     estimates: tuple[CostEstimate, ...]
 
     @property
@@ -154,7 +154,7 @@ class TableRun:
     def rows(self) -> Iterator[Row]:
         """Yield the rows of the table, each with its id."""
         for _, cells, number in read_table_rows(self.args.data):
-            yield {**cells, ID: cells.get(self.id_column) if self.id_column else number}
+            yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else number}
 
     def digest(self) -> str:
         """Return a hash of everything that determines the output, except the replies."""
@@ -162,16 +162,16 @@ class TableRun:
         with path.open("rb") as file:
             data_digest = file_digest(file, "sha256").hexdigest()
         judges = [judge.dumps() for judge in self.judges]
-        settings = [self.args.seed, self.columns, self.texts, self.id_column]
+        settings = [self.args.seed, self.columns, self.text_columns, self.id_column]
         return sha256(json.dumps([data_digest, sheet, judges, settings]).encode()).hexdigest()
 
 
-def _run(results_type: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
+def _run_command(results_type: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
     """Run the command score or winrate, and return the exit code.
 
-    With --dry-run, the command only prints an estimate. With --batch-api, it submits the requests
-    or collects the answers, and continues only if all requests have answers. Then it judges all
-    rows and prints the summary.
+    With --dry-run, the command only prints an estimate. With --batch-api, the command submits the
+    requests or collects the answers, and continues only if all requests have answers. Then
+    the command judges all rows and prints the summary.
     """
     if not args.dry_run:
         if args.out is None:
@@ -186,7 +186,7 @@ def _run(results_type: "type[Scores | Preferences]", args: argparse.Namespace) -
                 "delete it, or name another --out"
             )
     results = results_type(args)
-    run = _prepare(results, args)
+    run = _prepare_run(results, args)
     if args.dry_run:
         estimate = total_estimate(run.estimates)
         print(json.dumps(estimate.as_json(), indent=1) if args.json else estimate)
@@ -197,7 +197,7 @@ def _run(results_type: "type[Scores | Preferences]", args: argparse.Namespace) -
     return 0
 
 
-def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> TableRun:
+def _prepare_run(results: "Scores | Preferences", args: argparse.Namespace) -> TableRun:
     """Check the flags, read the whole table once to check and count its rows, and return the run.
 
     Raises RowsError if the table cannot be read, MissingColumnError if a judge's text has no
@@ -212,14 +212,14 @@ def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> Table
     notes: list[str] = []
     rows = read_table_rows(args.data, notes)
     first_rows = [*islice(rows, N_FIRST_ROWS)]
-    names = {name for row in first_rows for name in as_texts(row.cells)}
-    texts = {judge.name: judge.find_columns(names, map_flags) for judge in judges}
+    text_names = {name for row in first_rows for name in as_texts(row.cells)}
+    text_columns = {judge.name: judge.find_columns(text_names, map_flags) for judge in judges}
     for row in chain(first_rows, rows):
         n_rows += 1
         columns.update(dict.fromkeys(row.cells))
-        for name, text_columns in texts.items():
-            cells = _texts_of(row.cells, text_columns).values()
-            characters[name] += sum(map(len, map(str, cells)))
+        for name, judge_columns in text_columns.items():
+            texts = _texts_of(row.cells, judge_columns).values()
+            characters[name] += sum(map(len, map(str, texts)))
     for note in notes:
         print_note(f"note: {args.data}: {note}")
     table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
@@ -237,9 +237,9 @@ def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> Table
         judges=tuple(judges),
         args=args,
         n_rows=n_rows,
-        columns=list(dict.fromkeys([*columns, ID, *new_columns])),
-        id_column=Columns(table, {ID: map_flags.get(ID, "")}).find(ID),
-        texts=texts,
+        columns=list(dict.fromkeys([*columns, ID_COLUMN, *new_columns])),
+        id_column=Columns(table, {ID_COLUMN: map_flags.get(ID_COLUMN, "")}).find(ID_COLUMN),
+        text_columns=text_columns,
         estimates=tuple(estimates),
     )
 
@@ -251,7 +251,7 @@ def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dic
     UsageError for any other name in an argument NAME=COLUMN.
     """
     columns = mapping(arguments)
-    valid_names = {name for judge in judges for name in judge.texts} | {ID}
+    valid_names = {name for judge in judges for name in judge.texts} | {ID_COLUMN}
     names_in_flags = {argument.partition("=")[0] for argument in arguments if "=" in argument}
     column_of: dict[str, str] = {}
     for name in sorted(names_in_flags | (valid_names & columns.keys())):
@@ -271,13 +271,15 @@ def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
     return {name: texts.get(column) for name, column in columns.items()}
 
 
-def _new_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
+def _new_column_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
     """Return names for new columns: NAME + suffix, or NAME_judge + suffix if a name exists."""
     for prefix in (name, f"{name}_judge"):
         names = [f"{prefix}{suffix}" for suffix in suffixes]
         if not set(names) & set(columns):
             return names
-    raise RowsError(f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename one")
+    raise RowsError(
+        f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename a column"
+    )
 
 
 def _store_path(out: Path) -> Path:
@@ -285,12 +287,12 @@ def _store_path(out: Path) -> Path:
 
 
 @contextmanager
-def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
+def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """Open a session with the run's store of replies, and lock the output file.
 
     The session has a store, next to the output file, if a judge needs a model outside of this
-    process. At the end, the store is removed if it has nothing that a later start could use, or if
-    this is the run's last session (`is_last`) and no error was raised.
+    process. At the end, the store is removed if a later start could use nothing in it, or if this
+    is the run's last session (`is_last`) and no error was raised.
     """
     args = run.args
     path = _store_path(args.out) if run.paid_models else None
@@ -363,7 +365,7 @@ def _judge_table(run: TableRun, results: "Scores | Preferences") -> RunCost:
     if max_cost is not None and (estimate.cost_usd or 0.0) > max_cost:
         print_note(f"note: --max-cost {max_cost:g} will end the run before all rows are judged")
     out: Path = run.args.out
-    with _session(run, is_last=True) as session:
+    with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
@@ -381,7 +383,7 @@ def _judge_table(run: TableRun, results: "Scores | Preferences") -> RunCost:
             if isinstance(error, FatalModelError) and not can_go_on:
                 raise  # there is nothing to continue, for example if the key is wrong
             progress_text = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
-            raise _unfinished(error, progress_text, can_go_on=can_go_on) from error
+            raise _unfinished_run_error(error, progress_text, can_go_on=can_go_on) from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
         cost = RunCost.of(session, time.monotonic() - start_time)
@@ -390,7 +392,7 @@ def _judge_table(run: TableRun, results: "Scores | Preferences") -> RunCost:
     return cost
 
 
-def _unfinished(error: BaseException, progress: str, *, can_go_on: bool) -> BaseException:
+def _unfinished_run_error(error: BaseException, progress: str, *, can_go_on: bool) -> BaseException:
     """Return an error for a run that ended early, which says what is kept and how to go on."""
     reason = getattr(error, "strerror", None) or str(error) or "interrupted"
     # The message of a spent budget and some other messages already say how to go on.
@@ -409,18 +411,18 @@ def _judge_rows(
     """
     rows, *row_copies = tee(run.rows(), len(run.judges) + 1)
     with ExitStack() as exit_stack:
-        judgements = {}
+        streams = {}
         for judge, judge_rows in zip(run.judges, row_copies, strict=True):
-            texts = map(_texts_of, judge_rows, repeat(run.texts[judge.name]))
+            texts = map(_texts_of, judge_rows, repeat(run.text_columns[judge.name]))
             client = session.client(judge.lm, api_base=judge.api_base)
-            judgement_stream = judge.judge_rows(texts, client, seed=run.args.seed)
-            judgements[judge.name] = exit_stack.enter_context(closing(judgement_stream))
+            judgements = judge.judge_rows(texts, client, seed=run.args.seed)
+            streams[judge.name] = exit_stack.enter_context(closing(judgements))
         for row in rows:
-            yield row, {name: next(stream) for name, stream in judgements.items()}
+            yield row, {name: next(judgements) for name, judgements in streams.items()}
 
 
 def _run_batch_step(run: TableRun) -> bool:
-    """Submit or collect a batch, as --batch-api says; returns whether all requests have answers."""
+    """Submit or collect a batch, as --batch-api says; return whether all requests have answers."""
     from judges.batch import Batch
 
     args, models = run.args, run.paid_models
@@ -431,7 +433,7 @@ def _run_batch_step(run: TableRun) -> bool:
         )
     options = {"api_base": args.api_base, "api_key_env": args.api_key_env}
     price = price_of(args.price) or find_price(models[0])
-    with _session(run) as session:
+    with _open_session(run) as session:
         batch = Batch(args.out, models[0], session, price=price, **options)
         if args.batch_api == "collect":
             failures = batch.collect()
@@ -459,10 +461,10 @@ def _run_batch_step(run: TableRun) -> bool:
 
 def score(args: argparse.Namespace) -> int:
     """Judge every row with rating judges, and print each judge's mean score."""
-    return _run(Scores, args)
+    return _run_command(Scores, args)
 
 
-def _with_flags(judge: AnyJudge, source: str, args: argparse.Namespace) -> AnyJudge:
+def _judge_with_flags(judge: AnyJudge, source: str, args: argparse.Namespace) -> AnyJudge:
     """Return the judge with the model, plan and reasoning that the flags choose.
 
     Raises FatalModelError if the judge's file names a model or server that only the user may
@@ -481,7 +483,7 @@ def _questions_with_column(judge: AnyJudge, args: argparse.Namespace) -> list[st
 
 def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[float | None]:
     answers = judgement.answers or {}
-    return [round(answers[name], DIGITS) if name in answers else None for name in questions]
+    return [round(answers[name], SCORE_DECIMALS) if name in answers else None for name in questions]
 
 
 class JudgeScores:
@@ -508,17 +510,17 @@ class JudgeScores:
         has_rationale = any(output.name == "rationale" for output in outputs)
         suffixes = ["", "_failure", *(f"_{name}" for name in self.questions)]
         suffixes += ["_rationale"] if has_rationale else []
-        self.columns = _new_names(self.judge.name, suffixes, columns)
+        self.columns = _new_column_names(self.judge.name, suffixes, columns)
         return self.columns
 
     def add(self, judgement: AnyJudgement, texts: Row) -> tuple[Row, Row]:
-        """Add a judgement; returns its cells for a CSV row, and its entry for a JSON Lines row.
+        """Add a judgement; return its cells for a CSV row, and its entry for a JSON Lines row.
 
-        `texts` are the texts that were judged. They are needed only for a pass/fail judge.
+        `texts` are the texts that were judged; they may be empty unless this is a pass/fail judge.
         """
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
-        score = None if judgement.failure else round(judgement.score, DIGITS)
+        score = None if judgement.failure else round(judgement.score, SCORE_DECIMALS)
         if judgement.failure:
             self.failures[judgement.failure[:200]] += 1
         else:
@@ -563,7 +565,7 @@ class Scores:
         self.by_judge: dict[str, JudgeScores] = {}
         for source in args.judges:
             original = load(source)
-            judge = _with_flags(original, source, args)
+            judge = _judge_with_flags(original, source, args)
             if judge.kind == "pairwise":
                 raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
             scores = JudgeScores(judge, is_as_tested=judge == original, args=args)
@@ -583,7 +585,7 @@ class Scores:
         entries: Row = {}
         for name, judgement in judgements.items():
             scores = self.by_judge[name]
-            texts = _texts_of(row, run.texts[name]) if scores.is_verdict else {}
+            texts = _texts_of(row, run.text_columns[name]) if scores.is_verdict else {}
             judge_cells, entries[name] = scores.add(judgement, texts)
             cells |= judge_cells
         earlier_entries = row.get("judgements")
@@ -618,7 +620,7 @@ class Scores:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often output A is preferred."""
-    return _run(Preferences, args)
+    return _run_command(Preferences, args)
 
 
 class Preferences:
@@ -627,7 +629,7 @@ class Preferences:
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
-        judge = _with_flags(load(args.judge), args.judge, args)
+        judge = _judge_with_flags(load(args.judge), args.judge, args)
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         self.judges = [judge]
@@ -640,7 +642,7 @@ class Preferences:
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         keys = (*self.KEYS, *self.questions)
-        self.columns = _new_names("verdict", [f"_{key}" for key in keys], columns)
+        self.columns = _new_column_names("verdict", [f"_{key}" for key in keys], columns)
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, AnyJudgement]) -> Row:
@@ -648,7 +650,7 @@ class Preferences:
 
         preference = judgements[self.subject.name]
         assert isinstance(preference, Preference)
-        texts = _texts_of(row, run.texts[self.subject.name])
+        texts = _texts_of(row, run.text_columns[self.subject.name])
         length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
         self.preferences.append(preference)
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))

@@ -309,7 +309,7 @@ class Client:
                 job.n_repeats += 1
 
     async def _draw_samples(self, job: _Job, sampling: Sampling) -> None:
-        """Draw the missing samples: by one request if the model accepts `n`, else by one for each."""
+        """Draw the missing samples: in one request if the model accepts `n`, else one by one."""
         missing_indices = [i for i in range(sampling.n) if i not in job.accepted]
         if job.n_repeats:
             sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
@@ -504,8 +504,8 @@ class Client:
         retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
         if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
             raise FatalModelError(
-                f"{error}; the endpoint (its Retry-After) wants to be asked again in "
-                f"{retry_after / 60:.0f} minutes: the same command goes on then"
+                f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
+                "(its Retry-After): the same command goes on then"
             ) from error
         wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * self.rng.uniform(0.5, 1.0)
         if 0 < retry_after <= LONGEST_RETRY_AFTER:

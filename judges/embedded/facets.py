@@ -26,8 +26,8 @@ from judges.embedded.text import (
     read_table,
     read_text,
     stem_of,
+    stem_weight,
     total_weight,
-    weight,
 )
 
 Vector = NDArray[np.float64]
@@ -41,8 +41,9 @@ class Match(NamedTuple):
 
     `source_index` is the index of the source sentence, or -1 if none shares a stem with the given
     sentence. The shared weight of a source sentence is the total weight of the stems that it shares
-    with the given sentence. `shared_weights` has it by the index of the source sentence, and
-    `share` is its ratio, for the most similar sentence, to the weight of the given sentence.
+    with the given sentence. `shared_weights` has the shared weights by the index of the source
+    sentence. `share` is the shared weight of the most similar sentence, divided by the weight of
+    the given sentence.
     """
 
     source_index: int
@@ -72,15 +73,15 @@ class OutputText:
     source: Source | None
 
 
-def _match(sentence: Sentence, source: Source) -> Match:
+def _match_sentence(sentence: Sentence, source: Source) -> Match:
     """Match a sentence with the first source sentence whose shared weight is almost the largest."""
     shared_weights: dict[int, float] = defaultdict(float)
     sentence_weight = 0.0
     for stem in dict.fromkeys(sentence.stems):
-        stem_weight = weight(stem)
-        sentence_weight += stem_weight
+        weight = stem_weight(stem)
+        sentence_weight += weight
         for index in source.sentence_indices.get(stem, ()):
-            shared_weights[index] += stem_weight
+            shared_weights[index] += weight
     if not shared_weights:
         return Match(-1, 0.0, shared_weights)
     # The first of several similar sentences is taken, since articles often make a point briefly at
@@ -91,11 +92,11 @@ def _match(sentence: Sentence, source: Source) -> Match:
 
 
 def _content_features(output: OutputText, document: Source) -> Iterable[float]:
-    """Three features: the similarity to the document, the covered share of it, the mean salience.
+    """Three features: similarity to the document, coverage of the document, and mean salience.
 
     The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
-    stems in the text and in the document. Of the measures that need no reference text, this one
-    ranks summarizers most like people who judge content (Louis and Nenkova 2013,
+    stems in the text and in the document. Of the measures that need no reference text, this
+    similarity ranks summarizers most like people who judge content (Louis and Nenkova 2013,
     doi:10.1162/COLI_a_00123).
     """
     n_stems, frequency = len(output.text.stems), document.frequency
@@ -114,7 +115,7 @@ def _content_features(output: OutputText, document: Source) -> Iterable[float]:
         [
             document.points[index][0] * min(1.0, shared_weight / document.points[index][1])
             for index, shared_weight in shared_weights.items()
-            # The indices count the sentences of the source, which begins with the document.
+            # Indices are those of the source, which begins with the document and may be longer.
             if index < len(document.points)
         ]
     )
@@ -154,7 +155,7 @@ def _support_features(output: OutputText, source: Source) -> Iterable[float]:
 def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
     """Three features of an answer: its content, its uptake of the last turn, and its use of facts.
 
-    The use counts only facts that the turns do not mention.
+    The use of facts counts only facts that the turns do not mention.
     """
     stems, salience = output.stems, (output.last_turn or turns).salience
     uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
@@ -172,7 +173,9 @@ def _order_features(output: OutputText, document: Source) -> Iterable[float]:
     """
     indices = [match.source_index for match in output.matches if match.share > 0.2]
     reversed_pairs = [a > b for a, b in combinations(indices, 2)]
-    lateness = sum([math.log1p(index) for index in indices]) / len(indices) if indices else 2.0
+    mean_log_position = (
+        sum([math.log1p(index) for index in indices]) / len(indices) if indices else 2.0
+    )
     nearness = [
         1 / (1 + abs(b.source_index - a.source_index - 1) / 1.5)
         if min(a.source_index, b.source_index) >= 0
@@ -181,7 +184,7 @@ def _order_features(output: OutputText, document: Source) -> Iterable[float]:
     ]
     return (
         sum(reversed_pairs) / len(reversed_pairs) if reversed_pairs else 0.25,
-        lateness,
+        mean_log_position,
         sum(nearness) / len(nearness) if nearness else 0.6,
         math.log(len(output.sentences)),
     )
@@ -202,17 +205,17 @@ def _wording_features(output: OutputText, _: str) -> Iterable[float]:
         links, n_short = [], sum([len(sentence.words) < 9 for sentence in sentences])
     for first, second in pairwise(sentences):
         second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
-        shared = [stem for stem in second_stems if stem in first_stems]
-        link = 0.5 * min(1.0, total_weight(shared))
+        shared_stems = [stem for stem in second_stems if stem in first_stems]
+        link = 0.5 * min(1.0, total_weight(shared_stems))
         link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
         # The link counts half if the second sentence says hardly anything new.
-        links.append(link * (1.0 if len(second_stems) - len(shared) > 1 else 0.5))
-    pairs = list(pairwise(stems))
+        links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
+    stem_pairs = list(pairwise(stems))
     return (
         sum(links) / len(links),
         n_short / len(sentences),
         (len(stems) - len(output.stems)) / max(4, len(stems)),
-        (len(pairs) - len(set(pairs))) / max(4, len(pairs)),
+        (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
         # The number of distinct stems over the root of all stems hardly depends on text length.
         len(output.stems) / math.sqrt(max(1, len(stems))),
@@ -222,9 +225,9 @@ def _wording_features(output: OutputText, _: str) -> Iterable[float]:
 
 # The grammar of a text is judged only if at least this share of the words are English function
 # words.
-MIN_ENGLISH_SHARE = 0.1
-# The most words of a sentence that is not too long, and the severity of each further word.
-LONG_SENTENCE, RUN_ON_FAULT = 25, 0.04
+MIN_FUNCTION_WORD_SHARE = 0.1
+# A sentence is too long if it has more words than this; each further word has this severity.
+MAX_SENTENCE_WORDS, FURTHER_WORD_SEVERITY = 25, 0.04
 _ARTICLES, _DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
 _SUBJECTS, _FINITE, _MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
 _PREPOSITIONS, _CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
@@ -248,7 +251,7 @@ _PAIR_FAULTS = {
     for pair in product(first_words, second_words)
 }
 # Words that cannot be the last word of a sentence.
-_CANNOT_END = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
+_NOT_LAST_WORDS = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
 _STRAY_CHARACTERS = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
 _CLOSING_MARKS = frozenset(",;:.!?")
 
@@ -257,11 +260,11 @@ def _grammar_features(output: OutputText, _: str) -> Iterable[float]:
     """Three features: faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, output.text.words
     faults = [0.0]
-    if sum([word in FUNCTION_WORDS for word in words]) >= MIN_ENGLISH_SHARE * len(words):
+    if sum([word in FUNCTION_WORDS for word in words]) >= MIN_FUNCTION_WORD_SHARE * len(words):
         faults = [min(2.5, _grammar_faults(sentence)) for sentence in sentences]
     return (
-        # Divided by the root of the number of sentences, which is between the total of the faults
-        # and their mean: both count.
+        # The total is divided by the root of the number of sentences, so that both the number of
+        # faults and their density count.
         sum(faults) / math.sqrt(len(faults)),
         sum([_form_faults(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
@@ -271,18 +274,18 @@ def _grammar_features(output: OutputText, _: str) -> Iterable[float]:
 def _grammar_faults(sentence: Sentence) -> float:
     """The total severity of the faults of grammar in a sentence."""
     words = sentence.words
-    faults = RUN_ON_FAULT * max(0, min(30, len(words) - LONG_SENTENCE))
+    faults = FURTHER_WORD_SEVERITY * max(0, min(30, len(words) - MAX_SENTENCE_WORDS))
     faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
     if len(words) > 3 and not any(map(_may_be_verb, words)):
         faults += 0.8
-    if words[-1] in _CANNOT_END:
+    if words[-1] in _NOT_LAST_WORDS:
         faults += 1.2
     if (words[0] in _FINITE or words[0] in {"said", "says", "told"}) and "?" not in sentence.tokens:
         faults += 0.7
     if len(words) > 7:
         # If a long sentence has few function words, it lacks articles and prepositions.
         faults += 3 * max(0.0, 0.24 - sum([word in FUNCTION_WORDS for word in words]) / len(words))
-    return faults + _close_repetitions(sentence.stems)
+    return faults + _repetition_faults(sentence.stems)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -295,7 +298,7 @@ def _pair_fault(first: str, second: str) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _may_be_verb(word: str) -> bool:
-    """Whether a word may be a verb; words that end in -s count, even if they may be nouns."""
+    """Whether a word may be a verb; words in -s count as verbs, even if they may be nouns."""
     return (
         word in ENGLISH["auxiliaries"]
         or word in ENGLISH["verbs"]
@@ -304,7 +307,7 @@ def _may_be_verb(word: str) -> bool:
     )
 
 
-def _close_repetitions(stems: Sequence[str]) -> float:
+def _repetition_faults(stems: Sequence[str]) -> float:
     """The total severity of the content words that are repeated within eight content words."""
     if len(set(stems)) == len(stems):
         return 0.0
@@ -335,9 +338,9 @@ class Facet(NamedTuple):
 
     `is_content` is true if the facet is about what the text says, and false if it is about how the
     text says it. `document_weight` is the facet's weight for a text that was made from a document,
-    and `talk_weight` for a turn of a conversation or an answer. `bonus` is what a text gains if it
-    is better than usual in the facet, compared with the loss if it is equally worse; it is small
-    for qualities that readers take for granted.
+    and `talk_weight` for a turn of a conversation or an answer. `bonus` is the gain of a text that
+    is better than usual in the facet, relative to the loss of a text that is equally worse. The
+    bonus is small for qualities that readers take for granted.
     """
 
     is_content: bool
@@ -370,7 +373,7 @@ FACETS = {
 }
 NAMES = tuple(FACETS)
 FACET_INDEX = {name: index for index, name in enumerate(NAMES)}
-_IS_CONTENT, _DOCUMENT_WEIGHTS, _TALK_WEIGHTS, _BONUS = np.array(
+_IS_CONTENT, _DOCUMENT_WEIGHTS, _TALK_WEIGHTS, _BONUSES = np.array(
     list(FACETS.values()), dtype=np.float64
 ).T
 
@@ -445,12 +448,12 @@ FEATURES = (
 _MEANS, _SDS, FEATURE_SHARES = np.array([feature[1:] for feature in FEATURES]).T
 # For each feature, the index of its facet.
 FACET_OF_FEATURE = np.array([FACET_INDEX[feature.facet] for feature in FEATURES])
-# Features are clipped at this number of SDs.
+# Features are clipped at this number of standard deviations.
 MAX_SDS = 3.0
 # The value of all features of a text without words.
 EMPTY_VALUE = -2.0
 # The features of texts with more characters than this are not cached, to save memory.
-CACHE_CHARACTERS = 20_000
+MAX_CACHED_CHARACTERS = 20_000
 
 
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
@@ -459,12 +462,14 @@ def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     `document`, `turns` and `knowledge` are the text's sources; "" means that there is none.
     """
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
-    function = _measure if n_characters <= CACHE_CHARACTERS else _measure.__wrapped__
+    function = (
+        _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
+    )
     return function(text, document, turns, knowledge)
 
 
 @lru_cache(maxsize=4096)
-def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
+def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     """The features of a text, cached, since a search judges the same texts with many prompts."""
     split_text = read_text(text)
     if not split_text.sentences:
@@ -475,7 +480,7 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
         text=split_text,
         sentences=sentences,
         stems=Counter(split_text.stems),
-        matches=[_match(sentence, source) for sentence in sentences] if source else [],
+        matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
         document=read_source(document),
         turns=read_source(turns),
         last_turn=read_source(turns.strip().rpartition("\n")[2]),
@@ -487,7 +492,7 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
         needed_source = getattr(output, source_name) if source_name else text
         values += function(output, needed_source) if needed_source else [math.nan] * n_features
     standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
-    return np.asarray(np.where(standardised > 0, _BONUS[FACET_OF_FEATURE], 1.0) * standardised)
+    return np.asarray(np.where(standardised > 0, _BONUSES[FACET_OF_FEATURE], 1.0) * standardised)
 
 
 # How much a word or phrase in a prompt asks for each facet, by the index of the facet.
@@ -522,11 +527,11 @@ _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # first.
 MENTION_EXPONENT = 0.5
 # The weight of the overall impression, compared with 1 for the facets that the prompt asks for.
-IMPRESSION = 1.3
-# The share of this weight that is lost if the prompt asks only to check facts, since a check of
-# facts depends little on the overall impression.
+IMPRESSION_WEIGHT = 1.3
+# The share of the weight IMPRESSION_WEIGHT that is lost if a prompt asks only to check facts, since
+# a check of facts depends little on the overall impression.
 CHECKING_LOSS = 0.85
-_FACTUAL = np.isin(NAMES, ("support", "truth"))
+_IS_FACTUAL = np.isin(NAMES, ("support", "truth"))
 
 
 def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
@@ -543,7 +548,7 @@ def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vecto
         requested += text_weight * damped_counts / (np.abs(damped_counts).sum() or 1.0)
     requested /= np.abs(requested).sum() or 1.0
     shares = np.abs(requested)
-    impression = IMPRESSION * (1 - CHECKING_LOSS * shares[_FACTUAL].sum())
+    impression = IMPRESSION_WEIGHT * (1 - CHECKING_LOSS * shares[_IS_FACTUAL].sum())
     if is_talk:
         weights = requested + impression * _TALK_WEIGHTS / _TALK_WEIGHTS.sum()
     else:
@@ -560,8 +565,8 @@ def count_mentions(text: str) -> Vector:
     """For each facet, the weighted number of words and phrases in a text that name it."""
     counts = np.zeros(len(FACETS))
     text = text.lower()
-    mentions = [_PHRASE_SHARES[(m.lastindex or 1) - 1] for m in _PHRASE.finditer(text)]
-    mentions += [_shares_of(m[0]) for m in _WORD.finditer(_PHRASE.sub("\n", text))]
+    mentions = [_PHRASE_SHARES[(match.lastindex or 1) - 1] for match in _PHRASE.finditer(text)]
+    mentions += [_shares_of(match[0]) for match in _WORD.finditer(_PHRASE.sub("\n", text))]
     for shares in mentions:
         for index, share in shares.items():
             counts[index] += share

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 # Sums are rounded to this number of decimals. Processors add numbers in different orders, and the
 # last decimals of the sums must not decide between texts with equal scores.
-DECIMALS = 9
+SCORE_DECIMALS = 9
 
 # A rating's position on its scale, from 0 to 1, is a logistic function of the latent score. CENTRE
 # is the position of the latent score 0: above the middle, since most outputs of today's systems are
@@ -27,11 +27,11 @@ CHOICE_MARGIN = 0.8
 
 # The SDs of the prior distributions, as multiples of the residual SD of a latent score.
 # A weight may differ from its prior mean by this fraction of the mean, plus a constant.
-PRIOR_FRACTION, PRIOR_MIN = 0.8, 0.07
-# All scores may be multiplied by a common factor, and have a common offset.
-PRIOR_GAIN, PRIOR_LEVEL = 1.0, 0.8
+PRIOR_FRACTION, PRIOR_CONSTANT = 0.8, 0.07
+# The scores of all examples may be multiplied by a common factor, and have a common offset.
+PRIOR_GAIN, PRIOR_OFFSET = 1.0, 0.8
 # The examples with the same source may have another common offset, since documents differ.
-PRIOR_SOURCE = 0.6
+PRIOR_SOURCE_OFFSET = 0.6
 # The smallest factor by which the prior weights are multiplied. A text unlike all examples is
 # judged by these weights alone.
 MIN_GAIN = 0.7
@@ -39,8 +39,8 @@ MIN_GAIN = 0.7
 # offset of the score and a shift of the weights, which have these SDs (of a shift, in prior SDs).
 # The result is a mean over all pairs of SDs, weighted by their cross-validated likelihood.
 OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
-# Larger SDs have less weight in this mean: the log-likelihood is reduced by these multiples of
-# their squares.
+# Larger SDs of local corrections have less weight: these multiples of the squared SDs are
+# subtracted from the log-likelihood.
 OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
 # The fraction of a local offset that applies to new texts; the remaining offset is attributed to
 # the system that wrote the example.
@@ -69,7 +69,7 @@ class Similarity:
         return standardised.clip(-MAX_SDS, MAX_SDS)
 
     def compute(self, features: Vector) -> Vector:
-        """The similarity of texts to each example: a Gaussian kernel of their distance, 1 if 0."""
+        """The similarity of texts to each example, from 0 to 1: a Gaussian kernel of distances."""
         texts = self._standardise(features)
         squares = (texts**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
         squared_distances = np.maximum(0.0, squares - 2 * texts @ self._examples.T)
@@ -79,10 +79,11 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True)
 class LocalCorrections:
-    """Corrections of a text's score and of the weights, one of each for each of n examples.
+    """Corrections of the score and of the weights for a text, by its similarity to n examples.
 
-    A correction is multiplied by the text's similarity to the example. `offsets`, of the shape
-    (n,), are added to the score, and `shifts`, of the shape (n, features), to the weights.
+    Each example has an offset and a shift, which are multiplied by the text's similarity to the
+    example. `offsets`, of the shape (n,), are added to the score, and `shifts`, of the shape
+    (n, features), to the weights.
     """
 
     similarity: Similarity
@@ -109,7 +110,7 @@ class Regression:
             similarity = self.local.similarity.compute(features)
             contributions = contributions + similarity @ self.local.shifts * features
             intercept += float(similarity @ self.local.offsets)
-        return round(intercept + math.fsum(contributions), DECIMALS), contributions
+        return round(intercept + math.fsum(contributions), SCORE_DECIMALS), contributions
 
 
 def learn(
@@ -125,7 +126,7 @@ def learn(
         sources: The sources of the n examples; equal values mean the same source.
         compares: Whether the examples are pairs.
     """
-    variances = (PRIOR_FRACTION * np.abs(prior) + PRIOR_MIN) ** 2
+    variances = (PRIOR_FRACTION * np.abs(prior) + PRIOR_CONSTANT) ** 2
     prior_scores = features @ prior
     residuals = latents - prior_scores
     blocks = _indices_by_source(sources)
@@ -140,9 +141,9 @@ def learn(
     if similarity is not None:
         offset_covariance = similarity.compute(features)
         shift_covariance *= offset_covariance
-        fixed_covariance += PRIOR_LEVEL**2
+        fixed_covariance += PRIOR_OFFSET**2
         for block in blocks:
-            fixed_covariance[np.ix_(block, block)] += PRIOR_SOURCE**2
+            fixed_covariance[np.ix_(block, block)] += PRIOR_SOURCE_OFFSET**2
     sd_pairs = list(product((0.0,) if compares else OFFSET_SDS, SHIFT_SDS))
     solutions, log_evidence = [], []
     for offset_sd, shift_sd in sd_pairs:
@@ -162,7 +163,7 @@ def learn(
     offsets, shifts = np.square(sd_pairs).T * model_weights @ solution_rows
     if similarity is None:
         return Regression((1 + gain) * prior + variances * (shifts @ features))
-    intercept = PRIOR_LEVEL**2 * float((model_weights @ solution_rows).sum())
+    intercept = PRIOR_OFFSET**2 * float((model_weights @ solution_rows).sum())
     local = LocalCorrections(
         similarity, NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * variances
     )
@@ -179,10 +180,10 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: Vector, solution: Vector, blocks: Sequence[NDArray[np.intp]]
 ) -> float:
-    """The log-likelihood of the scores, each block being predicted from all other blocks.
+    """The log-likelihood of the scores if each block is predicted from all other blocks.
 
-    A constant term is left out. A block has the indices of all examples with the same source. If
-    all examples have the same source, each example is a block.
+    The log-likelihood lacks a constant term. A block has the indices of all examples with the same
+    source. If all examples have the same source, each example is a block.
     """
     if len(blocks) == 1:
         errors = solution / np.diag(precision)
@@ -206,8 +207,8 @@ def latent_of(choice: int, n_choices: int, *, compares: bool) -> float:
 def probabilities(latent: float, n_choices: int, *, compares: bool) -> tuple[float, ...]:
     """The probabilities of the choices, given a latent score.
 
-    For ratings, from the worst to the best, they follow a normal distribution. For a comparison,
-    they are the probabilities of A and of B.
+    The probabilities of ratings, from the worst to the best, follow a normal distribution. The
+    probabilities for a comparison are those of A and of B.
     """
     if compares:
         p_first = _logistic(CHOICE_SLOPE * latent)

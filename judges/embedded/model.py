@@ -2,7 +2,7 @@
 
 The model measures ten facets of a text by counting, for example, the words that the text shares
 with its source. The words of the prompt determine the weight of each facet, and the prompt's
-demonstrations adjust the weights. The model does not understand the text. It is free and
+demonstrations adjust the weights. The model does not understand the text. The model is free and
 deterministic, and works offline.
 """
 
@@ -36,7 +36,7 @@ MIN_CONTRIBUTION = 0.05
 # The weights of a prompt's texts. The instruction counts most, since a user or an optimizer writes
 # it for this judge.
 INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT = 0.55, 0.3, 0.15
-WRITES_NO_TEXT = (
+NOT_A_JUDGE_PROMPT = (
     "the embedded model answers only the prompts of this project's judges and writes no text, so "
     "it cannot propose instructions: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
@@ -68,11 +68,11 @@ class EmbeddedModel:
         prompt_messages = [(message["role"], message["content"]) for message in messages[:-1]]
         judge, digest = _read_judge(*prompt_messages)
         if judge is None:
-            raise FatalModelError(WRITES_NO_TEXT)
+            raise FatalModelError(NOT_A_JUDGE_PROMPT)
         features = judged_features(judge.roles, read_texts(contents[-1]))
         opinions = [_Opinion.of(field_judge, features) for field_judge in (*judge.questions, judge)]
-        seed = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
-        rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
+        seed_bytes = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
+        rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
             choices = [
@@ -88,7 +88,7 @@ class EmbeddedModel:
 
 
 _HEADER = re.compile(r"\[\[ ## (\w{1,64}) ## \]\][ \t]*\n?")
-_SYSTEM = re.compile(
+_SYSTEM_MESSAGE = re.compile(
     r"\AYou read:\n(?P<input>.*?)\n\nYou write:\n(?P<output>.*?)\n\nYour task:\n(?P<task>.*)\Z",
     re.DOTALL,
 )
@@ -97,13 +97,13 @@ _FIELD = re.compile(
     r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
     re.MULTILINE,
 )
-_REPLY_FORMS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
+_REPLY_FORM_BEGINNINGS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
 _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
 def read_prompt(system: str) -> Prompt | None:
-    """The prompt in a judge's system message; None if the text is no such message."""
-    match = _SYSTEM.search(system)
+    """The prompt in a judge's system message; None if the text is not a judge's system message."""
+    match = _SYSTEM_MESSAGE.search(system)
     fields = [
         Field(
             name=field["name"],
@@ -114,8 +114,9 @@ def read_prompt(system: str) -> Prompt | None:
         for role in _ROLES
         for field in _FIELD.finditer(match[role] if match else "")
     ]
-    roles = {field.role for field in fields if field.role == "input" or field.choices}
-    if match is None or len(roles) < 2:
+    # A judge's prompt has at least one input and one output with choices.
+    found_roles = {field.role for field in fields if field.role == "input" or field.choices}
+    if match is None or len(found_roles) < 2:
         return None
     return Prompt(instruction=match["task"].strip(), fields=tuple(fields))
 
@@ -128,7 +129,7 @@ def _read_choices(choices: str) -> tuple[Value, ...]:
 
 def read_texts(content: str) -> dict[str, str]:
     """The text of each field in a message, without the final sentence on the form of the reply."""
-    end = max(map(content.rfind, _REPLY_FORMS))
+    end = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
     pieces = _HEADER.split(content[:end] if end >= 0 else content)
     # In reversed order, so that the first field with a name is kept: a later header with the same
     # name may be within a text.
@@ -161,12 +162,14 @@ class Roles(NamedTuple):
     knowledge: tuple[str, ...]
 
 
-_CONDENSED = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
-_TURNS = re.compile(
+_SUMMARY_WORDS = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
+_TURN_WORDS = re.compile(
     r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
     r"|asked|utterance|topic|premise|task"
 )
-_KNOWLEDGE = re.compile(r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes")
+_KNOWLEDGE_WORDS = re.compile(
+    r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes"
+)
 
 
 def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
@@ -177,14 +180,14 @@ def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
     descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
     names = list(descriptions)
     candidates = names[-2 if compares else -1 :]
-    is_summary = any(_CONDENSED.search(descriptions[name]) for name in candidates)
+    is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
     for name in names:
         if name in candidates:
             continue
-        if _KNOWLEDGE.search(name if is_summary else descriptions[name]):
+        if _KNOWLEDGE_WORDS.search(name if is_summary else descriptions[name]):
             knowledge.append(name)
-        elif not is_summary and _TURNS.search(descriptions[name]):
+        elif not is_summary and _TURN_WORDS.search(descriptions[name]):
             turns.append(name)
         else:
             documents.append(name)
@@ -287,8 +290,8 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> E
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
     """The judge for the messages of a prompt, and a digest of the messages.
 
-    The messages are all but the last, which has the texts to judge. The judge is None if they are
-    not the prompt of a judge.
+    `messages` lacks the last message of the request, which has the texts to judge. The judge is
+    None if the messages are not the prompt of a judge.
     """
     prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
@@ -318,12 +321,14 @@ class _Opinion(NamedTuple):
         return cls(judge, contributions, probs)
 
     def token(self, choice: int, n_top: int) -> Token:
-        """The token for a choice, with `n_top` log-probabilities: its own and the next largest."""
+        """The token for a choice, with `n_top` log-probabilities: the choice's and the largest."""
         probs = self.probabilities
-        order = np.argsort([-math.inf if index == choice else -p for index, p in enumerate(probs)])
+        ranking = np.argsort(
+            [-math.inf if index == choice else -p for index, p in enumerate(probs)]
+        )
         top_logprobs = {
             self.judge.choices[index]: math.log(max(MIN_PROBABILITY, probs[index]))
-            for index in order[:n_top]
+            for index in ranking[:n_top]
         }
         return Token(self.judge.choices[choice], top_logprobs)
 
@@ -355,9 +360,11 @@ def _write_reply(
 def _rationale(judge: EmbeddedJudge, contributions: Vector) -> str:
     """Sentences that name at most two facets for the text (or for A), and two against it."""
     by_facet = np.bincount(FACET_OF_FEATURE, weights=contributions)
-    order = np.argsort(-by_facet, kind="stable")
+    ranking = np.argsort(-by_facet, kind="stable")
     labels = ("For A", "For B") if judge.compares else ("For", "Against")
-    names_for = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
-    names_against = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
+    names_for = [NAMES[index] for index in ranking[:2] if by_facet[index] > MIN_CONTRIBUTION]
+    names_against = [
+        NAMES[index] for index in ranking[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION
+    ]
     pairs = zip(labels, (", ".join(names_for), ", ".join(names_against)), strict=True)
     return " ".join([f"{label}: {names or 'nothing that stands out'}." for label, names in pairs])

@@ -11,11 +11,12 @@ from pathlib import Path
 
 # The most characters of a text that are read. Of a longer text, the beginning and the end are read.
 MAX_CHARACTERS = 100_000
-# The salience of a stem decreases with the sentence in which it first appears, exponentially, with
-# this constant. A stem in the first sentence counts 2.5 times as much as a stem in a late sentence.
-SALIENCE_DECAY = 4.0
-# A text covers a sentence of the source if it shares this fraction of the sentence's weight, or, if
-# the sentence is long, at least the maximum weight.
+# The salience of a stem is the higher, the earlier the stem first appears. A stem in the first
+# sentence counts 2.5 times as much as a stem in a late sentence. The bonus decays exponentially;
+# this is the number of sentences in which it falls by the factor e.
+SALIENCE_DECAY_SENTENCES = 4.0
+# A text covers a sentence of the source if the text shares this fraction of the sentence's weight.
+# If the sentence is long, sharing the maximum weight is enough.
 COVERING_FRACTION, MAX_COVERING_WEIGHT = 0.4, 5.0
 # The most sentences that are indexed for a stem; later sentences with the stem are ignored.
 MAX_SENTENCES_PER_STEM = 100
@@ -39,11 +40,11 @@ def _word_classes() -> dict[str, frozenset[str]]:
 
 ENGLISH = _word_classes()
 FUNCTION_WORDS = ENGLISH["function"]
-_NUMBERS = (
+_NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
 )
-NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBERS.split())}
+NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
 # Endings that are split off a word and count as separate words.
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN = re.compile(
@@ -54,9 +55,11 @@ _TOKEN = re.compile(
     r"|\d{1,30}(?:[.,:]\d{1,30}){0,9}(?:st|nd|rd|th|s)?"
     r"|'(?:[sdmSDM]|re|ve|ll|RE|VE|LL)\b|``|''|\n|[^\w\s]|_"
 )
-# Marks that end a sentence; tokens at which a sentence may end; marks that may follow its end.
+# Marks that end a sentence.
 _STOPS = frozenset(".!?。！？…")
+# Tokens at which a sentence may end.
 _BREAKS = _STOPS | {"\n"}
+# Marks that may follow the mark that ends a sentence, and belong to that sentence.
 _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
 
 
@@ -119,7 +122,7 @@ def read_text(text: str) -> Text:
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
-    """Whether the mark at `index` ends a sentence; a full stop may only end an abbreviation."""
+    """Whether the mark at `index` ends a sentence; a full stop may be part of an abbreviation."""
     if tokens[index] != "." or index == 0:
         return True
     word = tokens[index - 1].lower()
@@ -182,7 +185,7 @@ def _singular(word: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def weight(stem: str) -> float:
+def stem_weight(stem: str) -> float:
     """The weight of a content word by its stem: low for everyday words, higher for long words."""
     if stem in _EVERYDAY_STEMS:
         return 0.4
@@ -200,18 +203,19 @@ def total_weight(stems: Iterable[str]) -> float:
     `stems` must not be a set. The order of a set of strings differs between runs, and the last
     digit of the sum depends on the order.
     """
-    return sum([weight(stem) for stem in stems])
+    return sum([stem_weight(stem) for stem in stems])
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The index of a source: a text that judged texts were made from, or that they answer.
+    """The index of a source, which is a text that judged texts were made from, or that they answer.
 
     `n_stems` is the number of stems in the source, and `frequency` the count of each stem.
     `sentence_indices` has, for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences
     with the stem. `salience` says how much each stem matters; the `n_salient` largest values sum to
-    1. `points` has a pair for each sentence: its importance, and the shared weight at which a text
-    covers the sentence. `words` and `bigrams` are the words and word pairs of the source.
+    1. `points` has a pair for each sentence: the sentence's importance, and the shared weight at
+    which a text covers the sentence. `words` and `bigrams` are the words and word pairs of the
+    source.
     """
 
     n_stems: int
@@ -237,9 +241,9 @@ def read_source(text: str) -> Source | None:
                 sentence_indices[stem].append(index)
     frequency = Counter(split_text.stems)
     salience = {
-        stem: weight(stem)
+        stem: stem_weight(stem)
         * (0.5 + math.log1p(count))
-        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / SALIENCE_DECAY))
+        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / SALIENCE_DECAY_SENTENCES))
         for stem, count in frequency.items()
     }
     n_salient = max(6, min(60, len(frequency) // 4))

@@ -18,7 +18,7 @@ from judges.tables.problems import (
 )
 from judges.tables.text import Row, TableRow
 
-HUB = "hf:"
+HUB_PREFIX = "hf:"
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -34,16 +34,18 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         # Only the metadata of row groups is read. In a damaged file, reading the metadata of
         # columns may crash the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
-            groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+            row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             # Parquet stores a repeated text once for a row group. So each row of the group may
             # unpack to as many bytes as the group has.
-            largest_group = max((group.total_byte_size for group in groups), default=0)
-            batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group + 1), 1), 1000)
-            names = Counter(parquet.schema_arrow.names)
-            if duplicates := [name for name, n in names.items() if n > 1]:
+            largest_group_bytes = max(
+                (row_group.total_byte_size for row_group in row_groups), default=0
+            )
+            batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 1000)
+            name_counts = Counter(parquet.schema_arrow.names)
+            if duplicates := [name for name, n in name_counts.items() if n > 1]:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(duplicates))
-            if len(names) > bounds.MAX_COLUMNS:
+            if len(name_counts) > bounds.MAX_COLUMNS:
                 raise too_large(f"has more than {bounds.MAX_COLUMNS:,} columns")
             for batch in parquet.iter_batches(batch_size=batch_size):
                 if batch.nbytes > bounds.MAX_BYTES:
@@ -76,16 +78,16 @@ class ParquetSink:
         import pyarrow as pa
         import pyarrow.parquet
 
-        arrays = {}
+        arrays_by_column = {}
         for name, cells in self._cells.items():
             try:
-                arrays[name] = pa.array(cells)
+                arrays_by_column[name] = pa.array(cells)
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 raise RowsError(
                     f"{self._path}: the column {name!r} holds values of several types, which "
                     f"Parquet cannot hold ({excerpt(str(error))}); write .csv or .jsonl"
                 ) from error
-        pyarrow.parquet.write_table(pa.table(arrays), self._path)
+        pyarrow.parquet.write_table(pa.table(arrays_by_column), self._path)
 
 
 def load_dataset(path: str) -> Any:
@@ -96,12 +98,12 @@ def load_dataset(path: str) -> Any:
     """
     import datasets
 
-    name, _, split = path.removeprefix(HUB).partition(":")
+    name, _, split = path.removeprefix(HUB_PREFIX).partition(":")
     # Warnings are turned off, since the library logs each retry of a request.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         if not _HUB_NAME.fullmatch(name) or Path(name).exists():
-            # Otherwise the library would read the URL or the folder with this name.
+            # If the name is a URL or a folder, the library would read that.
             raise ValueError("not the name of a data set on the hub")
         dataset = datasets.load_dataset(name)
     except Exception as error:
@@ -111,6 +113,6 @@ def load_dataset(path: str) -> Any:
     split = split or (min(splits) if len(splits) == 1 else "")
     if split not in splits:
         fault = f"has the splits {joined_names(sorted(splits))}, but not {split!r}"
-        advice = f"add one of them to the name, as in {HUB}{name}:{min(splits)}"
+        advice = f"add one of them to the name, as in {HUB_PREFIX}{name}:{min(splits)}"
         raise UnreadableError("no-split", fault, advice)
     return splits[split]

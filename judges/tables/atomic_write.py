@@ -31,7 +31,8 @@ def in_use(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Delete the lock's file before releasing the lock; later, another run may hold it already.
+        # The file is deleted before the lock is released: after that, another run may hold the
+        # lock.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 

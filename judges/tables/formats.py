@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from dspy_judges import bounds
 from dspy_judges.files import claim_file
-from judges.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
+from judges.tables.arrow import HUB_PREFIX, ParquetSink, load_dataset, parquet_rows
 from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from judges.tables.problems import Problems, RowsError, UnreadableError, too_large
 from judges.tables.spreadsheet import csv_rows
 from judges.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
 
-# Columns whose names begin like this are not read, since libraries such as pandas add them.
-_ADDED_PREFIXES = ("__", "Unnamed: ")
+# Libraries such as pandas add columns whose names begin like this; these columns are not read.
+_ADDED_COLUMN_PREFIXES = ("__", "Unnamed: ")
 
 Sink = JsonLinesSink | CsvSink | ParquetSink
 
@@ -107,7 +107,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     """Read a file, a data set or rows in memory; if that fails, add a problem and return None."""
     with _collect_errors(problems):
-        if is_in_memory(path) or str(path).startswith(HUB):
+        if is_in_memory(path) or str(path).startswith(HUB_PREFIX):
             source_rows = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
             # The rows have the same hash as a JSON Lines file with these rows.
             sha256 = hashlib.sha256(as_json_lines(source_rows)).hexdigest()
@@ -141,9 +141,9 @@ def _numbered_rows(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
         TableRow(
             row.line,
             {
-                n: cell
-                for n, cell in row.cells.items()
-                if n.strip() and not n.startswith(_ADDED_PREFIXES)
+                name: cell
+                for name, cell in row.cells.items()
+                if name.strip() and not name.startswith(_ADDED_COLUMN_PREFIXES)
             },
             number,
         )
@@ -152,10 +152,10 @@ def _numbered_rows(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
 
 
 def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
-    """Yield the rows. Raises UnreadableError if they have too many columns.
+    """Yield the rows. Raises UnreadableError if the rows have too many columns.
 
-    If the caller keeps all rows in memory (`in_memory`), the error is also raised if they have too
-    many cells or need too much memory.
+    If the caller keeps all rows in memory (`in_memory`), the error is also raised if the rows have
+    too many cells or need too much memory.
     """
     columns, n_cells, n_bytes = set[str](), 0, 0
     for row in rows:
@@ -174,7 +174,7 @@ def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[Tabl
 
 @contextmanager
 def _collect_errors(problems: Problems) -> Iterator[None]:
-    """Turn errors that are raised in this context, while a file is read, into problems."""
+    """Turn errors that are raised within this context, while a file is read, into problems."""
     try:
         with problems.collect():
             yield
@@ -209,9 +209,9 @@ def _add_empty_file_problem(problems: Problems) -> None:
 
 
 class RowWriter:
-    """Writes rows to the file `PATH.partial`, and renames the file to PATH at the end.
+    """A context that writes rows to the file `PATH.partial`, and renames it to PATH at the end.
 
-    If an error is raised meanwhile, the partial file is kept, unless it has no rows.
+    If an error is raised within the context, the partial file is kept, unless it has no rows.
     """
 
     def __init__(self, path: Path, *, columns: Sequence[str]) -> None:

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
     # A pandas DataFrame, a sequence with one mapping for each row, or a Hugging Face data set. The
-    # data set has no type here, since its library has no type hints.
+    # type does not name the data set, since that library has no type hints.
     Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, object]]
 else:
     Rows = object
 
-_FRAME, _DATASET = ("pandas", "DataFrame"), ("datasets", "Dataset")
+_FRAME_CLASS, _DATASET_CLASS = ("pandas", "DataFrame"), ("datasets", "Dataset")
 
 
 def is_in_memory(source: object) -> bool:
     """Whether `source` holds rows in memory, and is not the path of a file."""
-    return isinstance(source, list | tuple) or _class_name(source) in (_FRAME, _DATASET)
+    return isinstance(source, list | tuple) or _class_name(source) in (_FRAME_CLASS, _DATASET_CLASS)
 
 
 def name_of(source: object) -> str:
@@ -38,11 +38,11 @@ def rows_in_memory(source: Any) -> list[Row]:
     not a mapping, or if two columns have the same name.
     """
     rows: Iterable[object] = source
-    if _class_name(source) == _DATASET:
-        # The format "arrow" avoids decoding images and sounds.
+    if _class_name(source) == _DATASET_CLASS:
+        # In the format "arrow", the library does not decode images and sounds.
         batches = source.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
-    elif _class_name(source) == _FRAME:
+    elif _class_name(source) == _FRAME_CLASS:
         index_name = source.index.name
         index_is_column = index_name is not None and index_name not in source.columns
         frame = source.reset_index() if index_is_column else source

@@ -45,8 +45,8 @@ class Problem:
     """One problem in a file: where it is, what is wrong, and what to do about it.
 
     `kind` is a short code that all problems of one sort share, such as "no-id". `fault` says what
-    is wrong, and `advice` what to do. `line` is the number of the faulty line or row, and `unit`
-    says which of these it is. `value` is a printable excerpt of the faulty value.
+    is wrong, and `advice` what to do. `line` is the number of the faulty line or row, and `unit` is
+    "line" or "row". `value` is a printable excerpt of the faulty value.
     """
 
     file: str
@@ -71,9 +71,9 @@ class Problem:
 class Problems(list[Problem]):
     """The problems of one file, in the order in which they were found.
 
-    If `strict` is true, the first problem raises RowsError. `notes` say how the file was read where
-    that is not obvious. `unit` says whether problems are located by "line" or by "row".
-    `delimiter` is the delimiter of a CSV file.
+    If `strict` is true, adding a problem raises RowsError. `notes` are messages on how the file was
+    read, for example on its encoding. `unit` says whether problems are located by "line" or by
+    "row". `delimiter` is the delimiter of a CSV file.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:

@@ -13,7 +13,7 @@ from judges.tables.problems import Problems, UnreadableError, count, excerpt
 from judges.tables.text import TableRow, is_blank, without_apostrophe
 
 # The number of rows that are searched for the header.
-_HEAD_ROWS = 20
+_MAX_HEAD_ROWS = 20
 # The number of lines of a CSV file from which the delimiter is detected.
 _SAMPLE_LINES = 200
 _DELIMITERS = (",", ";", "\t", "|")
@@ -21,7 +21,7 @@ _QUOTING_ADVICE = "quote fields that hold separators or line breaks, and double 
 
 
 class GridRow(NamedTuple):
-    """The cells of a row, and the row's number in the file, from 1 (`line`)."""
+    """The cells of a row; `line` is the row's number in the file, from 1."""
 
     line: int
     cells: list[object]
@@ -38,38 +38,39 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     no name, and if a row does not fit the header.
     """
     filled_rows = filter(n_filled, grid)
-    head = list(islice(filled_rows, _HEAD_ROWS))
-    if not head:
+    first_rows = list(islice(filled_rows, _MAX_HEAD_ROWS))
+    if not first_rows:
         return
-    header_index = _header_index(head)
-    for line, cells in head[:header_index]:
+    header_index = _header_index(first_rows)
+    for line, cells in first_rows[:header_index]:
         title = excerpt(next(cell for cell in cells if not is_blank(cell)))
         note = f"{problems.unit} {line} ({title}) above the header is read as a title"
         problems.notes.append(note)
-    names = _column_names(head[header_index])
+    names = _column_names(first_rows[header_index])
     # A row may lack cells only in columns after the last column with a name.
     min_cells = max(number for number, name in enumerate(names, 1) if name)
     # The first column may lack a name: it has row numbers then, and is not read.
     unnamed_columns = {index for index, name in enumerate(names) if index and not name}
     unnamed_in_use: set[int] = set()
-    for line, cells in chain(head[header_index + 1 :], filled_rows):
+    for line, cells in chain(first_rows[header_index + 1 :], filled_rows):
         filled_columns = {index for index, cell in enumerate(cells) if not is_blank(cell)}
         if len(cells) < min_cells or max(filled_columns) >= len(names):
             fault = f"has {count(len(cells), 'cell')}, but the header has {len(names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=line)
         else:
             unnamed_in_use |= filled_columns & unnamed_columns
-            yield TableRow(line, {n: cell for n, cell in zip(names, cells, strict=False) if n})
+            named_cells = zip(names, cells, strict=False)
+            yield TableRow(line, {name: cell for name, cell in named_cells if name})
     if unnamed_in_use:
         fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
-        problems.add("no-name", fault, "name every column here", line=head[header_index].line)
+        problems.add("no-name", fault, "name every column here", line=first_rows[header_index].line)
 
 
-def _header_index(head: Sequence[GridRow]) -> int:
+def _header_index(first_rows: Sequence[GridRow]) -> int:
     """The index of the header: the first row with more than half the usual number of cells."""
-    widths = Counter(map(n_filled, head))
-    usual_width = max(widths, key=lambda width: (widths[width], width))
-    return next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual_width)
+    n_rows_by_width = Counter(map(n_filled, first_rows))
+    usual_width = max(n_rows_by_width, key=lambda width: (n_rows_by_width[width], width))
+    return next(index for index, row in enumerate(first_rows) if 2 * n_filled(row) > usual_width)
 
 
 def _column_names(header: GridRow) -> list[str]:
@@ -87,30 +88,34 @@ def _column_names(header: GridRow) -> list[str]:
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the rows of a CSV file; all cells are strings.
 
-    The delimiter is a comma, a semicolon, a tab or a vertical bar. The one is taken that splits the
-    largest share of the first rows into the same number of cells.
+    The delimiter is a comma, a semicolon, a tab or a vertical bar. The delimiter is chosen that
+    splits the largest share of the first rows into the same number of cells.
     """
-    # The default limit is far below the length of a document. It is set for the whole process.
+    # The default limit of the csv module is far below the length of a document. The limit cannot be
+    # set for one reader, only for the whole process.
     csv.field_size_limit(bounds.MAX_BYTES)
     with open_text(path, problems, may_be_western=True) as lines:
         problems.unit = "row"  # not "line", since a row may extend over several lines
         sample = list(islice(lines, _SAMPLE_LINES))
-        problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
-        yield from rows_under_header(_records(chain(sample, lines), problems.delimiter), problems)
+        problems.delimiter = max(
+            _DELIMITERS, key=lambda delimiter: _largest_share(sample, delimiter)
+        )
+        yield from rows_under_header(_csv_grid(chain(sample, lines), problems.delimiter), problems)
 
 
-def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
+def _largest_share(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
     """Return the largest share of rows that have the same number of cells, and this number."""
     try:
         records = list(csv.reader(sample, delimiter=delimiter))
     except csv.Error:
         return 0, 0
-    widths = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
-    shares = ((n / widths.total(), width) for width, n in widths.items() if width > 1)
+    n_rows_by_width = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
+    n_rows = n_rows_by_width.total()
+    shares = ((n / n_rows, width) for width, n in n_rows_by_width.items() if width > 1)
     return max(shares, default=(0, 0))
 
 
-def _records(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
+def _csv_grid(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
     number = 0
     try:
         for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):

@@ -51,7 +51,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def decode_json(text: str) -> Any:
-    """Decode JSON. Raises ValueError if it is invalid, repeats a key, or is too large."""
+    """Decode JSON. Raises ValueError if the JSON is invalid, repeats a key, or is too large."""
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
         limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
         raise ValueError(f"has more than {limits}")
@@ -64,7 +64,10 @@ def decode_json(text: str) -> Any:
 
 
 def read_json_file(path: Path) -> Any:
-    """Read a JSON file. Raises OSError if this fails, and ValueError if the JSON is invalid."""
+    """Read a JSON file.
+
+    Raises OSError if the file cannot be read, and ValueError if the JSON is invalid.
+    """
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
@@ -75,16 +78,16 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
     """
     import yaml
 
-    raw, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
+    content, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
     try:
-        for event in yaml.parse(raw):
+        for event in yaml.parse(content):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > bounds.MAX_DEPTH:
                 raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
-        return yaml.load(raw, yaml.BaseLoader if as_written else yaml.SafeLoader)
+        return yaml.load(content, yaml.BaseLoader if as_written else yaml.SafeLoader)
     # For impossible dates and numbers, PyYAML raises built-in exceptions such as TypeError.
     except (yaml.YAMLError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(str(error)) from error
@@ -142,7 +145,7 @@ def _json_error(error: ValueError, line: int | None) -> UnreadableError:
         return UnreadableError(
             "bad-json", fault, _OBJECTS_ADVICE, error.doc[error.pos :][:40], line
         )
-    # Python refuses integers with thousands of digits.
+    # Python refuses to read integers with thousands of digits, in an error that names "digits".
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
     return UnreadableError("bad-json", fault, "correct the value, or leave it out", line=line)
 

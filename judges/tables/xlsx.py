@@ -17,7 +17,7 @@ from judges.tables.text import TableRow, is_blank
 _PATH_WITH_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
 # The most XML elements in two files of a workbook that are slow to read. For any other file of the
 # workbook, the limit is four elements for each cell.
-_MAX_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
+_MAX_XML_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
 # Matches a merged range of cells in the XML of a sheet.
 _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
@@ -41,7 +41,7 @@ class Sheet(Protocol):
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
-    """Split `FILE.xlsx:SHEET` into the file and the sheet, or None if no sheet is named."""
+    """Split `FILE.xlsx:SHEET` into the file and the sheet's name, or None if no sheet is named."""
     match = None if path.exists() else _PATH_WITH_SHEET.fullmatch(str(path))
     return (Path(match[1]), match[2]) if match else (path, None)
 
@@ -84,14 +84,14 @@ def _check_size(file: Path) -> None:
         for name in archive.namelist():
             with archive.open(name) as xml:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: xml.read(2**20), b""))
-            if n_elements > (limit := _MAX_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
+            if n_elements > (limit := _MAX_XML_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
                 raise too_large(f"has {n_elements:,} XML elements in {name}, more than {limit:,}")
 
 
 def _read_grid(
     sheets: Sequence[Sheet], titles: Sequence[str], name: str | None, problems: Problems
 ) -> list[GridRow]:
-    """The rows of the sheet with this name, or, if it is None, of the only visible table.
+    """The rows of the sheet called `name`; if that is None, of the only visible sheet with a table.
 
     A sheet has a table if at least two of its rows have two or more filled cells. Raises
     UnreadableError if there is no sheet with the name, or if several visible sheets have a table.
@@ -122,7 +122,7 @@ def _filled_rows(sheet: Sheet) -> list[GridRow]:
     grid: list[tuple[int, list[object]]] = []
     width = n_cells = 0
     for number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
-        cells = [_value_of(cell) for cell in row]
+        cells = [_shown_value(cell) for cell in row]
         while cells and is_blank(cells[-1]):
             cells.pop()
         if cells:
@@ -140,18 +140,23 @@ def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
 
     width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as source:
-        ranges = [range_boundaries(name.decode()) for name in _MERGED_RANGE.findall(source.read())]
+        names = _MERGED_RANGE.findall(source.read())
+        ranges = [range_boundaries(name.decode()) for name in names]
     if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
         raise too_large(f"merges more than {bounds.MAX_CELLS:,} cells")
-    cells_at = {row.line: row.cells for row in grid}
+    cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
         for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
-            if line in cells_at and is_blank(cells_at[line][column - 1]) and top in cells_at:
-                cells_at[line][column - 1] = cells_at[top][column - 1]
+            if (
+                line in cells_by_line
+                and is_blank(cells_by_line[line][column - 1])
+                and top in cells_by_line
+            ):
+                cells_by_line[line][column - 1] = cells_by_line[top][column - 1]
     return grid
 
 
-def _value_of(cell: Cell) -> object:
+def _shown_value(cell: Cell) -> object:
     """The value of a cell as a spreadsheet shows it."""
     value = cell.value
     if value is None or isinstance(value, bool | str):
