@@ -181,8 +181,8 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
 
 def request_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of a `Session`, as set by the flags that `add_model_flags` adds."""
-    names = ("api_key_env", "price", "max_tokens", "reasoning_effort", "concurrency")
-    return {name: getattr(args, name) for name in names}
+    option_names = ("api_key_env", "price", "max_tokens", "reasoning_effort", "concurrency")
+    return {name: getattr(args, name) for name in option_names}
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:
@@ -295,20 +295,20 @@ def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
                 f"{judge.name}: each judge of a panel has its own plan: leave out --plan"
             )
         return judge.with_model(args.lm, args.api_base)
-    result = judge.with_model(args.lm, args.api_base)
-    if is_decision(result.lm) and (plan is not None or args.reasoning not in (None, "none")):
+    changed_judge = judge.with_model(args.lm, args.api_base)
+    if is_decision(changed_judge.lm) and (plan is not None or args.reasoning not in (None, "none")):
         raise UsageError(
             "--plan, --samples, --temperature and --reasoning cannot be used with "
-            f"{result.lm}: a decision model gives probabilities, and writes no text"
+            f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"
         )
     frozen_plan = judge.plan
-    result = result.with_plan(plan or result.plan)
-    if frozen_plan is not None and result != judge:
+    changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
+    if frozen_plan is not None and changed_judge != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
             "model or plan its measured figures do not hold"
         )
-    return result
+    return changed_judge
 
 
 def split_name(text: str) -> tuple[str, str]:

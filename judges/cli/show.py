@@ -46,8 +46,10 @@ def show_judge(args: argparse.Namespace) -> int:
     """Print a judge and the messages that it sends; for a panel, the messages of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
-    names = [member.name for member in members] or [judge.name]
-    templates = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
+    member_names = [member.name for member in members] or [judge.name]
+    templates = {
+        name: part.template() for name, part in zip(member_names, judge.parts, strict=True)
+    }
     answers = _answer_shares(judge)
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance}
@@ -58,7 +60,9 @@ def show_judge(args: argparse.Namespace) -> int:
         return 0
     lines = [part for line in _description_lines(judge) for part in textwrap.wrap(line, 79)]
     lines += _answer_lines(answers)
-    lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
+    lines += [
+        f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})" for member in members
+    ]
     for name, messages in templates.items():
         for message in messages:
             lines += ["", f"--- {name}: {message['role']} ---", _printable_content(message)]
@@ -103,19 +107,18 @@ def _description_lines(judge: AnyJudge) -> list[str]:
     if subject.source:
         lines.append(f"source: {subject.source}")
     if subject.questions and not provenance:
-        names = ", ".join(question.name for question in subject.questions)
-        lines.append(f"questions that tuning may ask: {names}")
+        question_names = ", ".join(question.name for question in subject.questions)
+        lines.append(f"questions that tuning may ask: {question_names}")
     if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
-    data: Any = provenance.get("data")
-    if data:
+    training_data: Any = provenance.get("data")
+    if training_data:
         optimizer, shipped = provenance.get("optimizer", "?"), str(provenance.get("shipped", ""))
         shipped_text = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
-        labels_note = ", whose labels no person gave" if data.get("constructed") else ""
-        lines.append(
-            f"{shipped_text} judge of optimizer {optimizer}, on {data['name']}{labels_note}"
-        )
+        labels_note = ", whose labels no person gave" if training_data.get("constructed") else ""
+        origin = f"{shipped_text} judge of optimizer {optimizer}, on {training_data['name']}"
+        lines.append(f"{origin}{labels_note}")
     return lines
 
 

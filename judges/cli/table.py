@@ -149,12 +149,12 @@ class TableRun:
     @property
     def paid_models(self) -> list[str]:
         """The models that do not run in this process, sorted."""
-        return sorted({e.lm for e in self.estimates if not is_embedded(e.lm)})
+        return sorted({estimate.lm for estimate in self.estimates if not is_embedded(estimate.lm)})
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of the table, each with its id."""
-        for _, cells, number in read_table_rows(self.args.data):
-            yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else number}
+        for _, cells, row_number in read_table_rows(self.args.data):
+            yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else row_number}
 
     def digest(self) -> str:
         """Return a hash of everything that determines the output, except the replies."""
@@ -274,9 +274,9 @@ def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
 def _new_column_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
     """Return names for new columns: NAME + suffix, or NAME_judge + suffix if a name exists."""
     for prefix in (name, f"{name}_judge"):
-        names = [f"{prefix}{suffix}" for suffix in suffixes]
-        if not set(names) & set(columns):
-            return names
+        new_names = [f"{prefix}{suffix}" for suffix in suffixes]
+        if not set(new_names) & set(columns):
+            return new_names
     raise RowsError(
         f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename a column"
     )

@@ -36,14 +36,14 @@ class DecisionModel(EndpointModel):
         """Answer one request. Raises ModelError if there is no usable answer."""
         try:
             questions, body_start, body_end = _body_parts(self.name, messages[0]["content"])
-            data = f"{body_start}{messages[-1]['content']}{body_end}".encode()
+            body_bytes = f"{body_start}{messages[-1]['content']}{body_end}".encode()
         except MALFORMED:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's typed questions, and these "
                 "messages contain none; name a chat model"
             ) from None
         url = self._url
-        status, headers, answer = await self._post(data)
+        status, headers, answer = await self._post(body_bytes)
         if 200 <= status < 300:
             return self._read_answers(answer, questions, messages)
         path_is_unknown = status == 404 and b"model" not in answer

@@ -221,7 +221,11 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
         arguments["prompt_cache"] = CacheConfig()
     hide_secrets(secrets_among(arguments))
     try:
-        lm = dspy.LM(name, timeout=TIMEOUT, **{k: v for k, v in arguments.items() if v})
+        lm = dspy.LM(
+            name,
+            timeout=TIMEOUT,
+            **{argument: value for argument, value in arguments.items() if value},
+        )
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
@@ -258,11 +262,11 @@ def _read_completion(
     entry: HistoryEntry, messages: Sequence[Message], sampling: Sampling
 ) -> Completion:
     output, response = entry["outputs"][0], entry["response"]
-    text = output.get("text") if isinstance(output, Mapping) else output
+    reply_text = output.get("text") if isinstance(output, Mapping) else output
     # LiteLLM's responses have choices; those of DSPy's own engines have a finish reason themselves.
     choices = getattr(response, "choices", None) or [response]
     finish_reason = getattr(choices[0], "finish_reason", None)
-    reply = Reply(text=text or "", finish_reason=str(finish_reason or "stop"))
+    reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
     usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
     model = str(entry.get("response_model") or entry["model"])
     return Completion(replies=(reply,), model=model, **asdict(usage))

@@ -109,14 +109,14 @@ class Redactor:
 
     def redact_completion(self, completion: Completion) -> Completion:
         """The answer with keys redacted, since a server may quote a key in an answer."""
-        texts = [completion.model]
+        answer_texts = [completion.model]
         for reply in completion.replies:
-            texts += (reply.text, reply.finish_reason)
+            answer_texts += (reply.text, reply.finish_reason)
             # The tokens are joined before the search, since a key may span several tokens.
-            texts.append("".join([token.text for token in reply.tokens]))
-            texts += [text for token in reply.tokens for text in token.top]
-        joined_texts = "\0".join(texts)
-        if not any(secret in joined_texts for secret in self._secrets):
+            answer_texts.append("".join([token.text for token in reply.tokens]))
+            answer_texts += [text for token in reply.tokens for text in token.top]
+        joined_answer_texts = "\0".join(answer_texts)
+        if not any(secret in joined_answer_texts for secret in self._secrets):
             return completion
         replies = [
             Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
@@ -159,12 +159,14 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
 
 def without_secrets(url: str) -> str:
     """The URL without its user name, password, query and fragment, since these may be secret."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    url_parts = urlsplit(url)
+    return urlunsplit(
+        (url_parts.scheme, url_parts.netloc.rpartition("@")[2], url_parts.path, "", "")
+    )
 
 
 def holds_secret(url: str) -> bool:
     """Whether a URL contains a password or a key, and so must not be written to a file."""
-    parts = urlsplit(url)
-    query_has_secret = any(SECRET_NAME.search(name) for name, _ in parse_qsl(parts.query))
-    return "@" in parts.netloc or query_has_secret or Redactor().holds(url)
+    url_parts = urlsplit(url)
+    query_has_secret = any(SECRET_NAME.search(name) for name, _ in parse_qsl(url_parts.query))
+    return "@" in url_parts.netloc or query_has_secret or Redactor().holds(url)

@@ -336,7 +336,9 @@ class Session:
 
     def _make_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
         options = ModelOptions(**{**self._options, **overrides})
-        text_options = [n for n in ("max_tokens", "reasoning_effort") if options.get(n) is not None]
+        text_options = [
+            name for name in ("max_tokens", "reasoning_effort") if options.get(name) is not None
+        ]
         if is_decision(lm) and text_options:
             raise OptionError(f"{text_options[0]}: {lm} is a decision model, which writes no text")
         base, key_variable = options.get("api_base") or None, options.get("api_key_env")

@@ -100,14 +100,14 @@ class RequestFormat:
         Returns whether the request should be sent again. The request for log-probabilities is never
         left out, since a judge that needs them must not silently do without them.
         """
-        names = set(body)
+        part_names = set(body)
         if body["messages"][0]["role"] == "system":
-            names.add("system message")
-        if not self.left_out.isdisjoint(names):
+            part_names.add("system message")
+        if not self.left_out.isdisjoint(part_names):
             return True  # another request with the same part has failed since this one was sent
         error = error_text(answer)
         for name, pattern in OPTIONAL_PARTS.items():
-            if name in names and re.search(pattern, error, re.I):
+            if name in part_names and re.search(pattern, error, re.I):
                 self.leave_out(name)
                 return True
         return False
@@ -349,8 +349,8 @@ def read_error(
 
 def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
     """The exception for a malformed answer; its message quotes the beginning of the answer."""
-    start = _excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"), redactor)
-    reason = f"{problem}the answer begins {start!r}" if start else "the answer is empty"
+    beginning = _excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"), redactor)
+    reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", billed=True)
 
 
@@ -360,10 +360,10 @@ def _excerpt(text: str, redactor: Redactor) -> str:
 
 def error_text(answer: bytes) -> str:
     """The description of an error: the strings in its JSON answer, else the whole answer."""
-    text = ""
+    description = ""
     with suppress(ValueError, RecursionError):
-        text = " ".join(_error_strings(msgspec.json.decode(answer)))
-    return (text or answer.decode("utf-8", "replace"))[:MAX_SEARCHED_CHARACTERS]
+        description = " ".join(_error_strings(msgspec.json.decode(answer)))
+    return (description or answer.decode("utf-8", "replace"))[:MAX_SEARCHED_CHARACTERS]
 
 
 def _error_strings(value: object) -> Iterator[str]:
@@ -383,11 +383,11 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
     The value of the header is a number of seconds or a date.
     """
-    value = headers.get("retry-after", "")
+    header_value = headers.get("retry-after", "")
     with suppress(ValueError):
-        return max(0.0, float(value))
+        return max(0.0, float(header_value))
     with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(header_value).timestamp() - time.time())
     return None
 
 

@@ -132,16 +132,16 @@ def _price_of_entry(entry: Mapping[str, object]) -> Price:
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
     """The approximate number of tokens of a prompt, at four characters per token."""
-    characters = sum(len(message["content"]) for message in messages)
-    return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
+    n_characters = sum(len(message["content"]) for message in messages)
+    return -(-n_characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
 def token_bound(messages: Sequence[Message]) -> int:
     """An upper bound on the tokens of a prompt: its bytes, since a token has at least one byte."""
     n_bytes = FRAMING_BYTES * len(messages)
     for message in messages:
-        text = message["content"]
-        n_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+        content = message["content"]
+        n_bytes += len(content) if content.isascii() else len(content.encode("utf-8", "replace"))
     return n_bytes
 
 

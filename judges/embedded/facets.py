@@ -160,8 +160,10 @@ def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
     stems, salience = output.stems, (output.last_turn or turns).salience
     uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
     facts = (output.knowledge or output.document or turns).frequency
-    use = total_weight([stem for stem in stems if stem in facts and stem not in turns.frequency])
-    return math.log1p(total_weight(stems)), uptake, math.log1p(use)
+    fact_use = total_weight(
+        [stem for stem in stems if stem in facts and stem not in turns.frequency]
+    )
+    return math.log1p(total_weight(stems)), uptake, math.log1p(fact_use)
 
 
 def _order_features(output: OutputText, document: Source) -> Iterable[float]:
@@ -462,10 +464,10 @@ def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     `document`, `turns` and `knowledge` are the text's sources; "" means that there is none.
     """
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
-    function = (
+    measure_function = (
         _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
     )
-    return function(text, document, turns, knowledge)
+    return measure_function(text, document, turns, knowledge)
 
 
 @lru_cache(maxsize=4096)
@@ -488,9 +490,11 @@ def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vec
         source=source,
     )
     values: list[float] = []
-    for function, source_name, n_features in FEATURE_FUNCTIONS:
+    for measure_features, source_name, n_features in FEATURE_FUNCTIONS:
         needed_source = getattr(output, source_name) if source_name else text
-        values += function(output, needed_source) if needed_source else [math.nan] * n_features
+        values += (
+            measure_features(output, needed_source) if needed_source else [math.nan] * n_features
+        )
     standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
     return np.asarray(np.where(standardised > 0, _BONUSES[FACET_OF_FEATURE], 1.0) * standardised)
 

@@ -191,10 +191,10 @@ def _held_out_log_likelihood(
         errors = np.concatenate(
             [np.linalg.solve(precision[np.ix_(block, block)], solution[block]) for block in blocks]
         )
-    n = len(solution)
+    n_examples = len(solution)
     prior_squares = RESIDUAL_SD_EXAMPLES * RESIDUAL_SD**2
-    variance = (errors @ errors + prior_squares) / (n + RESIDUAL_SD_EXAMPLES)
-    return -n / 2 * float(np.log(variance))
+    variance = (errors @ errors + prior_squares) / (n_examples + RESIDUAL_SD_EXAMPLES)
+    return -n_examples / 2 * float(np.log(variance))
 
 
 def latent_of(choice: int, n_choices: int, *, compares: bool) -> float:

@@ -24,8 +24,8 @@ MAX_SENTENCES_PER_STEM = 100
 
 def read_table(name: str) -> list[tuple[str, str]]:
     """The rows "key: value" of a text file in this folder; an indented line continues a value."""
-    text = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
-    rows = [line.partition(": ") for line in text.splitlines() if line and line[0] != "#"]
+    content = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
+    rows = [line.partition(": ") for line in content.splitlines() if line and line[0] != "#"]
     return [(key, value) for key, _, value in rows]
 
 
@@ -104,18 +104,18 @@ def read_text(text: str) -> Text:
     tokens: list[str] = _TOKEN.findall(text)
     tokens.append("\n")
     sentences: list[Sentence] = []
-    start = 0
+    sentence_start = 0
     for index, token in enumerate(tokens):
         if token not in _BREAKS:
             continue
-        stop = index
+        sentence_end = index
         if token != "\n":
-            if index < start or not _ends_sentence(tokens, index):
+            if index < sentence_start or not _ends_sentence(tokens, index):
                 continue
-            stop = index + 2 if tokens[index + 1] in _CLOSERS else index + 1
-        if sentence := _read_sentence(tokens[start:stop]):
+            sentence_end = index + 2 if tokens[index + 1] in _CLOSERS else index + 1
+        if sentence := _read_sentence(tokens[sentence_start:sentence_end]):
             sentences.append(sentence)
-        start = stop + (stop == index)
+        sentence_start = sentence_end + (sentence_end == index)
     words = [word for sentence in sentences for word in sentence.words]
     stems = [stem for sentence in sentences for stem in sentence.stems]
     return Text(sentences, words, stems, list(map(" ".join, pairwise(words))))

@@ -43,11 +43,11 @@ def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_western: bo
     Raises UnreadableError if a line is too long, or if the encoding is probably neither of these.
     """
     lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         if len(line) > bounds.MAX_BYTES:
             fault = f"the line is longer than {bounds.MAX_BYTES >> 20} MiB"
             advice = "end every row with a line break, or use Parquet"
-            raise UnreadableError("too-large", fault, advice, line=number)
+            raise UnreadableError("too-large", fault, advice, line=line_number)
         try:
             # Once a line has valid non-ASCII UTF-8, the file cannot be Windows-1252: invalid bytes
             # in a later line are damage.
@@ -59,9 +59,9 @@ def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_western: bo
             )
             if not may_be_western or _UNLIKELY_IN_WINDOWS_1252.search(sample):
                 raise UnreadableError(
-                    "not-utf8", "is not UTF-8", "save the file as UTF-8", context, number
+                    "not-utf8", "is not UTF-8", "save the file as UTF-8", context, line_number
                 ) from None
-            location = f"{excerpt(context)} on line {number}"
+            location = f"{excerpt(context)} on line {line_number}"
             problems.notes.append(
                 f"read as Windows-1252, since it is not UTF-8 ({location}); if that is wrong, save "
                 "the file as UTF-8"

@@ -51,9 +51,9 @@ def rows_in_memory(source: Any) -> list[Row]:
             raise RowsError(f"{name_of(source)}: two columns are called {duplicate!r}; rename one")
         rows = frame.to_dict("records")
     json_rows = [plain_value(row) for row in rows]
-    for number, row in enumerate(json_rows, start=1):
+    for row_number, row in enumerate(json_rows, start=1):
         if not isinstance(row, dict):
-            location = f"{name_of(source)}, row {number}"
+            location = f"{name_of(source)}, row {row_number}"
             raise RowsError(f"{location}: {excerpt(row)} is not a mapping from columns to cells")
     return json_rows
 

@@ -48,7 +48,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         problems.notes.append(note)
     names = _column_names(first_rows[header_index])
     # A row may lack cells only in columns after the last column with a name.
-    min_cells = max(number for number, name in enumerate(names, 1) if name)
+    min_cells = max(column_number for column_number, name in enumerate(names, 1) if name)
     # The first column may lack a name: it has row numbers then, and is not read.
     unnamed_columns = {index for index, name in enumerate(names) if index and not name}
     unnamed_in_use: set[int] = set()
@@ -116,10 +116,10 @@ def _largest_share(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
 
 
 def _csv_grid(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
-    number = 0
+    row_number = 0
     try:
-        for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
-            yield GridRow(number, [without_apostrophe(cell) for cell in cells])
+        for row_number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
+            yield GridRow(row_number, [without_apostrophe(cell) for cell in cells])
     except csv.Error as error:
         fault = f"cannot be read: {error}"
-        raise UnreadableError("bad-csv", fault, _QUOTING_ADVICE, line=number + 1) from error
+        raise UnreadableError("bad-csv", fault, _QUOTING_ADVICE, line=row_number + 1) from error

@@ -96,21 +96,21 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the object on each line of a JSON Lines file; blank lines are skipped."""
     with open_text(path, problems, may_be_western=False) as lines:
-        for number, line in enumerate(lines, 1):
+        for line_number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             with problems.collect():
-                yield from _object_rows(number, _decode_line(line, number), problems)
+                yield from _object_rows(line_number, _decode_line(line, line_number), problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the objects in a .json file, which holds an array or JSON Lines."""
     with open_text(path, problems, may_be_western=False) as file:
-        text = file.read(bounds.MAX_BYTES + 1)
+        content = file.read(bounds.MAX_BYTES + 1)
     try:
-        rows = decode_json(text)
+        rows = decode_json(content)
     except ValueError as error:
-        if str(error).startswith("Extra data") and not text.lstrip().startswith("["):
+        if str(error).startswith("Extra data") and not content.lstrip().startswith("["):
             yield from json_lines(path, problems)
             return
         raise _json_error(error, getattr(error, "lineno", None)) from error
@@ -120,8 +120,8 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     if not isinstance(rows, list):
         raise UnreadableError("no-object", "is not an array of objects", _OBJECTS_ADVICE)
     problems.unit = "row"
-    for number, value in enumerate(rows, 1):
-        yield from _object_rows(number, value, problems)
+    for row_number, value in enumerate(rows, 1):
+        yield from _object_rows(row_number, value, problems)
 
 
 def _decode_line(line: str, number: int) -> object:

@@ -120,33 +120,35 @@ def _filled_rows(sheet: Sheet) -> list[GridRow]:
     # Otherwise openpyxl would rely on the dimensions in the file, which may be wrong.
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
-    width = n_cells = 0
-    for number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
+    n_columns = n_cells = 0
+    for row_number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
         cells = [_shown_value(cell) for cell in row]
         while cells and is_blank(cells[-1]):
             cells.pop()
         if cells:
-            grid.append((number, cells))
-        width, n_cells = max(width, len(cells)), n_cells + len(row)
-        if width > bounds.MAX_COLUMNS or max(n_cells, len(grid) * width) > bounds.MAX_CELLS:
+            grid.append((row_number, cells))
+        n_columns, n_cells = max(n_columns, len(cells)), n_cells + len(row)
+        if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(grid) * n_columns) > bounds.MAX_CELLS:
             limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
-            raise too_large(f"has more than {limits}", number)
-    return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
+            raise too_large(f"has more than {limits}", row_number)
+    return [
+        GridRow(row_number, cells + [None] * (n_columns - len(cells))) for row_number, cells in grid
+    ]
 
 
 def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
     """Copy the value of each merged range into all rows of the range."""
     from openpyxl.utils import range_boundaries
 
-    width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
+    n_columns, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as source:
-        names = _MERGED_RANGE.findall(source.read())
-        ranges = [range_boundaries(name.decode()) for name in names]
+        range_names = _MERGED_RANGE.findall(source.read())
+        ranges = [range_boundaries(name.decode()) for name in range_names]
     if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
         raise too_large(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
-        for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
+        for line in range(top + 1, min(bottom, n_rows) + 1) if column <= n_columns else ():
             if (
                 line in cells_by_line
                 and is_blank(cells_by_line[line][column - 1])
