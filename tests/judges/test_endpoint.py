@@ -128,7 +128,7 @@ def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
         ("openai/m", {"api_base": "localhost:8000"}, "'localhost:8000' is not an address"),
         ("azure/m", {}, "no address is given; set AZURE_OPENAI_ENDPOINT"),
         ("openai/m", {"api_key_env": "UNSET_KEY"}, "UNSET_KEY, which should hold the key"),
-        ("openai/m", {"api_key_env": KEY}, "names an environment variable"),
+        ("openai/m", {"api_key_env": KEY}, "the name of an environment variable"),
         ("gpt-4o", {}, "no model 'gpt-4o': write embedded or PROVIDER/NAME"),
     ],
 )
