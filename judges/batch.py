@@ -20,7 +20,7 @@ from dspy_judges.errors import OptionError
 from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
-from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error
+from judges.client.openai import MAX_EXCERPT_CHARACTERS, EndpointModel, read_error
 from judges.client.prices import FREE, token_bound
 from judges.client.store import ANSWERED, REFUSED, request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
@@ -213,7 +213,7 @@ class Batch:
         self._requests.unlink()
         errors = (batch.errors and batch.errors.data) or ()
         reason = " ".join("; ".join([status, *(e.message or "" for e in errors)]).split())
-        return failures + [f"not answered: {reason[:LONGEST_EXCERPT]}"] * len(numbers)
+        return failures + [f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"] * len(numbers)
 
     def _keys(self) -> set[str]:
         """The keys of the requests that were written down."""
@@ -257,7 +257,7 @@ class Batch:
             ) as client:
                 yield client
         except openai.OpenAIError as error:
-            reason = " ".join(model.redactor.redact(str(error)).split())[:LONGEST_EXCERPT]
+            reason = " ".join(model.redactor.redact(str(error)).split())[:MAX_EXCERPT_CHARACTERS]
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 

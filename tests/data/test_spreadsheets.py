@@ -129,7 +129,7 @@ def test_of_several_sheets_the_one_with_the_table_is_read_or_named():
     for row in (TABLE[0], ["z", "T", "S", 1]):
         book["Sheet"].append(row)
     book.save(path)
-    asked = ": has the sheets Sheet, Marks; name the one with the labels, as FILE.xlsx:SHEET"
+    asked = ": has the sheets Sheet, Marks; name the sheet with the labels, as FILE.xlsx:SHEET"
     assert read(path)[1] == read(Path(f"{path}:Other"))[1] == [asked]
     assert rows_of(Path(f"{path}:Marks")) == TABLE
 

@@ -340,7 +340,7 @@ def test_a_model_at_the_same_address_as_a_chat_model_has_another_name():
 
 def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decision_server):
     wrong = replace(WEIGHED.with_model(lm), stored_messages=tuple(WEIGHED.template()), plan=None)
-    with pytest.raises(FatalModelError, match="a decision model answers a judge's questions"):
+    with pytest.raises(FatalModelError, match="a decision model answers a judge's typed questions"):
         judged(wrong, lm, [ROW])
     with pytest.raises(OptionError, match=f"the plan 'one' is not for {lm}"):
         judged(replace(RELEVANCE, lm=lm, plan=ASKED.plan), lm, ROWS[:1])

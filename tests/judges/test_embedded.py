@@ -13,7 +13,14 @@ import data
 from judges.catalog import find, names
 from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import FACET_INDEX, FACET_OF, NAMES, PART_SHARES, facet_weights, measure
+from judges.embedded.facets import (
+    FACET_INDEX,
+    FACET_OF_FEATURE,
+    FEATURE_SHARES,
+    NAMES,
+    facet_weights,
+    measure,
+)
 from judges.embedded.model import make_judge, read_prompt
 from judges.loading import dimension_on
 from judges.prompt import Field, Prompt
@@ -166,7 +173,7 @@ TURNS = {
 
 
 def facets(text, *sources):
-    return np.bincount(FACET_OF, weights=measure(text, *sources) * PART_SHARES)
+    return np.bincount(FACET_OF_FEATURE, weights=measure(text, *sources) * FEATURE_SHARES)
 
 
 OF_SUMMARIES = [(name, (DOCUMENT, "", ""), texts) for name, texts in SUMMARIES.items()]

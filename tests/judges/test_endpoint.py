@@ -93,7 +93,7 @@ def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_se
         ("openai/m", {"api_base": "localhost:8000"}, "'localhost:8000' is not an address"),
         ("azure/m", {}, "no address is given; set AZURE_OPENAI_ENDPOINT"),
         ("openai/m", {"api_key_env": "UNSET_KEY"}, "UNSET_KEY, which should hold the key"),
-        ("openai/m", {"api_key_env": KEY}, "names an environment variable"),
+        ("openai/m", {"api_key_env": KEY}, "the name of an environment variable"),
         ("gpt-4o", {}, "no model 'gpt-4o': write embedded or PROVIDER/NAME"),
     ],
 )
@@ -117,9 +117,9 @@ def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"<!DOCTYPE html><title>Sign in</title>", "it begins '<!DOCTYPE html>"),
-        (b'data: {"choices": []}\n\ndata: [DONE]', "it begins 'data: "),
-        (b"", r"malformed answer \(nothing\)"),
+        (b"<!DOCTYPE html><title>Sign in</title>", "the answer begins '<!DOCTYPE html>"),
+        (b'data: {"choices": []}\n\ndata: [DONE]', "the answer begins 'data: "),
+        (b"", r"malformed answer \(the answer is empty\)"),
         (b'{"choices": null, "usage": {}}', "malformed"),
         (b'{"choices": []}', "no replies"),
         (b'{"error": {"message": "Rate limited upstream"}}', "Rate limited upstream"),

@@ -156,7 +156,7 @@ def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai
         assert main(asking()) == 1
         assert "out.jsonl is in use by another run" in capsys.readouterr().err
     assert main(asking("--max-calls", "30")) == 1
-    said = "the budget of 30 calls is spent; the same command with a larger one goes on"
+    said = "the budget of 30 calls is spent; the same command with a larger budget goes on"
     assert said in capsys.readouterr().err
     assert len(openai_server.log) <= 30
     assert main(asking("--max-calls", "100")) == 0

@@ -131,7 +131,7 @@ FATAL: dict[str, tuple[Respond, str]] = {
     "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_SAID),
     "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_SAID),
     "a model that LiteLLM's proxy does not have": (fail(400, GONE), "Invalid model name"),
-    "a key of LiteLLM's proxy for its provider": (fail(401, PROXY_KEY), "the proxy's own key for"),
+    "a key of LiteLLM's proxy for its provider": (fail(401, PROXY_KEY), "refuses the proxy's key"),
 }
 PASSING: dict[str, tuple[Respond, str, type[ModelError]]] = {
     "a rate limit": (fail(429, "Slow down."), "Slow down", ThrottledError),

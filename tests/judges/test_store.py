@@ -26,7 +26,7 @@ from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, reque
 from judges.protocol import Completion, Message, Reply, Sampling, Token, Usage
 
 OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
-IN_USE = "s: another run is using it; wait for it to end"
+IN_USE = "s: another run is using the file; wait until that run ends"
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path):
     content += (2**30 // 4096 + 1).to_bytes(4) + name
     content += len(name).to_bytes(4) + sum(name).to_bytes(4) + magic
     journal.write_bytes(content)
-    with pytest.raises(StoreError, match="no run writes this"):
+    with pytest.raises(StoreError, match="not written by a run"):
         Store(path)
     assert victim.read_text() == "kept"
     journal.unlink()
@@ -199,7 +199,7 @@ FOREIGN = {
 def test_a_strangers_file_makes_sqlite_compute_nothing(sql, path):
     Store(path).close()
     change(path, sql)
-    with pytest.raises(StoreError, match="it has other tables or indices than a run writes"):
+    with pytest.raises(StoreError, match="tables or indices that a run does not"):
         Store(path)
 
 

@@ -56,7 +56,7 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
     assert (ended.code, len(openai_server.log)) == (1, 900)
     line = ended.stderr.splitlines()[-1]
     assert "the budget of 900 calls is spent" in line
-    assert "the same command with a larger one goes on" in line
+    assert "the same command with a larger budget goes on" in line
     openai_server.fault = lambda number, body: None
     assert tuned("--max-calls", "1600").code == 0
     assert len(openai_server.log) <= 1600
