@@ -109,7 +109,7 @@ class Panel(BaseJudge):
         return cls(
             subject=replace(subject, inputs={**added_inputs, **subject.inputs}),
             lm=next(iter(paid_models), EMBEDDED),
-            lm_from="user",
+            lm_origin="user",
             # A member's line holds only for the plan with which it was learned.
             members=tuple(
                 replace(member, judge=member.judge.with_plan(member.judge.resolved_plan()))

@@ -80,7 +80,7 @@ def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
 
 
 def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
-    with pytest.raises(ValueError, match="are not those of what it judges"):
+    with pytest.raises(ValueError, match="and needs the fields"):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
         prompted(Judge.of(RELEVANCE), instruction=" \n")

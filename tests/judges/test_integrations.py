@@ -172,7 +172,7 @@ def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(
 
 @pytest.mark.parametrize("adapter", [deepeval_metric, promptfoo_assertion, check])
 def test_a_judge_that_rates_needs_the_score_that_passes(adapter: Any) -> None:
-    with pytest.raises(ValueError, match="relevance: name the score that passes"):
+    with pytest.raises(ValueError, match="relevance: give the lowest score that passes"):
         adapter(JUDGE)
 
 

@@ -316,7 +316,7 @@ FORGED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
     "a text's name": ([field("reply")], {}, "may not be called 'reply'"),
     "a reserved name": ([field("config")], {}, "may not be called 'config'"),
     "the answer's name": ([field("rating")], {}, "may not be called 'rating'"),
-    "a name twice": ([field("tone")], {}, "two fields of its prompt have one name"),
+    "a name twice": ([field("tone")], {}, "two fields of its prompt have the same name"),
     "a long name": ([field("a" * 99_999)], {}, "needs a name of lower-case letters"),
     "a line break in a name": ([field("a\nb")], {}, "needs a name of lower-case letters"),
     "many answers": ([field(choices=range(9_999))], {}, "has the answers"),

@@ -81,7 +81,7 @@ def test_a_judge_says_pass_where_labels_have_no_words_that_it_could_say(tmp_path
 
 def test_a_name_that_nobody_knows_stays_unknown_without_two_values(tmp_path: Path) -> None:
     file = sheet(tmp_path / "sheet.csv")
-    with pytest.raises(UnknownDimensionError, match="near it: relevance"):
+    with pytest.raises(UnknownDimensionError, match="did you mean relevance"):
         optimize.tune("relevnce", file, quiet=True)
     with pytest.raises(UnknownDimensionError, match=r"no judge 'label'.* --dimension 'label=...'"):
         optimize.tune("label", sheet(tmp_path / "marks.csv", "52"), quiet=True)
