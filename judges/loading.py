@@ -94,11 +94,9 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
         # Without answers, the scale goes from the lowest to the highest rating with an anchor.
-        anchored_ratings = sorted(self.anchors)
+        anchored = sorted(self.anchors)
         answers = (
-            tuple(self.answers)
-            or tuple(sorted({*anchored_ratings[:1], *anchored_ratings[-1:]}))
-            or default_answers
+            tuple(self.answers) or tuple(sorted({*anchored[:1], *anchored[-1:]})) or default_answers
         )
         if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
@@ -125,7 +123,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
-        definition_phrase = definition.rstrip(".")
+        phrase = definition.rstrip(".")
         entries: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
@@ -136,18 +134,16 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if self.candidate is not None:
             if self.scale or self.anchors:
                 raise DimensionError("a comparison, which has a candidate, has no scale")
-            instruction = self.instruction or f"Decide between the two: {definition_phrase}."
+            instruction = self.instruction or f"Decide between the two: {phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
         words = self._words()
         rating_task = "choose the rating that fits best; a higher rating means more of it."
         instruction = self.instruction or (
-            f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you are given "
-            f"and {f'decide: {words[0]} or {words[1]}.' if words else choose_rating}"
+            f"Judge the {self.name.replace('_', ' ')}: {phrase}. Read closely what you are given "
+            f"and {f'decide: {words[0]} or {words[1]}.' if words else rating_task}"
         )
-        label_by_rating = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
-        anchors = {
-            rating: self.anchors.get(answer, "") for rating, answer in label_by_rating.items()
-        }
+        label_of = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
+        anchors = {rating: self.anchors.get(answer, "") for rating, answer in label_of.items()}
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
@@ -178,8 +174,8 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             return None
         if len(self.scale) != 2 or not are_words(self.scale) or self.anchors.keys() - self.scale:
             raise DimensionError(
-                f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]', and "
-                f"anchors are for these words; not {self.scale}, {[*self.anchors]}"
+                f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]'; "
+                f"anchors say what each word means; not {self.scale}, {[*self.anchors]}"
             )
         return str(self.scale[0]), str(self.scale[1])
 

@@ -30,8 +30,8 @@ class Scoring(Parameter):
     """Computes the score of a DSPy program from the answers in its prediction.
 
     `weights` and `threshold` are the same as for a `Judge`. DSPy's `save` and `load` keep weights
-    and threshold, and DSPy's optimizers do not change them. `choices` are the fields of the questions, then the field of
-    the rating, verdict or choice.
+    and threshold, and DSPy's optimizers do not change them. `choices` are the fields of the
+    questions, then the field of the rating, verdict or choice.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Scoring(Parameter):
     ) -> None:
         self.choices, self.weights, self.threshold = choices, weights, threshold
 
-    def scored_prediction(self, prediction: dspy.Prediction) -> dspy.Prediction:
+    def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         """A copy of the prediction with a `score`; DSPy's trace keeps the original."""
         answers = {f.name: _answer_number(prediction[f.name], f) for f in self.choices}
         judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
@@ -118,7 +118,7 @@ class JudgeModule(dspy.Module):
             return self._with_score(await self.judge.acall(**self._arguments(texts)))
 
     def load_state(self, state: FieldValues, **options: object) -> None:
-        """Load a saved state; without a scoring in it, the module keeps its weights and threshold."""
+        """Load a saved state; if it has no scoring, the weights and threshold stay the same."""
         own_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
         super().load_state({**own_scoring, **state}, **options)
 
@@ -206,8 +206,9 @@ def scoring_of(program: dspy.Module) -> Scoring | None:
 def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Prompt:
     """The prompt with a signature's fields and instruction, and a predictor's demos.
 
-    If a demo lacks a free text, for example a rationale, the text is shown as "(not given)". A demo without an answer to one of the questions is left out. Raises ValueError
-    for any other missing or impossible value.
+    If a demo lacks a free text, for example a rationale, the text is shown as "(not given)".
+    A demo without an answer to one of the questions is left out. Any other missing or impossible
+    value raises ValueError.
     """
     fields = _fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)
@@ -223,7 +224,7 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Pr
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
-    """The DSPy signature of a prompt; the type of a field with choices is a Literal of the choices."""
+    """The DSPy signature of a prompt; a field with choices has the choices as a Literal type."""
     field_types = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
         # Not int: DSPy does not check the bounds ge and le of an integer field.
@@ -276,16 +277,12 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
     They are cached by class, since DSPy makes a new class whenever fields change.
     """
     fields = []
-    for name, field_info in signature.fields.items():
-        schema_extra = field_info.json_schema_extra or {}
+    for name, info in signature.fields.items():
+        schema_extra = info.json_schema_extra or {}
         description = str(schema_extra.get("desc") or name)
         if description == f"${{{name}}}":  # DSPy's default for a field without a description
             description = name
-        choices = (
-            get_args(field_info.annotation)
-            if get_origin(field_info.annotation) is Literal
-            else None
-        )
+        choices = get_args(info.annotation) if get_origin(info.annotation) is Literal else None
         role: Literal["input", "output"] = "input" if name in signature.input_fields else "output"
         fields.append(Field(name=name, description=description, role=role, choices=choices))
     return tuple(fields)
@@ -317,12 +314,8 @@ def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float]
 
 def _likeliest(value: object, field: Field) -> object:
     """The most likely choice of a decision; any other value unchanged."""
-    choice_probabilities = probabilities(value, field.options)
-    return (
-        max(choice_probabilities, key=choice_probabilities.__getitem__)
-        if choice_probabilities
-        else value
-    )
+    distribution = probabilities(value, field.options)
+    return max(distribution, key=distribution.__getitem__) if distribution else value
 
 
 def _answer_number(value: object, field: Field) -> float:
@@ -331,10 +324,8 @@ def _answer_number(value: object, field: Field) -> float:
     Numbers between two choices, such as 3.5, are accepted: a user's program may return them.
     """
     choices = field.options
-    if choice_probabilities := probabilities(value, choices):
-        return math.fsum(
-            p * number_of(choice, choices) for choice, p in choice_probabilities.items()
-        )
+    if distribution := probabilities(value, choices):
+        return math.fsum(p * number_of(choice, choices) for choice, p in distribution.items())
     if isinstance(value, str | bool):
         return number_of(value, choices)
     return float(cast(float, value))

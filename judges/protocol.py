@@ -9,15 +9,15 @@ from msgspec import Struct
 
 from dspy_judges.errors import JudgesError
 
-# The address of `openai/NAME` models, unless the user gives another.
+# The address at which `openai/NAME` models are asked, unless the user gives another address.
 OPENAI_ADDRESS = "https://api.openai.com/v1"
 # How often a request is sent again because its reply cannot be read.
 MAX_REPEATS = 2
-# The difference between the seeds of two samples of one request. Repeated requests count the seed
-# up by one, so that with a large step no two seeds are equal.
+# The difference between the seeds of two samples of one request. It is large, since a repeated
+# request adds 1 to the seed, and no two samples may have the same seed.
 SAMPLE_SEED_STEP = 10_007
 
-# Finish reasons of a reply that the endpoint stopped: at the limit of tokens, or for another cause.
+# Finish reasons of a reply that the endpoint cut short: at the limit of tokens, or for any reason.
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
 # The most characters of a finish reason, or of a model's name in an answer, that are kept.
@@ -45,12 +45,12 @@ def is_embedded(lm: str) -> bool:
 
 
 def is_decision(lm: str) -> bool:
-    """Whether the name is that of a decision model, which gives probabilities instead of text."""
+    """Whether `lm` names a decision model, which gives probabilities instead of text."""
     return lm.partition("/")[0] in (DECISIONS, SYSTEM_ONE)
 
 
 def is_reasoning(lm: str) -> bool:
-    """Whether the name is that of a reasoning model, which spends tokens on thoughts first."""
+    """Whether `lm` names a reasoning model, which spends tokens on thoughts before its answer."""
     return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))
 
 
@@ -72,9 +72,9 @@ class ChatBody(TypedDict):
 class Sampling:
     """The sampling parameters of a request, which are part of its cache key.
 
-    `n` is the number of replies, `top_logprobs` the number of alternatives for each token, and
-    `seed` also tells repeated requests apart. None leaves `temperature` or `reasoning_effort` to
-    the model.
+    `n` is the number of replies. `top_logprobs` is the number of alternatives that are returned
+    for each token. `seed` also makes the cache keys of repeated requests differ. None leaves
+    `temperature` or `reasoning_effort` to the model.
     """
 
     temperature: float | None = 0.0
@@ -100,7 +100,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A generated token; `top` has the natural log-probability of its most likely alternatives."""
+    """A generated token; `top` maps the most likely tokens in its place to log-probabilities."""
 
     text: str
     top: Mapping[str, float]
@@ -121,7 +121,7 @@ class Reply:
 
     @property
     def out_of_tokens(self) -> bool:
-        """Whether the reply was cut at the request's limit of tokens."""
+        """Whether the reply was cut short at the request's limit of tokens."""
         return self.finish_reason.lower() in OUT_OF_TOKENS
 
 
@@ -144,8 +144,8 @@ class Request:
 class Usage:
     """The tokens of a request and its replies.
 
-    `cache_reads` and `cache_writes` are those tokens of `tokens_in` that were read from and written
-    to the provider's prompt cache.
+    `cache_reads` and `cache_writes` are the tokens among `tokens_in` that were read from, and
+    written to, the provider's prompt cache.
     """
 
     tokens_in: int
@@ -166,8 +166,8 @@ class Completion(Usage):
 class Response:
     """The outcome of one request, whether or not it was answered.
 
-    `values[i]` is what the request's `accept` returned for `replies[i]`. The replies after those
-    could not be read; `failures` says why, and also why a request was not answered. `cached` is
+    `values[i]` is what the request's `accept` returned for `replies[i]`. Further replies
+    could not be read; `failures` says why, or why the request was not answered. `cached` is
     true if nothing was sent, since the store or the cache had the answer.
     """
 
@@ -180,7 +180,7 @@ class Response:
 
     @property
     def error(self) -> str | None:
-        """The reason why the request gave no value; None if it gave at least one."""
+        """The reason why the request gave no value; None if there is a value."""
         return None if self.values else next(iter(self.failures), "no reply")
 
 
@@ -222,7 +222,7 @@ class Choice(Struct):
 
 
 def reply_of(choice: Choice) -> Reply:
-    """The reply in a choice; if it has no text, the text of the refusal."""
+    """A choice as a Reply; a message without text has the text of its refusal."""
     message, logprobs = choice.message or _Message(), choice.logprobs or _Logprobs()
     refusal = "" if message.text else message.refusal or ""
     return Reply(
@@ -245,9 +245,10 @@ class Model(Protocol):
 
     Attributes:
         name: The model's exact name, which is part of a request's key.
-        endpoint: The address at which the model answers, which is also part of the key.
+        endpoint: The address at which the model answers, which is also part of a request's key.
         native_n: Whether one request can bring several replies.
-        has_logprobs: Whether the model gives log-probabilities; None if only a request shows it.
+        has_logprobs: Whether the model gives log-probabilities; None if
+            that is unknown before a request.
 
     A model that answers within this process, at once and for free, also has an attribute
     `in_process`, which is true.
@@ -268,8 +269,8 @@ class Model(Protocol):
 class ModelError(JudgesError):
     """A request got no usable answer.
 
-    `usage` has its tokens if the answer reported them, and `billed` says whether the provider may
-    charge for the request all the same.
+    `usage` has the request's tokens, if the provider reported them. `billed` says whether the
+    provider may nevertheless charge for the request.
     """
 
     usage: Usage | None = None
@@ -277,7 +278,7 @@ class ModelError(JudgesError):
 
 
 class TransientError(ModelError):
-    """A failure that may pass with a retry: a 5xx, a lost connection, no answer, a malformed one.
+    """A failure that a retry may overcome: a 5xx, a lost connection, a missing or malformed answer.
 
     `retry_after` is the wait that the server asks for, in seconds.
     """
