@@ -270,7 +270,7 @@ class _TokenReader:
     def choice(self, token: str) -> Value | None:
         """The choice that a token stands for; None if it stands for none."""
         text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
-        # The token "a" is usually an article, and only "A" is a choice: first keep upper and lower case.
+        # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
         for variant in (text, text.lower()):
             if variant in self._choices:
                 return self._choices[variant]

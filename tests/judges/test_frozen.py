@@ -117,5 +117,5 @@ def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so() -> None:
     # The text's own marker is broken and its own slot is not filled.
     assert user["content"] == "SUMMARY S OF <s> {{summary}} < s>. Number:"
     assert loaded(judge.dumps()) == judge != SAVED
-    with pytest.raises(OptionError, match="a DSPy program would send others"):
+    with pytest.raises(OptionError, match="a DSPy program would send other messages"):
         judge.program()
