@@ -22,14 +22,14 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     return content
 
 
-def claim_file(path: Path, *, anew: bool = False, permissions: int = 0o666) -> Path:
+def claim_file(path: Path, *, replace: bool = False, permissions: int = 0o666) -> Path:
     """Create the file `path` if it does not exist, and return its path for writing.
 
     Use this function if the program chooses the file's name. In a stranger's folder, a file of that
-    name may be a link to another file, or a pipe that blocks; both raise OSError. If `anew` is
+    name may be a link to another file, or a pipe that blocks; both raise OSError. If `replace` is
     true, any file of that name is deleted first.
     """
-    if anew:
+    if replace:
         path.unlink(missing_ok=True)
     try:
         path.touch(permissions, exist_ok=False)

@@ -172,14 +172,14 @@ class BaseJudge(ABC):
         if texts.keys() != set(self.texts):
             names = ", ".join(texts) or "nothing"
             raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(self.texts)}; given: {names}"
+                f"the judge {self.name!r} reads {', '.join(self.texts)}; you gave {names}"
             )
         with self.open_client() as client:
             (judgement,) = self.judge_rows([texts], client)
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The LM of `dspy.configure` as a model; None without one, or if the judge has its own."""
+        """The LM of `dspy.configure`, unless the judge names its own model; else None."""
         has_own_model = self.lm_origin != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
@@ -266,20 +266,20 @@ class BaseJudge(ABC):
         """Score every row of a DataFrame; a terminal or a notebook shows progress.
 
         Args:
-            frame: A pandas DataFrame with one row for each output or pair. Its columns have the
-                names in `judge.texts`, unless `map` says otherwise; conversations are read as by
-                `dspy-judges score`. For a polars DataFrame, the result is a polars Series, with
-                nulls for failed judgements and without `attrs`.
+            frame: A pandas DataFrame with one row for each output or pair. Its columns
+                have the names in `judge.texts`, unless `map` says otherwise; conversations are read
+                as by `dspy-judges score`. For a polars DataFrame, the result is a polars Series,
+                with nulls for failed judgements and without `attrs`.
             **options: The model and its limits (`lm`, `max_cost`, ...; see `ModelOptions`), `seed`,
                 and `map`, a dict from each text's name to its column.
 
         Returns:
-            A Series with the frame's index and NaN for failed judgements. It has the judge's name,
-            or NAME_judge if the frame already has a column of that name. Ratings are on the judge's
-            scale, and verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1], positive
-            for A. `attrs["n_failed"]` is the number of failed judgements, and `attrs["failures"]`
-            says how often each reason occurred. A FailedJudgementWarning gives the most frequent
-            reason.
+            A Series with the frame's index and NaN for failed judgements. The Series has the
+            judge's name, or NAME_judge if the frame already has a column of that name. Ratings are
+            on the judge's scale, and verdicts in [0, 1]; a pairwise judge gives its margin in [-1,
+            1], positive for A. `attrs["n_failed"]` is the number of failed judgements, and
+            `attrs["failures"]` says how often each reason occurred. A FailedJudgementWarning gives
+            the most frequent reason.
 
         Raises:
             MissingColumnError: The frame has no column for one of the texts.
@@ -333,8 +333,9 @@ class BaseJudge(ABC):
     ) -> dict[str, str]:
         """The column of each text that the judge reads, by the text's name.
 
-        It is the column that `mapping` gives, else the column with the text's name. For a pair,
-        column names that are common in label files are found as well (`prompt`, `response_a`).
+        A text's column is the one that `mapping` gives, else the one with the text's name. For a
+        pair, column names that are common in label files are found as well (`prompt`,
+        `response_a`).
 
         Raises MissingColumnError if a text has no column.
         """
@@ -388,7 +389,7 @@ class BaseJudge(ABC):
             FrozenJudgeError: The file cannot hold the judge, for example because its texts contain
                 an API key.
         """
-        from judges.tables.atomic_write import write_atomically  # judging does not need it
+        from judges.tables.atomic_write import write_atomically  # imported late: rarely needed
 
         write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
         return Path(path)
@@ -401,7 +402,7 @@ class BaseJudge(ABC):
 
 
 def _find_column(names: Sequence[str], available: Collection[str]) -> str | None:
-    """The column with one of these names, else the only similar one (see `name_key`)."""
+    """The column with one of these names, else the only column with a similar name."""
     name_keys = set(map(name_key, names))
     exact_matches = [name for name in names if name in available]
     similar_columns = [column for column in available if name_key(column) in name_keys]

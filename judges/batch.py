@@ -44,8 +44,8 @@ class BatchState(Struct, kw_only=True):
     """The state of a batch, as OUT.batch.json holds it.
 
     `run` is a random identifier, by which the batch is found among the provider's batches, and
-    `begun_at` the Unix time at which the identifier was drawn. Both are unset until the first pass
-    has written the requests.
+    `begun_at` the Unix time at which the identifier was drawn. `run` and `begun_at` are unset
+    until the first pass has written the requests.
     """
 
     lm: str
@@ -128,7 +128,7 @@ class Batch:
         if key.hex() not in self._worst_costs:
             body = self._model.request_format.body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
-            with claim_file(self._requests_path, anew=not self._worst_costs).open("ab") as file:
+            with claim_file(self._requests_path, replace=not self._worst_costs).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
             token_bounds = token_bound(messages), sampling.n * sampling.max_tokens
             self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*token_bounds)
@@ -204,7 +204,7 @@ class Batch:
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
         request_keys = self._keys()
-        # By the key of each request of this batch without an answer: its number in the store.
+        # Maps the key of each request without an answer to the request's number in the store.
         open_requests = self._store.open_requests(PURPOSE)
         request_numbers = {
             key: number for key, number in open_requests.items() if key in request_keys

@@ -10,9 +10,9 @@ metric with people's first-place votes: informative .215, quality .120, coherenc
 attributable .245, and overall .311.
 
 DPO win rates: Rafailov et al. 2023 (arXiv:2305.18290), the appendix on GPT-4 prompts. Two summaries
-of a forum post are compared by how well they give its most important points (the paper's prompt S,
-here `tldr_salience`), or by this and by how little unimportant detail they have (prompt C, here
-`tldr_concise`). Chatbot responses are compared by helpfulness.
+of a forum post are compared by how well they give the post's most important points
+(`tldr_salience`, the paper's prompt S); in `tldr_concise` (prompt C), unimportant details count
+against a summary, too. Chatbot responses are compared by helpfulness.
 """
 
 import difflib
@@ -321,7 +321,8 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> Subject:
     """The dimension or comparison of that name.
 
-    Raises UnknownDimensionError, which suggests similar names, if the catalogue does not have it.
+    Raises UnknownDimensionError, which suggests similar names, if the catalogue has no such
+    name.
     """
     if name in JUDGES:
         return JUDGES[name]
@@ -335,9 +336,10 @@ def find(name: str) -> Subject:
 def siblings(subject: Subject) -> tuple[Question, ...]:
     """The catalogue's other dimensions of the same source, as questions for a judge of `subject`.
 
-    Those dimensions judge the same text. A question may need a text that the judge does not read;
-    tuning learns from people's labels how much the answers to each question are worth. There are no
-    questions for a comparison, or for a subject that is not in the catalogue.
+    All these dimensions judge the same text as the subject. A question may need a text that the
+    judge does not read; tuning learns from people's labels how much the answers to each question
+    are worth. There are no questions for a comparison, or for a subject that is not in the
+    catalogue.
     """
     if JUDGES.get(subject.name) != subject or isinstance(subject, Comparison):
         return ()

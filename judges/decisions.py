@@ -34,7 +34,7 @@ from judges.questions import number_of
 # The sum of an answer's probabilities may differ from 1 by this much, since servers round
 # probabilities.
 ROUNDING = 0.05
-# The exceptions that code which reads JSON raises if the JSON has an unexpected form.
+# The exceptions that may be raised while JSON of an unexpected form is read.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 # A question in System One's protocol: a JSON object with `type`, `instructions` and `criteria`.
 Question = dict[str, Any]
@@ -45,10 +45,10 @@ DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
-    """The messages for the model `lm`; the last one has a `{{name}}` slot for each text.
+    """The messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
     For a decision model, the messages' contents are two JSON objects: the instruction with the
-    questions, and the texts. Raises FatalModelError if a scale has too many ratings for it.
+    questions, and the texts. Raises FatalModelError if a scale has more than MAX_LEVELS ratings.
     """
     if not is_decision(lm):
         return prompt.template()
@@ -134,7 +134,7 @@ def read_probabilities(field: Field, answer: Mapping[str, float] | str) -> dict[
     """
     choices = field.options
     if not isinstance(answer, str) and len(answer) != len(choices):
-        answer = "it has other options"
+        answer = "its options are not those of the question"
     # The choices and the answer's options have the same order: a verdict's good word comes first.
     pairs = zip(choices, require_probabilities(field.name, answer).values(), strict=True)
     return {number_of(choice, choices): p for choice, p in pairs}
@@ -153,7 +153,7 @@ def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mappi
 def request_body(
     lm: str, state: Mapping[str, object], questions: Mapping[str, Question], inputs: object
 ) -> dict[str, object]:
-    """The body of a request, without the model's name, in the protocol that `lm` begins with."""
+    """The body of a request without the model's name; the prefix of `lm` names the protocol."""
     state = {**state, "inputs": inputs}
     if lm.partition("/")[0] != DECISIONS:
         return {"state": state, "questions": questions}

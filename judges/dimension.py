@@ -13,7 +13,7 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     Value,
-    are_words,
+    are_verdict_words,
     reasoning_of,
     with_questions,
     with_reasoning,
@@ -32,7 +32,7 @@ RESERVED = frozenset(
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
 )
-# Names that a question may not have: also those of the columns that hold a judge's results.
+# Names that a question may not have: RESERVED, and the names of columns with a judge's results.
 RESERVED_QUESTION = RESERVED | {"failure", "score"}
 
 
@@ -91,7 +91,7 @@ class Dimension:
     def __post_init__(self) -> None:
         _check_names(self.name, self.inputs)
         object.__setattr__(self, "texts", tuple(self.inputs))
-        if self.words is not None and (self.scale != (0, 1) or not are_words(self.words)):
+        if self.words is not None and (self.scale != (0, 1) or not are_verdict_words(self.words)):
             raise DimensionError(
                 f"{self.name}: {' and '.join(map(str, self.words))} cannot be a verdict: a verdict "
                 "is one of two different words without digits and signs, on the scale 0 and 1"
@@ -207,7 +207,7 @@ def kind_of(subject: Subject) -> Kind:
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The prompt of the untuned judge; by default a comparison reasons briefly, a dimension not."""
+    """The prompt of the untuned judge; `reasoning` is by default "brief" for a comparison alone."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 

@@ -89,7 +89,7 @@ class Exchange:
         """The messages for these texts; `order` is "ba" if output B of a pair is shown first."""
         if order not in self.orders:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
-            raise OptionError(f"{name}: no order {order!r} of its texts; use {orders}")
+            raise OptionError(f"{name}: unknown order {order!r}; use {orders}")
         if order == "ba" and isinstance(self.subject, Comparison):
             a, b = self.subject.fields
             texts = {**texts, a: texts[b], b: texts[a]}
@@ -106,7 +106,7 @@ class Exchange:
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
     def response(self, outputs: Iterable[object]) -> Response:
-        """The Response that a client would make from these outputs of an engine's model."""
+        """A client's Response, made from the outputs of an inference engine (see `Judge.read`)."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
@@ -143,13 +143,13 @@ class Exchange:
         skip_reasons: deque[str | None] = deque()
 
         def accept(reply: Reply) -> Sample:
-            """Read a reply; end the run by NoProbabilitiesError if no reply had any so far."""
+            """Read a reply; end the run if log-probabilities are missing from all replies so far."""
             nonlocal has_probabilities
             has_probabilities = has_probabilities or bool(reply.tokens)
             try:
                 return self.sample(reply)
             except NoProbabilitiesError as error:
-                if has_probabilities:  # this reply is an exception
+                if has_probabilities:  # only this reply has none
                     raise NoScoreError(str(error)) from error
                 raise
 
@@ -239,14 +239,14 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 
 
 def _preference(responses: Sequence[Response]) -> Preference:
-    """The preference over both orders; it is a failed one if an order has no answer."""
+    """The preference over both orders; it has failed if the model gave no answer in one order."""
     answers, comparisons, failure = list[dict[str, float]](), list[str | None](), None
     for order, response in zip(ORDERS, responses, strict=True):
         if samples := cast(list[Sample], response.values):
             comparisons += [sample.text for sample in samples]
             answers.append(mean_answers(samples))
         else:
-            failure = failure or f"shown as {order}: {response.error}"
+            failure = failure or f"in the order {order}: {response.error}"
             answers.append({})
     margin_ab, margin_ba = (next(reversed(margins.values()), math.nan) for margins in answers)
     comparison = next(filter(None, comparisons), None)

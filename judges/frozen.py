@@ -187,7 +187,7 @@ def dumps(judge: AnyFile) -> str:
 
 
 def loads(raw: bytes) -> AnyFile:
-    """The checked content of a file's bytes; raises FrozenJudgeError for any other file."""
+    """The checked content of a frozen judge's file, from the bytes of the file (see `load`)."""
     if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
         bounds = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
         raise FrozenJudgeError(f"more than {bounds}")
@@ -247,7 +247,9 @@ def _check(file: AnyFile) -> None:
             f"{', '.join(subject.texts)}"
         )
     if any(CUSTOM_TYPE_MARK in message["content"] for message in file.messages):
-        raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE_MARK!r}: something other than text")
+        raise FrozenJudgeError(
+            f"its messages contain {CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
+        )
 
 
 def one_line(message: object) -> str:

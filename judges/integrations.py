@@ -26,7 +26,7 @@ from judges.exchange import as_text
 from judges.judge import Judge
 from judges.judgement import Judgement, NoScoreError
 from judges.panel import AnyJudge
-from judges.questions import nearest
+from judges.questions import nearest_choice
 from judges.tables.in_memory import Rows, rows_in_memory
 
 
@@ -57,7 +57,7 @@ class OpenJudge:
         if None not in texts.values():
             return judgement
         keys = ", ".join(sorted(row))
-        return Judgement.failed(f"{judgement.failure} among {keys}; map= gives a text's key")
+        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
 
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
         """The text `name` from a row of the tool.
@@ -135,7 +135,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 def deepeval_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Any:
-    """A metric for DeepEval; a failed judgement sets `error`, leaves `score` None and fails.
+    """A metric for DeepEval; after a failed judgement, it has an `error` and no score, and fails.
 
     The texts may be in the test case's metadata, its input, outputs or context. `threshold` is the
     lowest score that passes, on the judge's own scale; a pass-or-fail judge does not need it.
@@ -252,8 +252,8 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
 
     Args:
         judge: The judge that scored the rows.
-        rows: Rows as `dspy-judges score` writes them to JSON Lines. If they have a column
-            `response_id`, it becomes the event's `gen_ai.response.id`.
+        rows: Rows as `dspy-judges score` writes them to JSON Lines. A column
+            `response_id` becomes the event's `gen_ai.response.id`.
 
     Yields:
         The event in OpenTelemetry's JSON protocol (OTLP).
@@ -314,7 +314,7 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
     verdict_and_score = ", ".join(filter(None, (_verdict_word(judge, judgement.score), score_text)))
     lines = [f"{judge.name}: {verdict_and_score} ({judge.subject.definition})"]
     for field in judge.prompt.questions if isinstance(judge, Judge) else ():
-        answer = nearest((judgement.answers or {})[field.name], field.options)
+        answer = nearest_choice((judgement.answers or {})[field.name], field.options)
         lines.append(f"{field.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])

@@ -15,7 +15,7 @@ from judges.judgement import AnyJudgement, Preference
 from judges.prompt import Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
-from judges.scoring import SamplingPlan, check_probabilities, default_plan, plan_at
+from judges.scoring import SamplingPlan, check_probabilities, default_plan, default_plan_by_name
 
 if TYPE_CHECKING:
     import dspy
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Judge(BaseJudge):
     """A judge that rates outputs, passes or fails them, or compares pairs.
 
-    `judges.load` reads one, and `Judge.of` makes one from a dimension or comparison.
+    `judges.load` reads a judge from a file, and `Judge.of` makes a judge from a dimension or
+    comparison.
 
     Args:
         prompt: The instruction, the fields and the demonstrations.
@@ -40,7 +41,7 @@ class Judge(BaseJudge):
         threshold: For a verdict judge, the lowest score before rescaling that passes, in (0, 1].
             Scores are then rescaled so that a pass always has .5 or more.
         stored_messages: The messages in the judge's file, if `prompt` would now be rendered
-            differently. They are sent unchanged.
+            differently; the messages in the file are sent unchanged.
 
     Example:
         >>> judge = judges.load("relevance")
@@ -146,7 +147,7 @@ class Judge(BaseJudge):
 
     def resolved_plan(self) -> SamplingPlan:
         """The judge's own plan, or the default plan for the model's name; no model is opened."""
-        return self.plan or plan_at(self.lm)
+        return self.plan or default_plan_by_name(self.lm)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
@@ -164,7 +165,8 @@ class Judge(BaseJudge):
 
         Args:
             row: Each text that the judge reads (`judge.texts`), by its name; or a conversation.
-            order: "ab", or "ba" to show output B of a pair first. A pair needs both requests.
+            order: "ab", or "ba" to show output B of a pair first. A pair needs a
+                request for each order.
 
         Returns:
             A dict with `messages` and `sampling`, which has the other fields of an OpenAI chat
@@ -329,7 +331,9 @@ class Judge(BaseJudge):
             raise OptionError("api_base is empty: give an address, or leave it out")
         judge = self if lm is None else replace(self, lm=lm, lm_origin="user")
         if is_decision(judge.lm) != is_decision(self.lm):
-            judge = replace(judge, plan=self.plan and plan_at(judge.lm), stored_messages=None)
+            judge = replace(
+                judge, plan=self.plan and default_plan_by_name(judge.lm), stored_messages=None
+            )
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":

@@ -136,12 +136,12 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin; a Judgement has a `score`, too."""
+        """The margin; `score` is the name that Judgement and Preference share."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison; a Judgement has a `rationale`, too."""
+        """The comparison; `rationale` is the name that Judgement and Preference share."""
         return self.comparison
 
     @property
@@ -172,8 +172,8 @@ class Preference:
     def of_orders(cls, margin_ab: float, margin_ba: float, **attributes: Any) -> "Preference":
         """The preference from the margins of both orders.
 
-        It is a tie unless the same output is preferred in both orders. `attributes` are the other
-        attributes of the preference.
+        The preference is a tie unless the same output is preferred in both orders. `attributes` are
+        the other attributes of the preference.
         """
         ab, ba = choice_of(margin_ab), choice_of(margin_ba)
         return cls(

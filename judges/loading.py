@@ -16,7 +16,7 @@ from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError,
 from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, Rating, Text, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
-from judges.prompt import LETTERS, NAME, Value, are_words
+from judges.prompt import LETTERS, NAME, Value, are_verdict_words
 from judges.questions import Question
 
 DEFINITION_ENDINGS = (".yaml", ".yml")
@@ -32,9 +32,10 @@ def load(
         judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
             definition. If a catalogue name is also the name of a folder, the catalogue judge is
             loaded; write "./name" for the folder.
-        lm: The model to ask, as for `Judge.with_model`. By default it is the judge's own model,
+        lm: The model to ask, as for `Judge.with_model`. By default, the judge's own model,
             else the embedded model.
-        api_base: The address of an OpenAI-compatible server. By default it is the provider's own.
+        api_base: The address of an OpenAI-compatible server. By default, the provider's own
+            address.
 
     Returns:
         A Judge, or a Panel for a panel's file.
@@ -70,7 +71,7 @@ def read_subject(spec: str) -> Subject:
     """
     if not spec.lower().endswith(DEFINITION_ENDINGS):
         return find(spec)
-    from judges.tables.text import read_yaml_file  # imported late, for YAML alone
+    from judges.tables.text import read_yaml_file  # only YAML files need it
 
     try:
         return convert(read_yaml_file(Path(spec)), _Definition).subject()
@@ -172,7 +173,11 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             raise DimensionError(YAML_BOOLEAN_PROBLEM)
         if not any(isinstance(word, str) for word in (*self.scale, *self.anchors)):
             return None
-        if len(self.scale) != 2 or not are_words(self.scale) or self.anchors.keys() - self.scale:
+        if (
+            len(self.scale) != 2
+            or not are_verdict_words(self.scale)
+            or self.anchors.keys() - self.scale
+        ):
             raise DimensionError(
                 f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]'; "
                 f"anchors say what each word means; not {self.scale}, {[*self.anchors]}"

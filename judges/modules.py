@@ -49,7 +49,7 @@ class Scoring(Parameter):
         return scored_prediction
 
     def reset(self) -> None:
-        """Do nothing: DSPy's optimizers call this, and could not learn the weights anew."""
+        """Do nothing: DSPy's optimizers call this, and could not learn the weights again."""
 
     def dump_state(self, json_mode: bool = True) -> object:
         return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
@@ -199,7 +199,7 @@ class JudgeAdapter(dspy.ChatAdapter):
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
-    """The `Scoring` among a program's parameters; None if it has none."""
+    """The `Scoring` among a program's parameters; None if there is none."""
     return next((p for p in program.parameters() if isinstance(p, Scoring)), None)
 
 
@@ -227,7 +227,7 @@ def signature_of(prompt: Prompt) -> SignatureMeta:
     """The DSPy signature of a prompt; a field with choices has the choices as a Literal type."""
     field_types = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
-        # Not int: DSPy does not check the bounds ge and le of an integer field.
+        # The type is not int: DSPy does not check the bounds ge and le of an integer.
         field.name: (
             Literal[field.choices] if field.choices else str,
             field_types[field.role](desc=field.description),
@@ -274,7 +274,7 @@ def demos_of(prompt: Prompt) -> list[dspy.Example]:
 def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
     """The fields of a signature.
 
-    They are cached by class, since DSPy makes a new class whenever fields change.
+    The fields are cached by signature, since DSPy makes a new signature whenever fields change.
     """
     fields = []
     for name, info in signature.fields.items():
@@ -289,7 +289,7 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
 
 
 def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
-    """The texts that the prompt reads; ValueError if one is missing."""
+    """The texts that the prompt reads; raises ValueError if a text is missing."""
     # DSPy would render a missing text, None, as the word "None".
     missing_texts = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
     if missing_texts:
@@ -300,7 +300,7 @@ def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
 def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float] | None:
     """The probability of each choice in a Noul, Score or Choice of DSPy; None for other values."""
     if isinstance(value, Noul | Score | Choice):
-        value = value.model_dump(mode="json")  # the form that a saved program has
+        value = value.model_dump(mode="json")  # the form of a decision in a saved program
     if not isinstance(value, Mapping):
         return None
     if "probability" in value:
@@ -313,7 +313,7 @@ def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float]
 
 
 def _likeliest(value: object, field: Field) -> object:
-    """The most likely choice of a decision; any other value unchanged."""
+    """The most likely choice of a decision; any other value is returned unchanged."""
     distribution = probabilities(value, field.options)
     return max(distribution, key=distribution.__getitem__) if distribution else value
 

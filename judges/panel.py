@@ -76,8 +76,8 @@ class Panel(BaseJudge):
         names = [member.name for member in self.members]
         if not 1 <= len(names) <= MAX_MEMBERS or len(set(names)) < len(names):
             raise PanelError(
-                f"{self.name}: a panel has 1 to {MAX_MEMBERS} members with different names; these "
-                f"are {len(names)}: {', '.join(names)[:200]}"
+                f"{self.name}: a panel has 1 to {MAX_MEMBERS} members with different names; this "
+                f"one has {len(names)}: {', '.join(names)[:200]}"
             )
         for member in self.members:
             if problem := _member_problem(self.subject, member):

@@ -23,12 +23,12 @@ MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
 LETTERS = ("A", "B")
 HEADER = "[[ ## {name} ## ]]"
-END = HEADER.format(name="completed")
+END_HEADER = HEADER.format(name="completed")
 # Takes the place of a free text, such as a rationale, that a demonstration lacks.
 NOT_GIVEN = "(not given)"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 # A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
-WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
+VERDICT_WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 # The header of a field, in any of the variants that models write.
@@ -48,7 +48,7 @@ THOUGHT_END = re.compile(
 # Markup in a text that our reader, DSPy or a chat template would take for a part of the messages'
 # structure. `neutralise` breaks the markup by a space after the first character. All alternatives
 # of the pattern begin with one of three characters, which makes the search fast.
-FRAMING = re.compile(
+MARKUP = re.compile(
     rf"""
     \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
         | \|\S | (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
@@ -80,12 +80,14 @@ def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
     return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
-def are_words(words: Sequence[object]) -> bool:
+def are_verdict_words(words: Sequence[object]) -> bool:
     """Whether `words` are two words that a verdict may have."""
     folded_words = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
     are_distinct = len({text.split(" ")[0] for text in folded_words}) == 2
-    return are_distinct and all(WORD.match(text) and " or " not in text for text in folded_words)
+    return are_distinct and all(
+        VERDICT_WORD.match(text) and " or " not in text for text in folded_words
+    )
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
@@ -176,7 +178,7 @@ def reasoning_of(prompt: Prompt) -> Reasoning:
 
 
 def has_long_reasoning(outputs: Sequence[Field]) -> bool:
-    """Whether the reply has steps or questions before the answer, which may rate single aspects."""
+    """Whether a reply has steps or questions, perhaps with ratings, before the answer."""
     return _reasoning_in(outputs) in ("steps", "questions")
 
 
@@ -216,7 +218,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
     """The prompt with its questions replaced by these.
 
-    If the questions change, the demonstrations are left out, since they do not answer the new ones.
+    If the questions change, the demonstrations are left out, since they lack the new answers.
     """
     if prompt.questions == tuple(questions):
         return prompt
@@ -226,7 +228,7 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
 
 def neutralise(text: str) -> str:
     """The text with a space in every match of FRAMING, and with lone surrogates replaced."""
-    return FRAMING.sub(r"\g<0> ", text if text.isascii() else encodable(text))
+    return MARKUP.sub(r"\g<0> ", text if text.isascii() else encodable(text))
 
 
 def encodable(text: str) -> str:
@@ -252,8 +254,8 @@ def fill_slots(
 def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     """The messages to send after a reply that could not be read.
 
-    The last message then also repeats which form a reply has. The original text of the message
-    stays in front, so that providers' prompt caches apply.
+    They end with a sentence that repeats which form a reply must have. The text before that
+    sentence stays the same, so that providers' prompt caches apply.
     """
     last_message, form_text = messages[-1], _reply_format(prompt.outputs)
     for field in prompt.choices if len(prompt.outputs) > 1 else ():
@@ -306,7 +308,8 @@ def _reply_format(outputs: Sequence[Field]) -> str:
         return f"Reply with the {last_field.name} alone, without any working: {choices}."
     headers = ", then ".join(HEADER.format(name=field.name) for field in outputs)
     return (
-        f"Reply with {headers}, each on its own line and followed by its content; end with {END}."
+        f"Reply with {headers}, each on its own line and followed by its content; "
+        f"end with {END_HEADER}."
     )
 
 
@@ -314,4 +317,4 @@ def _answer_content(prompt: Prompt, values: Mapping[str, Value]) -> str:
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
-    return "\n\n".join([*_field_blocks(outputs, values), END])
+    return "\n\n".join([*_field_blocks(outputs, values), END_HEADER])

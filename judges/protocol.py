@@ -11,7 +11,7 @@ from dspy_judges.errors import JudgesError
 
 # The address at which `openai/NAME` models are asked, unless the user gives another address.
 OPENAI_ADDRESS = "https://api.openai.com/v1"
-# How often a request is sent again because its reply cannot be read.
+# The most times that a request is sent again because its reply cannot be read.
 MAX_REPEATS = 2
 # The difference between the seeds of two samples of one request. It is large, since a repeated
 # request adds 1 to the seed, and no two samples may have the same seed.
@@ -21,12 +21,12 @@ SAMPLE_SEED_STEP = 10_007
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
 # The most characters of a finish reason, or of a model's name in an answer, that are kept.
-LONGEST_WORD = 200
+MAX_NAME_LENGTH = 200
 # The finish reason of a reply in which the model refuses to answer.
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
-# The protocols of decision models, OpenAI's and System One's; model names begin with them.
+# The prefixes of the names of decision models, for OpenAI's protocol and for System One's.
 DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # For a reasoning model, which thinks before it answers, max_tokens is multiplied by this factor.
 REASONING_FACTOR = 8
@@ -85,7 +85,7 @@ class Sampling:
     reasoning_effort: str | None = None
 
     def fields(self) -> dict[str, str | float]:
-        """The parameters as fields of a chat-completions request; None leaves a field out."""
+        """The parameters as fields of a chat-completions request, without those that are None."""
         fields = {
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
@@ -129,9 +129,9 @@ class Reply:
 class Request:
     """A request: its messages, its sampling parameters, and how its replies are read.
 
-    `accept` returns the value of a reply. If it raises NoScoreError, the request is sent again,
-    with the messages that `restate` returns; at temperature 0, unchanged messages would bring the
-    same reply.
+    `accept` returns the value of a reply. If `accept` raises NoScoreError, the request is sent
+    again, with the messages that `restate` returns; at temperature 0, unchanged messages would
+    bring the same reply.
     """
 
     messages: Sequence[Message]
@@ -228,7 +228,7 @@ def reply_of(choice: Choice) -> Reply:
     return Reply(
         text=message.text or refusal,
         tokens=tuple(map(_token_of, logprobs.content or ())),
-        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:LONGEST_WORD],
+        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:MAX_NAME_LENGTH],
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import LETTERS, NAME, Field, Value, are_words, rating_of
+from judges.prompt import LETTERS, NAME, Field, Value, are_verdict_words, rating_of
 
 # The most questions of a judge, and the most characters of a question. More questions are not worth
 # their cost, and a stranger's file could make every row expensive.
@@ -26,7 +26,7 @@ class Question:
 
     Args:
         name: At most 64 lower-case letters, digits and underscores.
-        text: The question. It must be possible to answer it from the texts that the judge reads.
+        text: The question. The texts that the judge reads must be enough to answer it.
         answers: Two words, the good one first; or two to ten ratings in ascending order, the best
             last; or ("A", "B") if the judge compares two outputs.
         anchors: What earns a rating, by the rating; not every rating needs an anchor.
@@ -74,7 +74,7 @@ def question_problem(field: Field) -> str | None:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
     if is_scale and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None
-    if choices == LETTERS or (len(choices) == 2 and not is_scale and are_words(choices)):
+    if choices == LETTERS or (len(choices) == 2 and not is_scale and are_verdict_words(choices)):
         return None
     return (
         f"has the answers {list(choices)}; use two words, the good one first, or 2 to 10 "
@@ -89,7 +89,7 @@ def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
     return float(rating_of(choice, choices))
 
 
-def nearest(number: float, choices: tuple[Value, ...]) -> Value:
+def nearest_choice(number: float, choices: tuple[Value, ...]) -> Value:
     """The choice whose number (see `number_of`) is nearest to `number`."""
     return min(choices, key=lambda choice: abs(number_of(choice, choices) - number))
 
@@ -184,18 +184,18 @@ class AnswerWeights:
         side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
         name = max(score_changes, key=lambda name: side * score_changes[name])
         options = next(field.options for field in choices if field.name == name)
-        return f"{name} = {nearest(answers[name], options)}"
+        return f"{name} = {nearest_choice(answers[name], options)}"
 
     def _score_changes(
         self, answers: Mapping[str, float], baseline: Mapping[str, float]
     ) -> dict[str, float]:
-        """How much the score changes if an answer changes from `baseline` to `answers`, by name."""
+        """How far each answer moves the score, compared with the answer in `baseline`."""
         return {
             name: self.slopes.get(name, 0.0) * (answers[name] - baseline[name]) for name in baseline
         }
 
     def problem(self, choices: Sequence[Field]) -> str | None:
-        """The reason why these weights do not fit a prompt with these choices; None if they do.
+        """The reason why the weights do not fit a prompt with these choices; None if they fit.
 
         Every possible score has to lie on the scale of the answer, which is the last choice.
         """

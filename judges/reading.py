@@ -1,8 +1,8 @@
 """Read the rating or choice that a judge's reply states in one of three forms.
 
-1. The answer alone, such as "4" or "**(B)**": as the whole reply, as a line of it, or under our
-   header `[[ ## rating ## ]]`. If the reply has this header, only the text under the last one is
-   read.
+1. The answer alone, such as "4" or "**(B)**": as the whole reply, as one of its lines, or under
+   our header `[[ ## rating ## ]]`. If the reply has this header, only the text under the last such
+   header is read.
 2. `label: 4` at the start of a line, with any words as the label; a key of JSON is a label, too.
    Labels with "final" or "overall" take precedence, then labels with "rating" or the dimension's
    name.
@@ -60,7 +60,7 @@ _OTHER_WORDS = _word_set(
     " user human author annotator expert ideal reference alternative requested error attempt"
     " priority injected iteration"
 )
-# Words in a label which show that its value is quoted, denied, hypothetical, or the worse of two.
+# Words which show that a label's value is quoted, denied, hypothetical, or the worse of two.
 _DENYING_WORDS = _word_set(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
     " less least worse worst weaker loser rejected before after"
@@ -77,25 +77,25 @@ _TO_ASCII = str.maketrans(
 # The characters that may surround an answer.
 _SURROUNDING = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
-_OPEN = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
-_CLOSE = r"[*_`\"')\]}|$⭐★ ]*"
+_BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
+_AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
 # A label at the start of a line. Quotation marks may be around the label alone, as in JSON: a line
 # that is quoted as a whole is not the model's own answer.
 _LABEL = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
     r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
-    rf"{_CLOSE}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
+    rf"{_AFTER_ANSWER}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
 # What may follow a complete answer: nothing, or a reason that does not take the answer back.
 _REASON = re.compile(
-    rf"{_CLOSE}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
+    rf"{_AFTER_ANSWER}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
     r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
     r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
     r"|worse|weaker|less)\b))"
 )
 # An unclear text where an answer should be: "~4", "N/A", "neither".
 _UNCLEAR = re.compile(
-    rf"{_OPEN}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
+    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
     re.IGNORECASE,
 )
 # Phrases with which a reply takes back its answer or declines to give one.
@@ -141,7 +141,7 @@ class AnswerForm:
     def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
         self.choices, self.fractions = choices, fractions
         self.numeric = all(isinstance(choice, int) for choice in choices)
-        # From the lower-case text of an answer to its choice.
+        # Maps the lower-case text of an answer to the choice.
         self.choice_by_text = {str(choice).lower(): choice for choice in choices}
         clause_start, excluded_words = "^", "than|to|over"
         if self.numeric:
@@ -176,7 +176,7 @@ class AnswerForm:
         filler_pattern = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
         clause_pattern = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_pattern}[*_\"(]{{0,4}}"
         end_pattern = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end_pattern}))"
-        self.answer = re.compile(rf"{_BULLET}{_OPEN}{value_pattern}")
+        self.answer = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
         # A further answer in the text after the first answer; it makes up nearly all of a clause.
         self.later_answer = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
         # A mention of the judge's own scale, such as "out of 5".

@@ -19,7 +19,7 @@ from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
-# The default `max_tokens`: without reasoning in steps or questions, and with it.
+# The default `max_tokens` of replies: without, and with, reasoning in steps or questions.
 SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
 # The tokens of an average reply by the form of reasoning, without a reasoning model's thoughts.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
@@ -93,11 +93,11 @@ class Sample:
 
 def default_plan(model: Model) -> SamplingPlan:
     """The default plan for a model, at the model's own temperature if it has one."""
-    plan = plan_at(model.name if is_decision(model.name) else model.endpoint)
+    plan = default_plan_by_name(model.name if is_decision(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
-def plan_at(lm: str) -> SamplingPlan:
+def default_plan_by_name(lm: str) -> SamplingPlan:
     """The default plan by a model's name: WEIGHTED for embedded and decision models, else ONE."""
     return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
@@ -186,7 +186,7 @@ def read_decision(prompt: Prompt, reply: Reply) -> Sample:
 def score_of(
     plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
 ) -> Judgement:
-    """The judgement from the samples that could be read; without any, a failed judgement.
+    """The judgement from the samples that could be read; if there are none, a failed one.
 
     `failures` are the reasons why further replies could not be read.
     """

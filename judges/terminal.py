@@ -76,7 +76,7 @@ class _StderrHandler(logging.Handler):
 
 @contextmanager
 def verbose_logging(verbose: bool = True, level: int = logging.INFO) -> Iterator[None]:
-    """Print log records within this context, if `verbose` is true and no outer context does."""
+    """Print log records within this context, if `verbose` is true and no outer context does so."""
     if not verbose or any(isinstance(handler, _StderrHandler) for handler in _log.handlers):
         yield
         return

@@ -1,10 +1,10 @@
 """Estimate the share of outputs that people would pass from a judge's pass rate (Rogan and Gladen).
 
-If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. Its
-true-positive and true-negative rates, tpr and tnr, are estimated from labels that it was not tuned
-on. The 95 % interval has every p for which the difference between r and the judge's observed pass
-rate could be chance, by the variances of the three rates over documents (Fieller's method). The
-interval does not exist if tpr + tnr - 1 may be 0.
+If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. The
+judge's true-positive and true-negative rates, tpr and tnr, are estimated from labels that the judge
+was not tuned on. The 95 % interval has every p for which the difference between r and the judge's
+observed pass rate could be chance, by the variances of the three rates over documents (Fieller's
+method). The interval does not exist if tpr + tnr - 1 may be 0.
 """
 
 import math
@@ -53,9 +53,9 @@ def errors_by_document(
     """Compare a judge's verdicts with people's, as a table for `corrected_rate`.
 
     Verdicts are 1 (pass) or 0 (fail); an output for which the judge has NaN is left out. Each row
-    has five numbers. The first four count the outputs of one document that both pass, that only
-    people pass, that only the judge passes, and that both fail. The fifth is the number of
-    documents with these four counts.
+    has five numbers. The first four numbers count the outputs of a document that people and the
+    judge pass, that only people pass, that only the judge passes, and that neither passes. The
+    fifth is the number of documents with these four counts.
     """
     by_document: dict[Hashable, list[int]] = {}
     for verdict, label, document in zip(

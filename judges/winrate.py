@@ -20,8 +20,8 @@ class WinRate:
     `flip_rate` is the share of pairs whose choice changes with the order, among the pairs with a
     choice in both orders. `position_bias` in [-1, 1] is the share of choices for the output that
     was shown first, minus the share for the second. `length_bias` is the share of wins by the
-    longer output, minus that by the shorter, over pairs of unequal length; it is an association and
-    need not be a cause.
+    longer output, minus the share by the shorter output, over pairs of unequal length. A length
+    bias is an association, and length need not be the cause.
     """
 
     win_rate_a: float
@@ -49,7 +49,8 @@ def win_rate(
 ) -> WinRate:
     """The win rate over pairs.
 
-    `documents` has the document of each preference; by default, each pair has its own. `lengths`
+    `documents` has the document of each preference; by default, each pair has its own
+    document. `lengths`
     has the lengths of A and B for each preference.
     """
     document_ids = list(range(len(preferences))) if documents is None else list(documents)
@@ -102,10 +103,10 @@ def share_interval(
 ) -> tuple[float, float]:
     """The 95 % interval of the mean of values in [low, high], over documents.
 
-    It is Student's t interval over the documents and two added documents of average size; all
-    values of the first are `low`, and all values of the second are `high`. Agresti and Caffo (2000)
-    add such documents for shares, so that eight wins out of eight are not taken as certain. Both
-    ends are NaN for fewer than two documents.
+    The interval is Student's t interval over the documents and two added documents of average size;
+    all values of the first are `low`, and all values of the second are `high`. Agresti and Caffo
+    (2000) add such documents for shares, so that eight wins out of eight are not taken as certain.
+    Both ends are NaN for fewer than two documents.
     """
     code_of: dict[Hashable, int] = {}
     document_codes = np.array(

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from judges.client.keys import Redactor
 from judges.client.prices import token_bound
 from judges.protocol import (
-    LONGEST_WORD,
+    MAX_NAME_LENGTH,
     OPENAI_REASONING,
     ChatBody,
     Choice,
@@ -182,7 +182,7 @@ class EndpointModel:
 
     def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
         """The completion with API keys redacted; `model` is the endpoint's name for the model."""
-        name = self.redactor.redact(str(model or ""))[:LONGEST_WORD]
+        name = self.redactor.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return self.redactor.redact_completion(
             Completion(replies=tuple(replies), model=name, **asdict(usage))
         )

@@ -18,7 +18,7 @@ import numpy as np
 
 from judges.embedded.facets import FACET_OF, NAMES, PART_SHARES, Vector, facet_weights, measure
 from judges.embedded.learning import Regression, latent_of, learn, probabilities
-from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
+from judges.prompt import END_HEADER, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 NAME = "embedded-1"
@@ -324,7 +324,7 @@ def _write_reply(
                 pending_text = "\n\n"
             else:
                 pending_text += f"{_rationale(judge, opinions[-1].contributions)}\n\n"
-        tokens.append(Token(f"{pending_text}{END}", {}))
+        tokens.append(Token(f"{pending_text}{END_HEADER}", {}))
     text = "".join([token.text for token in tokens])
     return Reply(text=text, tokens=tuple(tokens) if n_top else ())
 

@@ -111,7 +111,7 @@ def test_a_pair_with_one_order_unanswered_has_failed() -> None:
     said = verdict(choosing(lambda content: "A" if shortest(content) == "B" else "neither"))
     assert math.isnan(said.margin)
     assert (said.preferred, said.order_ab, said.order_ba) == (None, "A", None)
-    assert str(said.failure).startswith("shown as ba: no preferred A or B")
+    assert str(said.failure).startswith("in the order ba: no preferred A or B")
 
 
 def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders() -> None:
