@@ -179,7 +179,10 @@ class BaseJudge(ABC):
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The LM of `dspy.configure`, unless the judge names its own model; else None."""
+        """The LM of `dspy.configure` as a model.
+
+        None if DSPy has no LM, or if the judge names its own model.
+        """
         has_own_model = self.lm_origin != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
@@ -266,18 +269,18 @@ class BaseJudge(ABC):
         """Score every row of a DataFrame; a terminal or a notebook shows progress.
 
         Args:
-            frame: A pandas DataFrame with one row for each output or pair. Its columns
-                have the names in `judge.texts`, unless `map` says otherwise; conversations are read
-                as by `dspy-judges score`. For a polars DataFrame, the result is a polars Series,
-                with nulls for failed judgements and without `attrs`.
+            frame: A pandas DataFrame with one row for each output or pair. Its columns have the
+                names in `judge.texts`, unless `map` says otherwise; conversations are read as by
+                `dspy-judges score`. For a polars DataFrame, the result is a polars Series, with
+                nulls for failed judgements and without `attrs`.
             **options: The model and its limits (`lm`, `max_cost`, ...; see `ModelOptions`), `seed`,
                 and `map`, a dict from each text's name to its column.
 
         Returns:
             A Series with the frame's index and NaN for failed judgements. The Series has the
             judge's name, or NAME_judge if the frame already has a column of that name. Ratings are
-            on the judge's scale, and verdicts in [0, 1]; a pairwise judge gives its margin in [-1,
-            1], positive for A. `attrs["n_failed"]` is the number of failed judgements, and
+            on the judge's scale, verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1],
+            positive for A. `attrs["n_failed"]` is the number of failed judgements, and
             `attrs["failures"]` says how often each reason occurred. A FailedJudgementWarning gives
             the most frequent reason.
 

@@ -321,8 +321,7 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> Subject:
     """The dimension or comparison of that name.
 
-    Raises UnknownDimensionError, which suggests similar names, if the catalogue has no such
-    name.
+    Raises UnknownDimensionError, which suggests similar names, if the name is unknown.
     """
     if name in JUDGES:
         return JUDGES[name]

@@ -143,7 +143,11 @@ class Exchange:
         skip_reasons: deque[str | None] = deque()
 
         def accept(reply: Reply) -> Sample:
-            """Read a reply; end the run if log-probabilities are missing from all replies so far."""
+            """Read a reply.
+
+            If the reply lacks log-probabilities that the plan needs, NoProbabilitiesError ends the
+            run; but if an earlier reply had some, NoScoreError fails this reply alone.
+            """
             nonlocal has_probabilities
             has_probabilities = has_probabilities or bool(reply.tokens)
             try:

@@ -252,8 +252,8 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
 
     Args:
         judge: The judge that scored the rows.
-        rows: Rows as `dspy-judges score` writes them to JSON Lines. A column
-            `response_id` becomes the event's `gen_ai.response.id`.
+        rows: Rows as `dspy-judges score` writes them to JSON Lines. A column `response_id` becomes
+            the event's `gen_ai.response.id`.
 
     Yields:
         The event in OpenTelemetry's JSON protocol (OTLP).

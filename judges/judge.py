@@ -165,8 +165,8 @@ class Judge(BaseJudge):
 
         Args:
             row: Each text that the judge reads (`judge.texts`), by its name; or a conversation.
-            order: "ab", or "ba" to show output B of a pair first. A pair needs a
-                request for each order.
+            order: "ab", or "ba" to show output B of a pair first. A pair needs a request
+                for each order.
 
         Returns:
             A dict with `messages` and `sampling`, which has the other fields of an OpenAI chat

@@ -34,8 +34,8 @@ def load(
             loaded; write "./name" for the folder.
         lm: The model to ask, as for `Judge.with_model`. By default, the judge's own model,
             else the embedded model.
-        api_base: The address of an OpenAI-compatible server. By default, the provider's own
-            address.
+        api_base: The address of an OpenAI-compatible server. By default, the
+            provider's own address.
 
     Returns:
         A Judge, or a Panel for a panel's file.

@@ -49,9 +49,8 @@ def win_rate(
 ) -> WinRate:
     """The win rate over pairs.
 
-    `documents` has the document of each preference; by default, each pair has its own
-    document. `lengths`
-    has the lengths of A and B for each preference.
+    `documents` has the document of each preference; by default, each pair has its own document.
+    `lengths` has the lengths of A and B for each preference.
     """
     document_ids = list(range(len(preferences))) if documents is None else list(documents)
     output_lengths = [(0, 0)] * len(preferences) if lengths is None else list(lengths)
