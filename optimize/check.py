@@ -300,7 +300,8 @@ def _tune_fact(
         split(outputs, seed=0)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
-        return "judge", f"{name} reads {' and '.join(inputs or ())}. {reason}"
+        reads = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
+        return "judge", f"{reads}{reason}"
     subset = with_ratings(outputs, name)
     if len({subset.label(output, name) for output in subset.outputs}) == 1:
         return None

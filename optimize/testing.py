@@ -38,6 +38,7 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     SearchOptions,
     SearchProblem,
+    objective,
 )
 from optimize.search.optimizer import Exploration, Optimizer
 from optimize.statistics.correlations import Coefficient
@@ -152,6 +153,15 @@ class OptimizerContract:
             prompt, untuned = candidate.prompt(problem.evaluator.untuned), WARMTH.prompt()
             assert prompt.instruction
             assert (prompt.inputs, prompt.answer) == (untuned.inputs, untuned.answer)
+
+    def test_a_finalist_ranks_new_documents_better_than_the_untuned_judge(self) -> None:
+        exploration, problem, _, _ = self.explore()
+        untuned = problem.evaluator.untuned
+        prompts = [untuned, *(each.prompt(untuned) for each in exploration.finalists)]
+        judgements = [SimulatedJudge()(prompt, problem.dev.items) for prompt in prompts]
+        scores = [np.array([each.judgement.score for each in row]) for row in judgements]
+        untuned_rho, *rhos = (objective(row, problem.dev, problem.goal) for row in scores)
+        assert max(rhos, default=-1.0) > untuned_rho
 
     def test_only_train_is_seen(self) -> None:
         _, problem, judge, proposer = self.explore()

@@ -276,6 +276,8 @@ class RatingCells:
         if fault := self._fault(cell):
             correction = "correct the word" if self._kind == _TRUTH else "write a plain number"
             advice = f"{correction}, or say what it counts: {self.values_flag}"
+            if not self._kind and len(self._by_key) > _MAX_WORDS:
+                advice = "the column holds texts; name the column with the ratings (--map)"
             raise UnreadableError("not-a-number", fault, advice, value)
         if not math.isfinite(cell.number):
             advice = "leave the cell empty if there is no rating"

@@ -54,13 +54,6 @@ def share_text(value: float | None) -> str:
     return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
-def certainty_text(share: "Figure") -> str:
-    """The interval of a share in words; a note in its place if the interval is withheld."""
-    if share.interval is None:
-        return TOO_FEW
-    return f"95% interval {share_text(share.interval.low)} to {share_text(share.interval.high)}"
-
-
 def counted(number: int, unit: str) -> str:
     """A number and what it counts, such as "3 rows"; `unit` is in the singular."""
     ending = "es" if unit.endswith("ss") else "s"

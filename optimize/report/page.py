@@ -27,6 +27,7 @@ from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
 from optimize.measuring.misses import MISS_COLUMNS, miss_rows
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import Scored
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
@@ -125,7 +126,6 @@ def write_run(
     """Write the page on a run; `judged` has both judges' judgements by split."""
     scored, folder = judged[result.shipped]["test"], str(path.parent)
     answer = run_answer(result, successful_attacks(probes, scored), folder)
-    tables = [charts.count_table(scored), _probe_table(probes), _failure_table(scored)]
     more_steps = answer.steps[1:]
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES), scored)
@@ -135,12 +135,7 @@ def write_run(
         groups=miss_groups(scored),
         sections=[
             *([Section(title="What else to do", steps=more_steps)] if more_steps else []),
-            Section(
-                title="Figures",
-                titled=[*answer.facts, *people_facts(result.card)],
-                charts=charts.dot_charts(scored),
-                tables=[*answer.tables, *tables],
-            ),
+            _figures(answer, result.card, scored, _probe_table(probes)),
             _prompt_section(result, prompts),
             source_section(result.data, search, ("Folder", folder)),
         ],
@@ -161,16 +156,27 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
         answer=answer,
         groups=miss_groups(scored),
         sections=[
-            Section(
-                title="Figures",
-                titled=[*answer.facts, *people_facts(card)],
-                charts=charts.dot_charts(scored),
-                tables=[charts.count_table(scored), _failure_table(scored), all_levels],
-            ),
+            _figures(answer, card, scored, all_levels),
             source_section(result.data, labels, ("Judge", "/".join(judge.parts[-2:]))),
         ],
     )
     write(path, page)
+
+
+def _figures(
+    answer: Answer, card: Scorecard | None, scored: Scored, further_table: Table
+) -> Section:
+    return Section(
+        title="Figures",
+        titled=[*answer.facts, *people_facts(card)],
+        charts=charts.dot_charts(scored),
+        tables=[
+            *answer.tables,
+            charts.count_table(scored),
+            further_table,
+            _failure_table(scored),
+        ],
+    )
 
 
 def _write_misses(path: Path, scored: Scored) -> None:

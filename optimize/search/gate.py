@@ -264,10 +264,7 @@ def decision_on(
     """
     gain = gain_of(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
-    prompts = (
-        "Prompts tuned the same way, each tried on documents that it was tuned without "
-        f"({gain.n_documents} in all),"
-    )
+    prompts = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
     amount = f"{abs(gain.value):.3f} {figure_of(goal)}"
     if gain.is_clear:
         reason = (

@@ -152,9 +152,9 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
     people = one_annotator(gain(-0.05, -0.1, 0.1))
     untuned, tuned = card(far, order(0.4, 0.2), people=people), card(far, order(0.45, 0.2))
     why = (
-        "Shipped: the untuned judge. Prompts tuned the same way, each tried on documents that it "
-        "was tuned without (126 in all), beat the untuned judge by 0.031 summary-level rho. If "
-        "tuning did nothing, over 10% of runs would show as much."
+        "Shipped: the untuned judge. Cross-validated on 126 documents, tuned prompts beat the "
+        "untuned judge by 0.031 summary-level rho. If tuning did nothing, over 10% of runs would "
+        "show as much."
     )
     summary = run_result(
         test=on_split(gain(0.1, -0.1, 0.3), untuned=untuned, tuned=tuned),

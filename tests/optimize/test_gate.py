@@ -194,7 +194,7 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> N
 def test_what_does_not_ship_says_why() -> None:
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
     assert not worse.ship
-    assert "tuned without (40 in all), fall short of the untuned judge by 0." in worse.why
+    assert "on 40 documents, tuned prompts fall short of the untuned judge by 0." in worse.why
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain is not None
     assert unclear.gain.low <= 0 < unclear.gain.value

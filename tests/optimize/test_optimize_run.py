@@ -52,7 +52,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
         "unseen systems",
         "Shipped: the",
         "judge calls",
-        "Prompts tuned the same way",
+        "Cross-validated on",
     ):
         assert word in " ".join(out.split())
     folder = here / "runs" / "relevance-001"
