@@ -25,7 +25,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
         if name not in module_by_name:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            imported: object = getattr(import_module(module_by_name[name]), name)
+            imported_object: object = getattr(import_module(module_by_name[name]), name)
         except ModuleNotFoundError as error:
             missing_package = str(error.name).partition(".")[0]
             module = sys.modules.get(missing_package)
@@ -36,7 +36,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
                 f"{hiding_file} hides the package {missing_package!r} of dspy-judges; rename that "
                 "file"
             ) from None
-        namespace[name] = imported
-        return imported
+        namespace[name] = imported_object
+        return imported_object
 
     return import_name, lambda: sorted({*namespace, *module_by_name})

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 # The environment variable that lists the modules a command imports first, separated by commas.
 EXTENSIONS_VARIABLE = "DSPY_JUDGES_EXTENSIONS"
 PROJECT_FOLDER = Path(__file__).resolve().parents[1]
@@ -26,14 +26,14 @@ class _Stream(io.FileIO):
     exit code 1.
     """
 
-    def write(self, data: Any, /) -> int:
+    def write(self, content: Any, /) -> int:
         try:
-            return super().write(data)
+            return super().write(content)
         except OSError as error:
             # From now on, all text goes to the null device, the buffered text included.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if isinstance(error, BrokenPipeError) or self.fileno() == 2:
-                return len(data)
+                return len(content)
             sys.exit(f"dspy-judges: stdout: {error.strerror}")
 
 
@@ -68,8 +68,8 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
         sys.exit("dspy-judges: the working folder is gone; change to one that exists")
     # `python -m` searches the working folder first, where a user's datasets.py would hide the
     # library of that name. So the working folder is moved to the end of `sys.path`.
-    searched_first = Path(sys.path[0]).resolve() == working_folder
-    if searched_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
+    working_folder_is_first = Path(sys.path[0]).resolve() == working_folder
+    if working_folder_is_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
     # The project's matrices are so small that several threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -105,4 +105,4 @@ def exit_on_ctrl_c() -> Iterator[None]:
 def _exit_at_once(signal_number: int, frame: object) -> None:
     with suppress(OSError):
         os.write(2, b"interrupted\n")
-    os._exit(INTERRUPTED)
+    os._exit(INTERRUPTED_EXIT_CODE)

@@ -332,7 +332,7 @@ class BaseJudge(ABC):
         return series
 
     def find_columns(
-        self, available: Collection[str], mapping: Mapping[str, str] | None = None
+        self, available_columns: Collection[str], mapping: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """The column of each text that the judge reads, by the text's name.
 
@@ -350,34 +350,37 @@ class BaseJudge(ABC):
                 if name in mapping
                 else [name, *_common_column_names(self.subject, name)]
             )
-            if (column := _find_column(column_names, available)) is not None:
+            if (column := _find_column(column_names, available_columns)) is not None:
                 column_by_text[name] = column
         if missing_texts := [name for name in self.texts if name not in column_by_text]:
             column_names = [repr(mapping.get(name, name)) for name in missing_texts]
             flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
             raise MissingColumnError(
                 f"no column {' or '.join(column_names)}, which the judge {self.name!r} reads; "
-                f"columns: {', '.join(sorted(available)) or 'none'}. Name yours, as in {flags} "
+                f"columns: {', '.join(sorted(available_columns)) or 'none'}. Name yours, as in "
+                f"{flags} "
                 f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
             )
         return column_by_text
 
     def texts_of(
         self,
-        names: Sequence[str],
+        column_names: Sequence[str],
         records: Iterable[Sequence[object]],
         mapping: Mapping[str, str] | None = None,
     ) -> list[dict[str, object]]:
         """The texts that the judge reads, for each record of a table or each conversation.
 
-        `names` are the names of the table's columns, and `records` its rows. Raises
+        `column_names` are the names of the table's columns, and `records` its rows. Raises
         MissingColumnError if a text has no column, or several columns of one name.
         """
         from judges.labels.conversations import as_texts
 
-        rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
-        column_by_text = self.find_columns({*names, *chain.from_iterable(rows)}, mapping)
-        if duplicate_columns := [name for name in column_by_text.values() if names.count(name) > 1]:
+        rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
+        column_by_text = self.find_columns({*column_names, *chain.from_iterable(rows)}, mapping)
+        if duplicate_columns := [
+            name for name in column_by_text.values() if column_names.count(name) > 1
+        ]:
             raise MissingColumnError(f"two columns are called {duplicate_columns[0]!r}; rename one")
         return [{name: row.get(column) for name, column in column_by_text.items()} for row in rows]
 
@@ -404,11 +407,11 @@ class BaseJudge(ABC):
         return frozen.dumps(self.freeze())
 
 
-def _find_column(names: Sequence[str], available: Collection[str]) -> str | None:
-    """The column with one of these names, else the only column with a similar name."""
-    name_keys = set(map(name_key, names))
-    exact_matches = [name for name in names if name in available]
-    similar_columns = [column for column in available if name_key(column) in name_keys]
+def _find_column(accepted_names: Sequence[str], available_columns: Collection[str]) -> str | None:
+    """The column with an accepted name, else the only column with a similar name."""
+    name_keys = set(map(name_key, accepted_names))
+    exact_matches = [name for name in accepted_names if name in available_columns]
+    similar_columns = [column for column in available_columns if name_key(column) in name_keys]
     return (
         exact_matches[0]
         if exact_matches

@@ -176,10 +176,10 @@ class Batch:
             recent_batches = takewhile(
                 lambda b: b.created_at >= earliest_start, client.batches.list(limit=100)
             )
-            own_batches = (
+            batches_of_run = (
                 b for b in recent_batches if (b.metadata or {}).get(RUN_KEY) == self.state.run
             )
-            if (batch := next(own_batches, None)) is None:
+            if (batch := next(batches_of_run, None)) is None:
                 with self._requests_path.open("rb") as content:
                     file = client.files.create(file=content, purpose="batch")
                 batch = client.batches.create(
@@ -198,8 +198,8 @@ class Batch:
         submitted yet or still running.
         """
         if self.state.batch_id is None:
-            totals = self._store.totals()
-            if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
+            store_totals = self._store.totals()
+            if {total.state for total in store_totals if total.purpose == PURPOSE} == {ANSWERED}:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")

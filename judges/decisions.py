@@ -61,10 +61,12 @@ def template_for(lm: str, prompt: Prompt) -> list[Message]:
     ]
 
 
-def fill_for(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
+def fill_template_for(
+    lm: str, template: Sequence[Message], texts: Mapping[str, str]
+) -> list[Message]:
     """A template's messages with the texts filled in; raises KeyError if a text is missing."""
-    as_json = partial(json.dumps, ensure_ascii=False)
-    return fill_slots(template, texts, encode=as_json if is_decision(lm) else str)
+    encode_json = partial(json.dumps, ensure_ascii=False)
+    return fill_slots(template, texts, encode=encode_json if is_decision(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:

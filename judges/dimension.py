@@ -132,8 +132,8 @@ class Dimension:
 
     def prompt(self) -> Prompt:
         """The prompt of the untuned judge: it reads the texts and writes a rating or a verdict."""
-        answers = self.words[::-1] if self.words else self.scale
-        labels_and_texts = zip(answers, self.anchors.values(), strict=True)
+        labels = self.words[::-1] if self.words else self.scale
+        labels_and_texts = zip(labels, self.anchors.values(), strict=True)
         meanings = "; ".join(f"{answer} = {text}" for answer, text in labels_and_texts if text)
         description = f"{self.definition} ({meanings})" if meanings else self.definition
         name, choices = ("verdict", self.words) if self.words else ("rating", self.scale)
@@ -188,10 +188,10 @@ class Comparison:
             Field(name=name, description=f"{self.candidate} {letter}", role="input")
             for letter, name in zip("AB", self.fields, strict=True)
         ]
-        preferred = Field(
+        preferred_field = Field(
             name="preferred", description=self.definition, role="output", choices=LETTERS
         )
-        fields = (*_input_fields(self.inputs), *candidate_fields, preferred)
+        fields = (*_input_fields(self.inputs), *candidate_fields, preferred_field)
         return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
 
 

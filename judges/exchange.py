@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from dspy_judges.errors import OptionError
-from judges.decisions import MALFORMED, fill_for, reply_of_answers
+from judges.decisions import MALFORMED, fill_template_for, reply_of_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.prompt import Prompt, restate_format
@@ -93,7 +93,7 @@ class Exchange:
         if order == "ba" and isinstance(self.subject, Comparison):
             a, b = self.subject.fields
             texts = {**texts, a: texts[b], b: texts[a]}
-        return fill_for(self.lm, self.template, texts)
+        return fill_template_for(self.lm, self.template, texts)
 
     def sample(self, reply: Reply) -> Sample:
         """Read one reply.

@@ -37,7 +37,7 @@ MAX_MESSAGE_LENGTH = 500
 # DSPy sends what follows this mark in a message as an image, a file or the like.
 CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
 # The order in which the roles of a judge's messages may occur, each role after a space.
-ROLES = re.compile(r"( system)?( user assistant)* user")
+ROLE_ORDER = re.compile(r"( system)?( user assistant)* user")
 
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
@@ -240,7 +240,7 @@ def _check(file: AnyFile) -> None:
         raise FrozenJudgeError(f"it has {problem}")
     roles = "".join(f" {message['role']}" for message in file.messages)
     slots = sorted(SLOT.findall(file.messages[-1]["content"]))
-    if not ROLES.fullmatch(roles) or slots != sorted(subject.texts):
+    if not ROLE_ORDER.fullmatch(roles) or slots != sorted(subject.texts):
         raise FrozenJudgeError(
             "its messages must be: a system message, a user and an assistant message for each "
             "demonstration, and a user message with one {{slot}} for each of "

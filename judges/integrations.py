@@ -218,12 +218,12 @@ def promptfoo_assertion(
 
     def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, object]:
         judgement = open_judge({**context, **context["vars"], "output": output})
-        failed = judgement.failure is not None
+        is_failed = judgement.failure is not None
         return {
             "pass": judgement.score >= min_score,
-            "score": 0.0 if failed else _rescaled_score(judge, judgement.score),
+            "score": 0.0 if is_failed else _rescaled_score(judge, judgement.score),
             "reason": _explanation(judge, judgement),
-            "metadata": {"graderError": failed},
+            "metadata": {"graderError": is_failed},
         }
 
     return get_assert
@@ -301,8 +301,8 @@ def _rescaled_score(judge: AnyJudge, score: float) -> float:
 
 def _verdict_word(judge: AnyJudge, score: float) -> str:
     """The word of a verdict, such as "pass"; empty for a rating."""
-    words = judge.subject.words
-    return words[score < 0.5] if words else ""
+    verdict_words = judge.subject.words
+    return verdict_words[score < 0.5] if verdict_words else ""
 
 
 def _explanation(judge: AnyJudge, judgement: Judgement) -> str:

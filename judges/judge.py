@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.decisions import fill_for, request_body, template_for
+from judges.decisions import fill_template_for, request_body, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.judgement import AnyJudgement, Preference
@@ -269,7 +269,7 @@ class Judge(BaseJudge):
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """The messages that are sent for one output; raises KeyError if a text is missing."""
-        return fill_for(self.lm, self._template, texts)
+        return fill_template_for(self.lm, self._template, texts)
 
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages, to compose or to optimize further.

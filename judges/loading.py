@@ -62,23 +62,23 @@ def load(
     return loaded_judge.with_model(lm, api_base)
 
 
-def read_subject(spec: str) -> Subject:
+def read_subject(name_or_path: str) -> Subject:
     """The dimension or comparison with a catalogue name, or from the definition in FILE.yaml.
 
     Raises:
         UnknownDimensionError: The catalogue has no subject of that name.
         DimensionError: The definition cannot be read, or cannot be used.
     """
-    if not spec.lower().endswith(DEFINITION_ENDINGS):
-        return find(spec)
+    if not name_or_path.lower().endswith(DEFINITION_ENDINGS):
+        return find(name_or_path)
     from judges.tables.text import read_yaml_file  # only YAML files need it
 
     try:
-        return convert(read_yaml_file(Path(spec)), _Definition).subject()
+        return convert(read_yaml_file(Path(name_or_path)), _Definition).subject()
     except OSError as error:
-        raise DimensionError(f"{spec}: {error.strerror}") from error
+        raise DimensionError(f"{name_or_path}: {error.strerror}") from error
     except ValueError as error:
-        raise DimensionError(f"{spec}: {one_line(error)}") from error
+        raise DimensionError(f"{name_or_path}: {one_line(error)}") from error
 
 
 QUESTION_EXAMPLES = (
@@ -95,9 +95,11 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
         # Without answers, the scale goes from the lowest to the highest rating with an anchor.
-        anchored = sorted(self.anchors)
+        anchor_ratings = sorted(self.anchors)
         answers = (
-            tuple(self.answers) or tuple(sorted({*anchored[:1], *anchored[-1:]})) or default_answers
+            tuple(self.answers)
+            or tuple(sorted({*anchor_ratings[:1], *anchor_ratings[-1:]}))
+            or default_answers
         )
         if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
@@ -124,7 +126,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
-        phrase = definition.rstrip(".")
+        definition_phrase = definition.rstrip(".")
         entries: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
@@ -135,16 +137,18 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if self.candidate is not None:
             if self.scale or self.anchors:
                 raise DimensionError("a comparison, which has a candidate, has no scale")
-            instruction = self.instruction or f"Decide between the two: {phrase}."
+            instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
         words = self._words()
         rating_task = "choose the rating that fits best; a higher rating means more of it."
         instruction = self.instruction or (
-            f"Judge the {self.name.replace('_', ' ')}: {phrase}. Read closely what you are given "
-            f"and {f'decide: {words[0]} or {words[1]}.' if words else rating_task}"
+            f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
+            f"are given and {f'decide: {words[0]} or {words[1]}.' if words else rating_task}"
         )
-        label_of = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
-        anchors = {rating: self.anchors.get(answer, "") for rating, answer in label_of.items()}
+        label_by_rating = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
+        anchors = {
+            rating: self.anchors.get(answer, "") for rating, answer in label_by_rating.items()
+        }
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
@@ -186,14 +190,14 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def _ratings(self) -> list[int]:
         """All ratings, ascending; two numbers in `scale` are the lowest and the highest rating."""
-        anchored_ratings = sorted(map(int, self.anchors))
-        scale = [*map(int, self.scale)] or sorted({*anchored_ratings[:1], *anchored_ratings[-1:]})
+        anchor_ratings = sorted(map(int, self.anchors))
+        scale = [*map(int, self.scale)] or sorted({*anchor_ratings[:1], *anchor_ratings[-1:]})
         if len(scale) == 2:
             scale = list(range(scale[0], scale[1] + 1))
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
             allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
             raise DimensionError(f"a scale has {allowed_scales}, not {self.scale}")
-        if unknown_ratings := sorted({*anchored_ratings} - set(scale)):
+        if unknown_ratings := sorted({*anchor_ratings} - set(scale)):
             raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {scale}")
         return scale
 
@@ -207,13 +211,15 @@ def dimension_on(
     the names of the texts that the judge reads; the last text is judged.
     """
     subject_phrase = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
-    task = f"Read closely what you are given, and decide how people would judge {subject_phrase}: "
+    task_phrase = (
+        f"Read closely what you are given, and decide how people would judge {subject_phrase}: "
+    )
     dimension = _Definition(
         name=name,
         definition=definition or f"how people judge {subject_phrase}",
         inputs=[*texts],
         scale=[*answers],
-        instruction=None if definition else f"{task}{answers[0]} or {answers[1]}.",
+        instruction=None if definition else f"{task_phrase}{answers[0]} or {answers[1]}.",
     ).subject()
     assert isinstance(dimension, Dimension)
     return dimension

@@ -119,8 +119,8 @@ class JudgeModule(dspy.Module):
 
     def load_state(self, state: FieldValues, **options: object) -> None:
         """Load a saved state; if it has no scoring, the weights and threshold stay the same."""
-        own_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
-        super().load_state({**own_scoring, **state}, **options)
+        current_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
+        super().load_state({**current_scoring, **state}, **options)
 
     def _arguments(self, texts: FieldValues) -> FieldValues:
         """The predictor's arguments, with typed questions if the LM answers typed questions."""
@@ -140,7 +140,7 @@ class JudgeModule(dspy.Module):
         choices = prompt_of(self.judge.signature).choices
         scored_prediction = (self.scoring or Scoring(choices)).with_score(prediction)
         for field in choices:
-            scored_prediction[field.name] = _likeliest(scored_prediction[field.name], field)
+            scored_prediction[field.name] = _likeliest_choice(scored_prediction[field.name], field)
         return scored_prediction
 
     @contextmanager
@@ -245,15 +245,16 @@ def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> Signatur
         if field.role == "input":
             typed_fields[field.name] = str, dspy.InputField(desc=neutralise(field.description))
         elif field.choices:
-            typed = typed_question(field)
-            question_type, criteria = typed["type"], typed["criteria"]
+            decision_question = typed_question(field)
+            question_type, criteria = decision_question["type"], decision_question["criteria"]
             if question_type == "score":
                 annotation = Score[tuple(criteria)]
             elif question_type == "noul":
                 annotation = Noul[(True, criteria["true"]), (False, criteria["false"])]
             else:
                 annotation = Choice[tuple(criteria.items())]
-            typed_fields[field.name] = annotation, dspy.OutputField(desc=typed["instructions"])
+            output_field = dspy.OutputField(desc=decision_question["instructions"])
+            typed_fields[field.name] = annotation, output_field
     return _signature(typed_fields, neutralise(instruction))
 
 
@@ -304,15 +305,18 @@ def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float]
     if not isinstance(value, Mapping):
         return None
     if "probability" in value:
-        masses = [value["probability"], 1 - value["probability"]]
+        raw_probabilities = [value["probability"], 1 - value["probability"]]
     else:
         keys = range(len(choices)) if "level" in value else choices
-        masses = [value["probabilities"][str(key)] for key in keys]
-    total = math.fsum(masses)
-    return {choice: mass / total for choice, mass in zip(choices, masses, strict=True)}
+        raw_probabilities = [value["probabilities"][str(key)] for key in keys]
+    total = math.fsum(raw_probabilities)
+    return {
+        choice: raw_probability / total
+        for choice, raw_probability in zip(choices, raw_probabilities, strict=True)
+    }
 
 
-def _likeliest(value: object, field: Field) -> object:
+def _likeliest_choice(value: object, field: Field) -> object:
     """The most likely choice of a decision; any other value is returned unchanged."""
     distribution = probabilities(value, field.options)
     return max(distribution, key=distribution.__getitem__) if distribution else value
@@ -338,7 +342,7 @@ def _demo_value(demo_number: int, field: Field, value: object) -> Value:
     """
     if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
-    value = _likeliest(value, field)
+    value = _likeliest_choice(value, field)
     # In a label file, 4.0 and "4" mean the rating 4; a mean such as 3.67 is refused.
     for choice in field.options:
         if value == choice or str(value).strip() == str(choice):

@@ -34,14 +34,14 @@ SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 # The header of a field, in any of the variants that models write.
 FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
 # The tags around a model's thoughts in its reply; they differ between model families.
-_THOUGHT = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
+_THOUGHT_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
-    rf"<{_THOUGHT}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
+    rf"<{_THOUGHT_TAG}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
     r"|\u25c1think\u25b7|<\|channel\|>analysis\b",
     re.IGNORECASE,
 )
 THOUGHT_END = re.compile(
-    rf"</{_THOUGHT}\s{{0,3}}>|<\|(?:/think|end_of_thought)\|>|\[/THINK\]|\u25c1/think\u25b7"
+    rf"</{_THOUGHT_TAG}\s{{0,3}}>|<\|(?:/think|end_of_thought)\|>|\[/THINK\]|\u25c1/think\u25b7"
     r"|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
@@ -54,7 +54,7 @@ MARKUP = re.compile(
         | \|\S | (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
   | \u25c1 (?= /?(?i:think)\u25b7 )
   | < (?= [|\uff5c]\S | <(?:CUSTOM-TYPE-|/?SYS>>)         # <|im_start|>; DSPy's images and the like
-        | /?(?i:{_THOUGHT}|s|bos|eos|(?:start|end)_of_(?:turn|role))[\s>] )
+        | /?(?i:{_THOUGHT_TAG}|s|bos|eos|(?:start|end)_of_(?:turn|role))[\s>] )
     """,
     re.VERBOSE,
 )

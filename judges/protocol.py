@@ -18,8 +18,14 @@ MAX_REPEATS = 2
 SAMPLE_SEED_STEP = 10_007
 
 # Finish reasons of a reply that the endpoint cut short: at the limit of tokens, or for any reason.
-OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
+OUT_OF_TOKENS_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+CUT_SHORT_REASONS = OUT_OF_TOKENS_REASONS | {
+    "incomplete",
+    "error",
+    "other",
+    "content_filter",
+    "safety",
+}
 # The most characters of a finish reason, or of a model's name in an answer, that are kept.
 MAX_NAME_LENGTH = 200
 # The finish reason of a reply in which the model refuses to answer.
@@ -31,8 +37,8 @@ DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # For a reasoning model, which thinks before it answers, max_tokens is multiplied by this factor.
 REASONING_FACTOR = 8
 # The names of reasoning models: OpenAI's, and those of other providers.
-OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
-REASONING = re.compile(
+OPENAI_REASONING_MODELS = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
+OTHER_REASONING_MODELS = re.compile(
     r"reasoner|\br1\b|magistral|\bqwq|\bqwen3|thinking|gpt-oss|gemini-(?:2\.5|3)|grok-(?:3-mini|4)"
     r"|minimax-m|kimi-k2|\bglm-",
     re.I,
@@ -51,7 +57,7 @@ def is_decision(lm: str) -> bool:
 
 def is_reasoning(lm: str) -> bool:
     """Whether `lm` names a reasoning model, which spends tokens on thoughts before its answer."""
-    return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))
+    return bool(OPENAI_REASONING_MODELS.match(lm) or OTHER_REASONING_MODELS.search(lm))
 
 
 class Message(TypedDict):
@@ -117,12 +123,12 @@ class Reply:
     @property
     def truncated(self) -> bool:
         """Whether the endpoint stopped the reply before its end."""
-        return self.finish_reason.lower() in CUT_SHORT
+        return self.finish_reason.lower() in CUT_SHORT_REASONS
 
     @property
     def out_of_tokens(self) -> bool:
         """Whether the reply was cut short at the request's limit of tokens."""
-        return self.finish_reason.lower() in OUT_OF_TOKENS
+        return self.finish_reason.lower() in OUT_OF_TOKENS_REASONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,8 +178,10 @@ class AnswerWeights:
         """
         lows, highs = _extremes(choices)
         lowest, highest = self.score(lows), self.score(highs)
-        position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
-        baseline = {name: low + position * (highs[name] - low) for name, low in lows.items()}
+        threshold_position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
+        baseline = {
+            name: low + threshold_position * (highs[name] - low) for name, low in lows.items()
+        }
         score_changes = self._score_changes(answers, baseline)
         side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
         name = max(score_changes, key=lambda name: side * score_changes[name])

@@ -75,7 +75,7 @@ _TO_ASCII = str.maketrans(
     "0123456789:()[]=.,\"\"''- \n     ",
 )
 # The characters that may surround an answer.
-_SURROUNDING = " \t\r\n*_`\"'()[]"
+_SURROUNDING_CHARACTERS = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
 _BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
@@ -94,12 +94,12 @@ _REASON = re.compile(
     r"|worse|weaker|less)\b))"
 )
 # An unclear text where an answer should be: "~4", "N/A", "neither".
-_UNCLEAR = re.compile(
+_UNCLEAR_ANSWER = re.compile(
     rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
     re.IGNORECASE,
 )
 # Phrases with which a reply takes back its answer or declines to give one.
-_WITHDRAWN = re.compile(
+_WITHDRAWAL = re.compile(
     r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
@@ -117,7 +117,9 @@ _MARKUP = re.compile(
     r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
 # The header that ends a reply; it has to be at the start of a line.
-_COMPLETED = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE)
+_COMPLETED_HEADER = re.compile(
+    r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE
+)
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
 
@@ -161,14 +163,14 @@ class AnswerForm:
             end_pattern = ""
         else:
             # The longest word first, so that "not ok" is not read as "ok".
-            longest_first = sorted(self.choice_by_text, key=len, reverse=True)
-            words_pattern, scale_pattern = "|".join(map(re.escape, longest_first)), "(?!)"
+            words_by_length = sorted(self.choice_by_text, key=len, reverse=True)
+            words_pattern, scale_pattern = "|".join(map(re.escape, words_by_length)), "(?!)"
             value_pattern = (
                 rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words_pattern}))"
                 r"(?![\w&+/'-])"
             )
             end_pattern = "| ?[:–—-] "
-            if min(map(len, longest_first)) > 1:  # single letters occur in much other text
+            if min(map(len, words_by_length)) > 1:  # single letters occur in much other text
                 clause_start, excluded_words = (
                     "^(?:[-+•*] )?",
                     rf"{excluded_words}|(?:not|never|no)\b|\w+n't\b",
@@ -260,10 +262,10 @@ def read(
 
 def _sections(label_matches: Sequence[re.Match[str]], end: int) -> Sections:
     """The part of a reply that follows each label, up to the next label or the end."""
-    starts = [*(label_match.start() for label_match in label_matches), end]
+    section_starts = [*(label_match.start() for label_match in label_matches), end]
     return {
         label_match[1].lower(): (label_match.end(), next_start)
-        for label_match, next_start in zip(label_matches, starts[1:], strict=True)
+        for label_match, next_start in zip(label_matches, section_starts[1:], strict=True)
     }
 
 
@@ -304,8 +306,8 @@ def _read_choice(
     answer = find_answer(text, form, names, strict=strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices
-        expected = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {expected} in {quote(text)}")
+        expected_answer = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
+        raise NoScoreError(f"no {field.name} {expected_answer} in {quote(text)}")
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     return value, answer.start, answer.end
 
@@ -319,10 +321,10 @@ def find_answer(
     answer. If `strict` is true, an answer counts only
     with such a label, or alone on its line.
     """
-    stripped = text.strip(_SURROUNDING).rstrip(".*")
-    if (value := form.choice_by_text.get(stripped.lower())) is not None:
-        start = text.index(stripped)
-        return Answer(value, 2, start, start + len(stripped))
+    stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
+    if (value := form.choice_by_text.get(stripped_text.lower())) is not None:
+        start = text.index(stripped_text)
+        return Answer(value, 2, start, start + len(stripped_text))
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
@@ -334,7 +336,7 @@ def find_answer(
     text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
     values = {answer.value for answer in answers}
     values |= {form.value(match) for match in form.later_answer.finditer(text_after)} - {None}
-    if None in values or len(values) > 1 or _WITHDRAWN.search(text_after):
+    if None in values or len(values) > 1 or _WITHDRAWAL.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
@@ -344,10 +346,10 @@ def answer_span(reply: str) -> tuple[int, int]:
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought that does not end: {quote(reply[start:])}")
-    completed = _COMPLETED.search(reply, start)
-    if completed is None or not reply[start : completed.start()].strip():
+    end_header = _COMPLETED_HEADER.search(reply, start)
+    if end_header is None or not reply[start : end_header.start()].strip():
         return start, len(reply)
-    return start, completed.start()
+    return start, end_header.start()
 
 
 def plain_text(text: str, form: AnswerForm) -> str:
@@ -378,7 +380,7 @@ class _Line:
         self.label = None if label and form.answer.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
         self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
-            _SURROUNDING
+            _SURROUNDING_CHARACTERS
         )
         self.answer = form.answer.match(self.content, self.start)
         # The text after a complete answer; None if the line has no complete answer.
@@ -386,7 +388,7 @@ class _Line:
         if self.answer and _REASON.match(self.content, self.answer.end()):
             self.reason = self.content[self.answer.end() :]
         self.is_answer_alone = self.reason is not None and not self.reason.strip(
-            _SURROUNDING + "}|$.!"
+            _SURROUNDING_CHARACTERS + "}|$.!"
         )
 
     def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
@@ -402,12 +404,12 @@ class _Line:
 
 
 def _answers(
-    plain: str, form: AnswerForm, name_words: frozenset[str]
+    cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """The answers in all lines of a plain text, and the other parts of the text with positions."""
     answers, other_texts = [], []
     rank_above: int | None = None
-    for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", plain)):
+    for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
         line = _Line(line_match, form)
         rank = line.rank(name_words, rank_above)
         rank_above = rank if line.is_label_alone else None
@@ -422,7 +424,7 @@ def _answers(
             other_texts.append((end, line.reason))
             continue
         other_texts.append((line.position, line.content))
-        if rank and (line.answer or (rank > 1 and _UNCLEAR.match(line.content, line.start))):
+        if rank and (line.answer or (rank > 1 and _UNCLEAR_ANSWER.match(line.content, line.start))):
             answers.append(Answer(None, rank, line.position, line.position))
     return answers, other_texts
 
@@ -438,11 +440,11 @@ def _rank(label: str, name_words: frozenset[str]) -> int:
     head_noun = next(
         (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
     )
-    names_other_thing = content_words & _OTHER_WORDS - name_words and (
+    is_other_label = content_words & _OTHER_WORDS - name_words and (
         head_noun in _OTHER_WORDS or head_noun in _ANSWER_WORDS
     )
-    names_count = head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
-    if names_other_thing or names_count or content_words & _DENYING_WORDS - name_words:
+    is_count_label = head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
+    if is_other_label or is_count_label or content_words & _DENYING_WORDS - name_words:
         return 0
     if content_words & _FINAL_WORDS:
         return 3

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from judges.client import Budget
 
 DONE, FAILED = 0, 1
-PATIENCE = 2.0  # seconds before a progress line appears in a terminal or notebook
-QUIET = "print no progress and no notes"  # the help text of --quiet
+PROGRESS_DELAY = 2.0  # seconds before a progress line appears in a terminal or notebook
+QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.
 INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -95,7 +95,7 @@ class Progress:
 
     If a `budget` is given, the line shows dollars. `refresh` is called before each update and may
     change the name, the total and the counts. If `only_live` is true, the line appears only in a
-    terminal or a notebook, and only after PATIENCE seconds.
+    terminal or a notebook, and only after PROGRESS_DELAY seconds.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Progress:
             # Seconds between two updates; outside a terminal each update is a new line.
             mininterval=0.25 if is_live else 30.0,
             miniters=1,
-            delay=PATIENCE if only_live else 0.0,
+            delay=PROGRESS_DELAY if only_live else 0.0,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 

@@ -62,27 +62,28 @@ def errors_by_document(
         np.asarray(passes, float), np.asarray(human, float), documents, strict=True
     ):
         if not np.isnan(verdict):
-            counts = by_document.setdefault(document, [0, 0, 0, 0])
-            counts[int(2 * (1 - label) + (1 - verdict))] += 1
+            error_counts = by_document.setdefault(document, [0, 0, 0, 0])
+            error_counts[int(2 * (1 - label) + (1 - verdict))] += 1
     n_documents = Counter(map(tuple, by_document.values()))
-    return [[*counts, n] for counts, n in sorted(n_documents.items(), reverse=True)]
+    return [[*error_counts, n] for error_counts, n in sorted(n_documents.items(), reverse=True)]
 
 
 def corrected_rate(
-    passes: ArrayLike, documents: Sequence[Hashable], tested: Sequence[Sequence[int]]
+    passes: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
 ) -> TrueRate:
     """The share of outputs that people would pass, from the judge's verdicts on these outputs.
 
-    `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `tested` is the
+    `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `errors` is the
     table of the judge's errors on test labels (see `errors_by_document`).
     """
     verdicts, code_of = np.asarray(passes, dtype=float), dict[Hashable, int]()
-    valid = ~np.isnan(verdicts)
-    document_codes = np.array([code_of.setdefault(name, len(code_of)) for name in documents])[valid]
+    has_verdict = ~np.isnan(verdicts)
+    all_codes = np.array([code_of.setdefault(name, len(code_of)) for name in documents])
+    document_codes = all_codes[has_verdict]
     if not document_codes.size:
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
-    judge_rate = float(verdicts[valid].mean())
-    error_table = np.asarray(tested, dtype=float).reshape(-1, 5)
+    judge_rate = float(verdicts[has_verdict].mean())
+    error_table = np.asarray(errors, dtype=float).reshape(-1, 5)
     # Each row of the table has a document's counts of outputs by who passes them, and the number of
     # documents with these counts.
     both, people_only, judge_only, neither, n_documents = error_table.T
@@ -98,7 +99,7 @@ def corrected_rate(
             withheld = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
             return TrueRate(judge=judge_rate, withheld=withheld)
     n_outputs = np.bincount(document_codes).astype(float)
-    passes_by_document = np.bincount(document_codes, verdicts[valid]).astype(float)
+    passes_by_document = np.bincount(document_codes, verdicts[has_verdict]).astype(float)
     rate, rate_terms = _rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
     tpr, tpr_terms = _rate(both, both + people_only, n_documents)
     tnr, tnr_terms = _rate(neither, judge_only + neither, n_documents)
@@ -119,11 +120,15 @@ def corrected_rate(
     if a <= 0 or shrunk_youden <= 0 or observed_youden <= 0:
         withheld = "on its test labels it may do no better than chance (TPR + TNR - 1 may be 0)"
         return TrueRate(judge=judge_rate, withheld=withheld)
-    corrected = (judge_rate - n_judge_only / (n_judge_only + n_neither)) / observed_youden
-    corrected, root = float(np.clip(corrected, 0, 1)), math.sqrt(max(0.0, b * b - a * c))
+    corrected_share = (judge_rate - n_judge_only / (n_judge_only + n_neither)) / observed_youden
+    corrected_share = float(np.clip(corrected_share, 0, 1))
+    root = math.sqrt(max(0.0, b * b - a * c))
     low, high = max(0.0, (b - root) / a), min(1.0, (b + root) / a)
     return TrueRate(
-        judge=judge_rate, value=corrected, low=min(low, corrected), high=max(high, corrected)
+        judge=judge_rate,
+        value=corrected_share,
+        low=min(low, corrected_share),
+        high=max(high, corrected_share),
     )
 
 

@@ -20,7 +20,7 @@ from judges.client.keys import Redactor
 from judges.client.prices import token_bound
 from judges.protocol import (
     MAX_NAME_LENGTH,
-    OPENAI_REASONING,
+    OPENAI_REASONING_MODELS,
     ChatBody,
     Choice,
     Completion,
@@ -77,7 +77,7 @@ class RequestFormat:
         self.model = model
         self.changes: list[str] = []
         self.left_out: set[str] = set()
-        if OPENAI_REASONING.match(model):
+        if OPENAI_REASONING_MODELS.match(model):
             self.leave_out("max_tokens")
             self.leave_out("temperature")
 
