@@ -43,8 +43,8 @@ class TrueRate:
         if self.withheld:
             return f"{judge_phrase}; not corrected for its errors: {self.withheld}"
         interval = f"[{100 * self.low:.0f}, {100 * self.high:.0f}]"
-        condition = "corrected for its errors on test, if it errs as often here,"
-        return f"{judge_phrase}; {condition} {self.value:.0%} {interval}"
+        condition = "if it errs as often here as on the test labels"
+        return f"{judge_phrase}; people would pass {self.value:.0%} {interval}, {condition}"
 
 
 def errors_by_document(

@@ -33,8 +33,8 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors() -> None:
     assert rate.low < 0.6 < rate.high
     ends = f"[{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
     assert str(rate) == (
-        "the judge passes 62%; corrected for its errors on test, if it errs as often here, "
-        f"60% {ends}"
+        f"the judge passes 62%; people would pass 60% {ends}, "
+        "if it errs as often here as on the test labels"
     )
 
 
@@ -127,7 +127,7 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     command = ["score", str(run.folder), "--data", str(table), "--out"]
     assert main([*command, str(tmp_path / "a.jsonl")]) == 0
-    assert "corrected for its errors on test" in capsys.readouterr().out
+    assert "as often here as on the test labels" in capsys.readouterr().out
     # Asked otherwise it errs otherwise.
     assert main([*command, str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
