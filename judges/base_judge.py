@@ -395,7 +395,8 @@ class BaseJudge(ABC):
             FrozenJudgeError: The file cannot hold the judge, for example because its texts contain
                 an API key.
         """
-        from judges.tables.atomic_write import write_atomically  # imported late: rarely needed
+        # Imported late, since judging does not need it.
+        from judges.tables.atomic_write import write_atomically
 
         write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
         return Path(path)

@@ -62,7 +62,7 @@ class Dimension:
         words: For a pass-or-fail judge, the two words of its verdict, the good one first. The
             ratings are then 0 and 1.
         questions: Questions that tuning may add; the model answers them in the same reply. The
-            untuned judge asks none of them.
+            untuned judge asks none of these questions.
 
     Raises:
         DimensionError: A name, the scale or the words cannot be used.

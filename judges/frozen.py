@@ -57,7 +57,7 @@ class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SubjectEntry(_Strict):
-    """The subject as JSON: a dimension has anchors, maybe words; a comparison has a candidate."""
+    """The subject as JSON: a dimension has anchors and maybe words; a comparison has a candidate."""
 
     name: Identifier
     definition: Text
@@ -204,7 +204,7 @@ def loads(raw: bytes) -> AnyFile:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
-    except ValueError as error:  # from msgspec, or because of a wrong subject or plan
+    except ValueError as error:  # raised by msgspec, or by a wrong subject or plan
         raise FrozenJudgeError(f"not a frozen judge: {one_line(error)}") from error
     return file
 

@@ -71,7 +71,8 @@ def read_subject(name_or_path: str) -> Subject:
     """
     if not name_or_path.lower().endswith(DEFINITION_ENDINGS):
         return find(name_or_path)
-    from judges.tables.text import read_yaml_file  # only YAML files need it
+    # Imported late, since only YAML files need it.
+    from judges.tables.text import read_yaml_file
 
     try:
         return convert(read_yaml_file(Path(name_or_path)), _Definition).subject()

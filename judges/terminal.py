@@ -51,7 +51,7 @@ def print_error(text: str, stream: TextIO | None = None) -> None:
     """Print an error to stderr, without API keys and control characters."""
     line, stream = visible(Redactor().redact(text)), stream or sys.stderr
     if tqdm := sys.modules.get("tqdm"):
-        tqdm.tqdm.write(line, file=stream)  # keeps a progress line below the error
+        tqdm.tqdm.write(line, file=stream)  # prints above the progress line
     else:
         print(line, file=stream)
     stream.flush()
