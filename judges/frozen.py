@@ -57,7 +57,7 @@ class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SubjectEntry(_Strict):
-    """The subject as JSON: a dimension has anchors and maybe words; a comparison has a candidate."""
+    """The subject as JSON: a dimension has anchors, perhaps words; a comparison, a candidate."""
 
     name: Identifier
     definition: Text
