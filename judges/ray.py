@@ -52,7 +52,7 @@ class JudgeBatch:
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """Add the new columns to a batch, which is a dict of columns, a DataFrame or a pyarrow table."""
+        """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
         is_arrow = hasattr(batch, "column_names")
         columns = {str(name): batch[name] for name in (batch.column_names if is_arrow else batch)}
         if self.judge.name in columns:
