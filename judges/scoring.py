@@ -67,8 +67,8 @@ class SamplingPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.samples <= (MAX_SAMPLES if self.kind == "mean" else 1):
             raise OptionError(
-                f"the plan {self.kind!r} cannot have {self.samples} samples; the plan 'mean' has 1 "
-                f"to {MAX_SAMPLES}, any other plan has 1"
+                f"the plan {self.kind!r} cannot have {self.samples} samples; 'mean' takes 1 to "
+                f"{MAX_SAMPLES}, and every other plan takes 1"
             )
 
 

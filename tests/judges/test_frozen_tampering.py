@@ -83,15 +83,21 @@ FORGED = {
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
     "a demonstration whose reply is missing": (
         put("messages", 0, value={"role": "assistant", "content": "5"}),
-        "as a user's and an assistant's",
+        "a user and an assistant message",
     ),
     "an image by DSPy's mark": (
         put("messages", 0, "content", value='<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'),
-        "other than text",
+        "does not send as text",
     ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
-    "a demo with a field more": (put("program", "demos", 0, "x", value="y"), "has exactly"),
-    "a plan of many": (put("sampling", "samples", value=3), "plan 'weighted' with 3 samples"),
+    "a demo with a field more": (
+        put("program", "demos", 0, "x", value="y"),
+        "not the fields of the prompt",
+    ),
+    "a plan of many": (
+        put("sampling", "samples", value=3),
+        "plan 'weighted' cannot have 3 samples",
+    ),
     "an endless temperature": (
         put("sampling", "temperature", value=10**4000),
         "not a frozen judge",

@@ -70,7 +70,7 @@ def test_a_judge_is_called_with_its_texts(
 
 
 def test_a_call_with_the_wrong_texts_says_which(scripted: Scripted, load: Load) -> None:
-    with pytest.raises(TypeError, match="reads document, summary; given: document, s"):
+    with pytest.raises(TypeError, match="reads document, summary; you gave document, s"):
         load("relevance")(document="d", s="s")
     assert not scripted.asked
 

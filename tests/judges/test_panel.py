@@ -94,7 +94,7 @@ def test_a_panel_in_a_panel_is_refused_in_code_and_in_a_file(tmp_path: Path) -> 
     ("members", "message"),
     [
         ([], "a panel has 1 to 64 members"),
-        ([asked("a"), asked("a")], "with different names; these are 2: a, a"),
+        ([asked("a"), asked("a")], "with different names; this one has 2: a, a"),
         ([asked("a", judge=Judge.of(TLDR_CONCISE))], "member a compares each summary, and the"),
         ([asked("a", judge=Judge.of(GRADED))], "member a rates from 0 to 10, and the"),
         ([asked("a", 0.0)], "member a has the weight 0.0"),

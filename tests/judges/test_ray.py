@@ -55,7 +55,7 @@ def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server: Op
     assert judged["relevance"].notna().sum() == 3
     assert "the budget of 3 calls is spent" in judged["relevance_failure"].iloc[4]
     assert math.isnan(call(frame)["relevance"].iloc[0])
-    assert JudgeBatch(judge, workers=4, max_cost=8.0).share == {"max_cost": 2.0}
+    assert JudgeBatch(judge, workers=4, max_cost=8.0).worker_options == {"max_cost": 2.0}
 
 
 def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(
