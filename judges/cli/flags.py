@@ -14,7 +14,7 @@ from dspy_judges.errors import UsageError
 from judges.client import Redactor, check_name, holds_secret, read_price
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
-from judges.terminal import QUIET, print_note, visible
+from judges.terminal import QUIET_HELP, print_note, visible
 
 if TYPE_CHECKING:
     from judges.client import ModelOptions
@@ -247,7 +247,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="use batch files at half price: submit, and collect within a day",
     )
     add_reporting_flags(run)
-    run.add_argument("--quiet", action="store_true", help=QUIET)
+    run.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
 def add_reporting_flags(run: Flags) -> None:

@@ -19,8 +19,8 @@ from msgspec import Meta, Struct
 from judges.client.keys import Redactor
 from judges.client.prices import token_bound
 from judges.protocol import (
-    LONGEST_WORD,
-    OPENAI_REASONING,
+    MAX_NAME_LENGTH,
+    OPENAI_REASONING_MODELS,
     ChatBody,
     Choice,
     Completion,
@@ -81,7 +81,7 @@ class RequestFormat:
         self.model = model
         self.changes: list[str] = []
         self.left_out: set[str] = set()
-        if OPENAI_REASONING.match(model):
+        if OPENAI_REASONING_MODELS.match(model):
             self.leave_out("max_tokens")
             self.leave_out("temperature")
 
@@ -185,8 +185,8 @@ class EndpointModel:
         return self.completion(replies, body.model, usage)
 
     def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
-        """The `Completion`, with API keys redacted; `model` is the model's name in the answer."""
-        name = self.redactor.redact(str(model or ""))[:LONGEST_WORD]
+        """The completion with API keys redacted; `model` is the endpoint's name for the model."""
+        name = self.redactor.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return self.redactor.redact_completion(
             Completion(replies=tuple(replies), model=name, **asdict(usage))
         )

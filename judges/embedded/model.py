@@ -26,7 +26,7 @@ from judges.embedded.facets import (
     measure,
 )
 from judges.embedded.learning import Regression, latent_of, learn, probabilities
-from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
+from judges.prompt import END_HEADER, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 NAME = "embedded-1"
@@ -352,7 +352,7 @@ def _write_reply(
                 pending_text = "\n\n"
             else:
                 pending_text += f"{_rationale(judge, opinions[-1].contributions)}\n\n"
-        tokens.append(Token(f"{pending_text}{END}", {}))
+        tokens.append(Token(f"{pending_text}{END_HEADER}", {}))
     text = "".join([token.text for token in tokens])
     return Reply(text=text, tokens=tuple(tokens) if n_top else ())
 

@@ -219,7 +219,7 @@ class RowWriter:
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
         self.n_rows = 0
-        self._file = open_writer(claim_file(self.partial_path, anew=True), columns)
+        self._file = open_writer(claim_file(self.partial_path, replace=True), columns)
 
     def write(self, row: Row) -> None:
         self._file.write(row)

@@ -134,7 +134,7 @@ def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind, tmp_path):
     with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), in_use(tmp_path / "o"):
         pass
     assert untouched(victim, kind)
-    assert claim_file(tmp_path / ".o.lock", anew=True).read_bytes() == b""
+    assert claim_file(tmp_path / ".o.lock", replace=True).read_bytes() == b""
     own = tmp_path / "own"
     own.write_text("kept")
     assert claim_file(own).read_text() == "kept"

@@ -29,9 +29,9 @@ def test_each_prompt_is_the_golden_one_and_has_a_source(name):
 
 
 def test_an_unknown_name_is_answered_with_its_neighbours():
-    with pytest.raises(UnknownDimensionError, match=r"'Relevanz'.*near it: relevance"):
+    with pytest.raises(UnknownDimensionError, match=r"'Relevanz'.*did you mean relevance"):
         find("Relevanz")
     with pytest.raises(UnknownDimensionError, match="cod_informative"):
         find("inform")
-    with pytest.raises(UnknownDimensionError, match=r"near it: coherence, .*FILE\.yaml"):
+    with pytest.raises(UnknownDimensionError, match=r"did you mean coherence, .*FILE\.yaml"):
         find("zzzz")

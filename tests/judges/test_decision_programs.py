@@ -18,7 +18,7 @@ from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import as_lm
 from judges.client.store import Store
-from judges.decisions import fill_for, template_for
+from judges.decisions import fill_template_for, template_for
 from judges.judge import Judge
 from judges.loading import dimension_on
 from judges.questions import AnswerWeights, Question
@@ -62,7 +62,9 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
     with dspy.context(lm=lm):
         again = asyncio.run(program.acall(**texts))
     assert again.toDict() == prediction.toDict()
-    system, user = fill_for("systemone/m", template_for("systemone/m", judge.prompt), texts)
+    system, user = fill_template_for(
+        "systemone/m", template_for("systemone/m", judge.prompt), texts
+    )
     head, inputs = json.loads(system["content"]), json.loads(user["content"])
     assert lm.asked == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
 

@@ -354,4 +354,4 @@ def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(lm, deci
     for content in (fewer, system["content"].replace('"2", "3"', '"2"')):
         stored = ({**system, "content": content}, user)
         (said,) = judged(replace(judge, stored_messages=stored), lm, [ROW])
-        assert "cannot be used: it " in said.failure
+        assert "cannot be used: it" in said.failure

@@ -126,10 +126,10 @@ def test_the_order_of_a_pair_is_the_callers_and_of_one_output_there_is_one():
     texts = [PAIRED.request(PAIR, order)["messages"][-1]["content"] for order in ("ab", "ba")]
     assert texts[0].index("Good morning") < texts[0].index("\nFriday.")
     assert texts[1].index("\nFriday.") < texts[1].index("Good morning")
-    with pytest.raises(OptionError, match="helpful: no order 'ba' of its texts; use 'ab'"):
+    with pytest.raises(OptionError, match="helpful: unknown order 'ba'; use 'ab'"):
         WEIGHED.request(ROW, "ba")
     one_order = Judge.of(KINDER).with_plan(ONE).read(PAIR, ["[[ ## preferred ## ]]\nA"])
-    assert one_order["failure"] == "shown as ba: no reply"
+    assert one_order["failure"] == "in the order ba: no reply"
 
 
 def test_a_reply_may_be_a_text_a_dict_or_an_object():

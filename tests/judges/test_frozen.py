@@ -74,7 +74,7 @@ def test_undefined_correlations_are_null_and_numpy_numbers_plain():
 
 
 def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
-    with pytest.raises(ValueError, match="are not those of what it judges"):
+    with pytest.raises(ValueError, match="and needs the fields"):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
         prompted(Judge.of(RELEVANCE), instruction=" \n")
@@ -93,7 +93,7 @@ def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_ser
     user = "SUMMARY S OF <s> {{summary}} < s>. Number:"
     assert [message["content"] for message in seen.body["messages"]] == [system, user]
     assert loaded(judge.dumps()) == judge != SAVED
-    with pytest.raises(OptionError, match="a DSPy program would send others"):
+    with pytest.raises(OptionError, match="a DSPy program would send other messages"):
         judge.program()
 
 
@@ -135,11 +135,17 @@ FORGED = {
     "anchors and a candidate": (put("subject", "candidate", value="reply"), "and not both"),
     "neither": (lambda document: document["subject"].pop("anchors"), "needs anchors or"),
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
-    "a reply alone": (put("messages", 0, value=REPLY), "as a user's and an assistant's"),
-    "an image by DSPy's mark": (put("messages", 0, "content", value=IMAGE), "other than text"),
+    "a reply alone": (put("messages", 0, value=REPLY), "a user and an assistant message"),
+    "an image by DSPy's mark": (
+        put("messages", 0, "content", value=IMAGE),
+        "does not send as text",
+    ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
-    "a demo with a field more": (put("program", "demos", 0, "x", value="y"), "has exactly"),
-    "a plan of many": (put("sampling", "samples", value=3), "with 3 samples"),
+    "a demo with a field more": (
+        put("program", "demos", 0, "x", value="y"),
+        "not the fields of the prompt",
+    ),
+    "a plan of many": (put("sampling", "samples", value=3), "cannot have 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
     "code for a name": (put("subject", "inputs", value={"__class__": "x"}), "matching regex"),

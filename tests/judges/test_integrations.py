@@ -119,7 +119,7 @@ def test_a_judge_of_pairs_is_refused(adapter):
 
 @pytest.mark.parametrize("adapter", [tools.deepeval_metric, tools.promptfoo_assertion, tools.check])
 def test_a_judge_that_rates_needs_the_score_that_passes(adapter):
-    with pytest.raises(ValueError, match="relevance: name the score that passes"):
+    with pytest.raises(ValueError, match="relevance: give the lowest score that passes"):
         adapter(JUDGE)
 
 

@@ -70,7 +70,7 @@ def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(scripted, 
 
 
 def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(scripted):
-    with pytest.raises(TypeError, match="reads document, summary; given: document, s"):
+    with pytest.raises(TypeError, match="reads document, summary; you gave document, s"):
         load("relevance", scripted)(document="d", s="s")
     lacks = r"no column 'summary'.*columns: document, id.*summary=COLUMN"
     with pytest.raises(MissingColumnError, match=lacks):
@@ -203,7 +203,7 @@ def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server):
     assert judged["relevance"].notna().sum() == 3
     assert "the budget of 3 calls is spent" in judged["relevance_failure"].iloc[4]
     assert math.isnan(call(frame)["relevance"].iloc[0])
-    assert JudgeBatch(ASKING, workers=4, max_cost=8.0).share == {"max_cost": 2.0}
+    assert JudgeBatch(ASKING, workers=4, max_cost=8.0).worker_options == {"max_cost": 2.0}
 
 
 def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server):

@@ -73,7 +73,7 @@ def unsure(content: str) -> str:
     [
         (shortest, ("B", "B"), "B", -1, "None"),
         (lambda content: "A", ("A", "B"), "tie", 0, "None"),
-        (unsure, ("A", None), None, math.nan, "shown as ba: no preferred A or B"),
+        (unsure, ("A", None), None, math.nan, "in the order ba: no preferred A or B"),
     ],
     ids=["letters name outputs", "what follows the position is a tie", "one order unanswered"],
 )

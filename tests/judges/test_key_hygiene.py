@@ -193,7 +193,7 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(monkeypatch):
     demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
     assert demo_bytes(judge.prompt, demo, Redactor())
     assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}, Redactor()) is None
-    with pytest.raises(FrozenJudgeError, match="its texts hold a key") as caught:
+    with pytest.raises(FrozenJudgeError, match="its texts hold the value") as caught:
         prompted(judge, instruction=f"Judge it. {KEY}").dumps()
     assert KEY not in str(caught.value)
 

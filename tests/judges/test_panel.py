@@ -74,7 +74,7 @@ def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(tmp_path):
 TO_TEN = Judge.of(replace(COHERENCE, anchors=dict.fromkeys(range(11), "")))
 REFUSED = [
     (RELEVANCE, [], "a panel has 1 to 64 members"),
-    (RELEVANCE, [asked("a"), asked("a")], "with different names; these are 2: a, a"),
+    (RELEVANCE, [asked("a"), asked("a")], "with different names; this one has 2: a, a"),
     (RELEVANCE, [asked("inner", judge=PANEL)], "member inner is a panel itself"),
     (RELEVANCE, [asked("a", judge=COMPARES)], "member a compares each summary, and the"),
     (RELEVANCE, [asked("a", judge=TO_TEN)], "member a rates from 0 to 10, and the"),

@@ -127,7 +127,7 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
     assert rate.value == pytest.approx(0.6)
     assert rate.low < 0.6 < rate.high
     ends = f"[{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
-    assert str(rate).startswith("the judge passes 62%; corrected for its errors on test, ")
+    assert str(rate).startswith("the judge passes 62%; people would pass 60% ")
     assert str(rate).endswith(f", 60% {ends}")
 
 
@@ -210,7 +210,7 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     assert sum(sum(row[:4]) * row[4] for row in tested) == len(run.judgements)
     command = ["score", str(run.folder), "--data", write_jsonl(tmp_path / "rows.jsonl", rows)]
     assert main([*command, "--out", str(tmp_path / "a.jsonl")]) == 0
-    assert "corrected for its errors on test" in capsys.readouterr().out
+    assert "as often here as on the test labels" in capsys.readouterr().out
     # Asked otherwise it errs otherwise.
     assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]

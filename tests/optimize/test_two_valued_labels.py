@@ -120,7 +120,7 @@ UNDEFINED = "label=LINE defines labels of your own"
 @pytest.mark.parametrize(
     ("call", "judge", "words", "settings", "error", "says"),
     [
-        (tune, "relevnce", PASS, {}, UnknownDimensionError, "near it: relevance"),
+        (tune, "relevnce", PASS, {}, UnknownDimensionError, "did you mean relevance"),
         (tune, "label", "52", {}, UnknownDimensionError, "no judge 'label'.* --dimension 'label="),
         (tune, "label", None, {}, UnknownDimensionError, "no --data FILE names labels, and no"),
         *((tune, spec, PASS, {}, SettingsError, UNDEFINED) for spec in ("label=...", "label=")),
