@@ -207,8 +207,8 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Pr
     """The prompt with a signature's fields and instruction, and a predictor's demos.
 
     If a demo lacks a free text, for example a rationale, the text is shown as "(not given)".
-    A demo without an answer to one of the questions is left out. Any other missing or impossible
-    value raises ValueError.
+    A demo without an answer to one of the questions is left out. Another missing value, or an
+    impossible one, raises ValueError.
     """
     fields = _fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)

@@ -8,7 +8,7 @@
    name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
-A reply must state exactly one value in these forms, and no other value elsewhere. Any other reply
+A reply must state exactly one value in these forms, and no other value elsewhere. Another reply
 raises NoScoreError, and the model is asked again. The text is cleaned so that the positions of
 characters stay the same: an answer's position also holds for the original reply.
 

@@ -176,7 +176,7 @@ def run_command(
     If `work` raises a JudgesError or OSError, the error is printed on one line, and the exit code
     is 1 for a failure or 2 for wrong usage; with `verbose`, a traceback comes first. After an
     interrupt, the message `interrupted` is printed, and the exit code is 128 plus the number of the
-    signal. Any other exception is a bug and is raised. `quiet` hides progress and notes.
+    signal. Other exceptions are bugs and are raised. `quiet` hides progress and notes.
     """
     global _quiet
     with _stoppable() as received_signals, verbose_logging(verbose):

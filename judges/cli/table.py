@@ -247,7 +247,7 @@ def _prepare_run(results: "Scores | Preferences", args: argparse.Namespace) -> T
 def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
     """Return the columns that --map gives for the judges' texts and for the id, by name.
 
-    Any other name in a mapping file is ignored, since the file may also map labels. Raises
+    Other names in a mapping file are ignored, since the file may also map labels. Raises
     UsageError for any other name in an argument NAME=COLUMN.
     """
     columns = mapping(arguments)

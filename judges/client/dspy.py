@@ -347,7 +347,7 @@ class ClientEngine:
         if sampling.temperature != 0:
             n_repeats = next(self._repeats[repr((messages, sampling))])
             sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * n_repeats)
-        # Any reply text is accepted here, since DSPy's adapter parses it later.
+        # Every reply text is accepted here, since DSPy's adapter parses it later.
         return Request(messages, sampling, lambda reply: reply.text)
 
 

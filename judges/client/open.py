@@ -3,7 +3,7 @@
 A library that only some models need is imported when the first of these models is opened.
 
 Only the user decides to which model and address texts are sent. A judge's file may name a model of
-a known provider. Any other model in a judge's file is used only if the user names it as well.
+a known provider. Other models in a judge's file are used only if the user names them as well.
 """
 
 import os
