@@ -168,7 +168,7 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(
         assert result.interval is not None
         assert result.given_interval is not None
         held.append(everything[~np.isnan(score)].mean() in result.given_interval)
-        widths.append([result.given_interval.reach, result.interval.reach])
+        widths.append([result.given_interval.half_width, result.interval.half_width])
     assert 0.93 - 0.02 <= np.mean(held) <= 0.97 + 0.01
     of_given, of_all = np.mean(widths, axis=0)
     # The labels' part of the variance shrinks by the share that has a label.
@@ -181,7 +181,7 @@ def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain() -> No
     result = mean_score(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
     assert result.given_interval == Interval(labels.mean(), labels.mean())
     assert result.interval is not None
-    assert result.interval.reach > 0.01
+    assert result.interval.half_width > 0.01
 
 
 def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs() -> None:
@@ -218,7 +218,7 @@ def test_what_a_document_does_to_both_systems_drops_out_of_their_difference() ->
         assert found.estimate.value == pytest.approx(0.5, abs=0.3)
         for each in of_each:
             assert each.interval is not None
-            assert found.estimate.interval.reach < each.interval.reach
+            assert found.estimate.interval.half_width < each.interval.half_width
     assert np.mean(held) >= 0.93 - 0.02
 
 
@@ -257,6 +257,6 @@ def test_differences_are_of_documents_that_both_answered_and_hold_together() -> 
     assert first.together_interval is not None
     # Six pairs of systems: each interval has a confidence of 1 - .05 / 6.
     freedom = 39 + 4 - 1
-    assert first.together_interval.reach / first.estimate.interval.reach == pytest.approx(
+    assert first.together_interval.half_width / first.estimate.interval.half_width == pytest.approx(
         stats.t.ppf(1 - 0.025 / 6, freedom) / stats.t.ppf(0.975, freedom), rel=0.02
     )
