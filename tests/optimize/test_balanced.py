@@ -150,7 +150,7 @@ def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass
     train, dev = two_valued(world(20)), two_valued(world(18, first=100))
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
     assert result.decision.ship
-    assert result.decision.why.startswith("Shipped: the tuned judge. Prompts tuned the same")
+    assert result.decision.why.startswith("Shipped: the tuned judge. Cross-validated on 38")
     assert "kindness" in result.tuned.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.
     assert result.tuned.threshold == pytest.approx(0.25, abs=0.08)
