@@ -93,7 +93,8 @@ def chance_of_gain(
     if goal == "dataset":
         untied_documents = read_rows(items.human, items.human, items.document_ids).n_untied
         chance *= untied_documents >= FEWEST_UNTIED
-        # If every document is tied, assume that one document in as many as now would be untied.
+        # Assume that the share of untied documents stays the same; if it is 0 now, assume one
+        # document.
         n_sufficient = max(n_sufficient, math.ceil(FEWEST_UNTIED * n / max(untied_documents, 1)))
     n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
     chance_now = f"A gain of {GAIN:g} {metric} ships with a chance of {chance:.0%}"
