@@ -83,6 +83,7 @@ def test_documents_that_people_rate_alike_are_counted_and_not_paid_for() -> None
     model = Model(write_instruction)
     explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
     assert lines == [
-        "GEPA leaves out 2 documents that cannot tell judges apart or whose label is too common"
+        "GEPA leaves out 2 documents, because they cannot tell judges apart or because their "
+        "label is too common"
     ]
     assert not {item.document_id for _, item in watch.asked} & {"d0", "d1"}
