@@ -4,8 +4,8 @@ A judge that is asked questions gives several answers: one to each question, and
 which is its rating, verdict or preference. The score is a weighted sum of these answers. If the
 goal of the search is summary-level rho, the weights are fitted to answers and labels that are
 centred within each document; otherwise these are centred over all outputs. The margins of pairs are
-not centred. Weights are never negative. They are shrunk towards a prior, which gives all weight to
-the judge's own answer (`optimize.statistics.joining`).
+not centred. Weights are never negative. The weights are shrunk towards a prior, which gives all
+weight to the judge's own answer (`optimize.statistics.joining`).
 """
 
 import math
@@ -47,8 +47,8 @@ class LabelledAnswers:
             document is a group, or all outputs are one group.
         fold: (outputs,) the number of the output's cross-validation fold. A document lies in a
             single fold.
-        fields: The output fields of the prompt that have choices: the questions, and last the
-            field of the judge's own answer.
+        fields: The output fields of the prompt that have choices: the questions, and last the field
+            of the judge's own answer.
     """
 
     answers: Matrix
@@ -80,8 +80,8 @@ class LabelledAnswers:
     def fit_weights(self) -> AnswerWeights:
         """Fit the weights of the answers to the human labels.
 
-        They are scaled so that the scores have the same mean and standard deviation as the labels,
-        unless scores could then leave the rating scale.
+        The weights are scaled so that the scores have the same mean and standard deviation as the
+        labels, unless scores could then leave the rating scale.
         """
         has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
         slopes = self._slopes(has_answers)
@@ -93,8 +93,8 @@ class LabelledAnswers:
         shift = 0.0 if is_pairwise else lowest - float(slopes @ low)
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
-        if human.size and (spread := float(scores.std())):
-            line_slope = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / spread))
+        if human.size and (score_sd := float(scores.std())):
+            line_slope = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / score_sd))
         if human.size and not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # With an offset outside these bounds, a score could leave the scale.
@@ -117,11 +117,14 @@ class LabelledAnswers:
         if self.fields[-1].choices != LETTERS:
             centred_columns = centred(np.column_stack([answers, human]), group)
             answers, human = centred_columns[:, :-1], centred_columns[:, -1]
-        spread = np.sqrt((answers**2).mean(axis=0))
-        is_varied = spread > 0
+        answer_sd = np.sqrt((answers**2).mean(axis=0))
+        is_varied = answer_sd > 0
         if not is_varied[-1]:
             return own_answer_only
-        standardised, prior = answers[:, is_varied] / spread[is_varied], own_answer_only[is_varied]
+        standardised, prior = (
+            answers[:, is_varied] / answer_sd[is_varied],
+            own_answer_only[is_varied],
+        )
         if len(self.fields[-1].choices or ()) == 2 and standardised[:, -1] @ human <= 0:
             # The answers to questions may be useful even if the judge's verdict is not, for example
             # because the judge passes nearly everything. So all answers get equal prior weights.
@@ -130,7 +133,7 @@ class LabelledAnswers:
             return own_answer_only
         weights = np.zeros(len(self.fields))
         weights[is_varied] = joining_weights(standardised, human, prior)
-        slopes: Vector = np.divide(weights, spread, out=np.zeros_like(weights), where=is_varied)
+        slopes: Vector = np.divide(weights, answer_sd, out=np.zeros_like(weights), where=is_varied)
         return slopes
 
     def scores(self, weights: AnswerWeights) -> Vector:
@@ -154,21 +157,23 @@ class LabelledAnswers:
         """The questions that are worth asking, because they have a large share of the weights.
 
         Questions with a share below `SMALLEST_SHARE` are dropped, and the weights are fitted again.
-        This is repeated until no share is too small.
+        Dropping and fitting are repeated until no share is too small.
         """
         answers = self
         while True:
             shares = answers.fit_weights().shares(answers.fields)
             questions = answers.fields[:-1]
-            useful = tuple(field for field in questions if shares[field.name] >= SMALLEST_SHARE)
-            if useful == questions:
-                return useful
-            answers = answers.of_questions(useful)
+            useful_questions = tuple(
+                field for field in questions if shares[field.name] >= SMALLEST_SHARE
+            )
+            if useful_questions == questions:
+                return useful_questions
+            answers = answers.of_questions(useful_questions)
 
 
 def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
-    """Collect the candidate's answers on those of the items that it has been scored on."""
-    scored = problem.evaluator.scored_items(candidate, items)
-    judgements = problem.evaluator.judgements(candidate, scored)
+    """Collect the candidate's answers on the items; unscored items are left out."""
+    scored_items = problem.evaluator.scored_items(candidate, items)
+    judgements = problem.evaluator.judgements(candidate, scored_items)
     prompt = candidate.prompt(problem.evaluator.untuned)
-    return LabelledAnswers.of(prompt, scored, judgements, problem.goal)
+    return LabelledAnswers.of(prompt, scored_items, judgements, problem.goal)

@@ -74,8 +74,8 @@ class Candidate:
         reasoning: What the judge writes before its answer; None to keep what the untuned judge
             writes.
         questions: The questions that the judge is asked; None to keep the untuned judge's
-        questions. weights: The weights of the judge's answers in its score; None if the score is
-        the judge's
+            questions.
+        weights: The weights of the judge's answers in its score; None if the score is the judge's
             rating, verdict or preference alone.
         threshold: The lowest score with which an output passes.
     """
@@ -95,21 +95,24 @@ class Candidate:
     @property
     def kind(self) -> str:
         """The kind of change to the untuned judge, in instruction, demonstrations and reasoning."""
-        proposed = "proposed" if self.round else "untuned"
-        return f"{proposed}, {self.demo_set.kind}, {self.reasoning}"
+        instruction_source = "proposed" if self.round else "untuned"
+        return f"{instruction_source}, {self.demo_set.kind}, {self.reasoning}"
 
     # Cached, because hashing a thousand demonstrations takes long.
     @cached_property
     def id(self) -> str:
         """A hash of the prompt; candidates with the same prompt have the same id."""
-        parts: list[object] = [self.instruction, [dict(demo) for demo in self.demo_set.demos]]
+        hashed_parts: list[object] = [
+            self.instruction,
+            [dict(demo) for demo in self.demo_set.demos],
+        ]
         if any(self.demo_set.comments):
-            parts.append(self.demo_set.comments)
+            hashed_parts.append(self.demo_set.comments)
         if self.reasoning is not None:
-            parts.append(self.reasoning)
+            hashed_parts.append(self.reasoning)
         if self.questions is not None:
-            parts.append([(field.name, field.description) for field in self.questions])
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+            hashed_parts.append([(field.name, field.description) for field in self.questions])
+        return hashlib.sha256(json.dumps(hashed_parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def prompt(self, untuned: Prompt) -> Prompt:
         """The untuned prompt with this candidate's instruction, demonstrations and questions."""
@@ -188,12 +191,12 @@ def draw_demo_set(
     selected = list(islice(demos, min(size, MAX_DEMOS)))
     rng.shuffle(selected)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
-    is_everything = selected and len(selected) == n_distinct_outputs
+    shows_everything = selected and len(selected) == n_distinct_outputs
     return DemoSet(
         demos=tuple(demo for _, demo in selected),
         comments=tuple(agreed_comment(item) for item, _ in selected),
         ids=tuple(item.id for item, _ in selected),
-        kind=EVERYTHING if is_everything else f"levels {size}",
+        kind=EVERYTHING if shows_everything else f"levels {size}",
         documents=frozenset(item.document_id for item, _ in selected),
     )
 
@@ -210,7 +213,7 @@ def _fitting_demos(
     max_documents = max(1, int(len(items.documents) * share))
     documents_used: set[str] = set()
     seen_contents: set[tuple[str, ...]] = set()
-    bytes_left, secrets = MAX_DEMO_BYTES, Redactor()
+    bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
     for item in _alternating(items, prompt, rng):
         content, comment = tuple(item.texts.values()), agreed_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
@@ -224,7 +227,7 @@ def _fitting_demos(
         for field in prompt.outputs:
             if not field.choices:
                 demo[field.name] = reasons.get(item.id) or NOT_GIVEN
-        n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, secrets)
+        n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left:
             continue
         yield item, demo
@@ -250,7 +253,7 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
 
 
 def agreed_comment(item: Item) -> str:
-    """The annotators' comment on an item if all of them gave the same label, else "".
+    """The annotators' comment on an item if all annotators gave the same label, else "".
 
     If the labels differ, the comment may explain another label than the mean label, which a
     demonstration shows.
@@ -269,10 +272,10 @@ def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iter
         item = items.items[index]
         by_choice.setdefault(nearest_choice(choices, item.human), []).append(item)
     for choice, items_of_choice in by_choice.items():
-        target = (
+        target_label = (
             {"A": 1, "B": -1}[str(choice)] if choices == LETTERS else rating_of(choice, choices)
         )
         # Distances are rounded to halves, so that items with about the same distance stay shuffled.
-        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - target)))
+        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - target_label)))
     rounds = zip_longest(*(by_choice[choice] for choice in sorted(by_choice, key=str)))
     return filter(None, chain.from_iterable(rounds))

@@ -1,8 +1,8 @@
 """`SearchProblem`, which an optimizer solves, and its parts: evaluator, budget and objective.
 
 Each judgement has a cost in the unit of the search's budget. The unit is dollars, or tokens if the
-price of the model is unknown, or calls if the model is free. The evaluator keeps its judgements, so
-the same candidate judges an item only once.
+price of the model is unknown, or calls if the model is free. The evaluator keeps all judgements, so
+a candidate never judges the same item twice.
 """
 
 import math
@@ -35,8 +35,8 @@ from optimize.statistics.balanced import (
 from optimize.statistics.correlations import Level, contrast_judges, rho
 from optimize.statistics.intervals import Contrast
 
-# After a candidate has judged this many items, its cost is their mean cost; before, it is
-# estimated.
+# After a candidate has judged this many items, its cost per item is their mean cost. Before that,
+# the cost is estimated.
 ITEMS_MEASURED = 12
 
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
@@ -111,7 +111,8 @@ class Pricing:
         """Estimate the cost of judging one item with a prompt, from the length of the prompt.
 
         The estimate is the cost with the untuned judge, plus the cost of the tokens that `prompt`
-        has more than the `untuned` prompt. It is at least half the cost with the untuned judge.
+        has more than the `untuned` prompt. The estimate is at least half the cost with the untuned
+        judge.
         """
         extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
@@ -121,8 +122,12 @@ class Pricing:
 
 def _static_characters(prompt: Prompt) -> int:
     """The number of characters in the part of a prompt that is the same for every item."""
-    demos = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
-    return len(prompt.instruction) + demos + sum(len(field.description) for field in prompt.fields)
+    n_demo_characters = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
+    return (
+        len(prompt.instruction)
+        + n_demo_characters
+        + sum(len(field.description) for field in prompt.fields)
+    )
 
 
 @dataclass(slots=True)
@@ -254,7 +259,7 @@ class Evaluator:
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """The candidate's judgements of items that it has scored, with its answer weights applied.
+        """The candidate's judgements of scored items, with the candidate's answer weights applied.
 
         Raises KeyError if the candidate has not scored one of the items.
         """
@@ -294,20 +299,20 @@ def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
     """The items of as many documents as cost at most `limit`, informative documents first."""
-    chosen: list[str] = []
+    affordable_documents: list[str] = []
     for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
         limit -= cost(items.of_documents([document]))
         if limit < 0:
             break
-        chosen.append(document)
-    return items.of_documents(chosen)
+        affordable_documents.append(document)
+    return items.of_documents(affordable_documents)
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
     """Spearman's rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
     For balanced accuracy, scores other than 0 and 1 are turned into verdicts by the threshold that
-    is best on these same items. The result is biased upwards, so use it on train only.
+    is best on these same items. This objective is biased upwards, so use it on train only.
     """
     if goal == "balanced":
         return balanced_accuracy(_verdicts(scores, items), items.human)

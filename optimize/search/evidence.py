@@ -1,9 +1,10 @@
 """Evidence: the part of the proposer's prompt that shows how people and the judge rate documents.
 
 From the evidence a language model (the proposer) writes a better instruction for the judge. The
-evidence shows documents with several outputs each. For each output it lists people's ratings, the
-judge's score, and the output's rank by people and by the judge (called its "place"). The texts are
-quoted as JSON strings on one line, so that no text can be mistaken for a line of the evidence.
+evidence shows documents with several outputs each. For each output the evidence lists people's
+ratings, the judge's score, and the output's rank by people and by the judge (called "place"). The
+texts are quoted as JSON strings on one line, so that no text can be mistaken for a line of the
+evidence.
 """
 
 import json
@@ -47,8 +48,8 @@ class JudgedItems:
     the items are pairs or verdicts, all items are ranked together.
 
     Attributes:
-        ranks: The ranks by people's labels (row 0) and by the judge's scores (row 1), of shape
-            (2, items). Rank 1 is the best; NaN stands for a failed judgement.
+        ranks: The ranks by people's labels (row 0) and by the judge's scores (row 1), of shape (2,
+            items). Rank 1 is the best; NaN stands for a failed judgement.
         gaps: How much the judge overrates each output: the difference between the two ranks, in
             standard deviations of ranks. For pairs, the judge's margin minus people's margin.
         weighted_gaps: The gaps, doubled for outputs on which annotators commented.
@@ -127,7 +128,7 @@ class JudgedItems:
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
         """The texts, by field name, that are the same for all of these outputs.
 
-        The result is empty if there is only one output.
+        If there is only one output, no texts are returned.
         """
         first_texts, *other_texts = [self.items.items[row].texts for row in rows]
         names = (

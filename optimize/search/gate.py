@@ -1,16 +1,17 @@
 """The gate: decide whether the tuned judge ships instead of the untuned judge.
 
 The test uses every labelled document of train and dev, but no judge is tested on a document that it
-learned from. So the search runs twice: once on train, with a test on dev, and once on dev, with a
-test on train. (If a judge shows all labels as demonstrations, the test uses versions of the judge
-that each leave out a fold of documents.) The permutation test relies on a symmetry: if the search
-finds no better judge than the untuned judge, swapping the two judges on a document is as likely to
-raise the gain as to lower it (`optimize.statistics.intervals`).
+learned from. For this, the search runs twice: once on train, with a test on dev, and once on dev,
+with a test on train. (If a judge shows all labels as demonstrations, the test uses versions of the
+judge that each leave out a fold of documents.) The permutation test relies on a symmetry: if the
+search finds no better judge than the untuned judge, swapping the two judges on a document is as
+likely to raise the gain as to lower it (`optimize.statistics.intervals`).
 
 A single test decides about the mean gain of all finalists of both halves. The mean gain has a
 smaller error than the gain of a single finalist, and no selection among the finalists biases it.
-Judges that ask questions are a second kind of change. If both kinds of change are tested, the test
-statistic is the larger of the two mean gains, in the data and in each permutation.
+Judges that ask questions are a second kind of change. If a change of prompts and a change of
+questions are both tested, the test statistic is the larger of the two mean gains, in the data and
+in each permutation.
 """
 
 import math
@@ -148,9 +149,9 @@ def decide(
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
     If questions are the kind of change with the largest gain, the tuned judge is the judge that
-    asks questions. Otherwise it is the finalist with the largest gain after a deduction for cost
-    (`worth_most`). The tuned judge ships if the test is passed and `_objection` finds no reason
-    against it.
+    asks questions. Otherwise the tuned judge is the finalist with the largest gain after a
+    deduction for cost (`worth_most`). The tuned judge ships if the test is passed and `_objection`
+    finds no reason against it.
 
     Args:
         problem: The search problem.
@@ -237,9 +238,9 @@ def rate_objection(tests: Sequence[Finalist]) -> str | None:
     """A sentence on a true rate of the tuned judge that is clearly worse; None if there is none.
 
     A judge can have a higher balanced accuracy than the untuned judge although its TPR or its TNR
-    is lower. This is no objection unless two conditions hold: the rate is clearly lower, by a sign
-    test on the outputs on which the judges differ, and it is below both the TPR and the TNR of the
-    untuned judge.
+    is lower. The lower rate is an objection only if two conditions hold: the rate is clearly lower,
+    by a sign test on the outputs on which the judges differ, and the rate is below both the TPR and
+    the TNR of the untuned judge.
     """
     human = np.concatenate([each.items.human for each in tests])
     tuned, untuned = np.hstack([(each.scores, each.untuned) for each in tests])
@@ -368,16 +369,16 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
 
     The gain on a half is the mean of the half's contrasts. The mean gain weights the halves by
     their numbers of documents. The interval lies above zero if less than the share `risk` of the
-    random permutations reach the gain. It is infinite for fewer than two documents, and for
-    dataset-level rho if there are too few untied documents.
+    random permutations reach the gain. The interval is infinite for fewer than two documents, and
+    for dataset-level rho if there are too few untied documents.
     """
     # For each draw and each kind of change, the sum of the gains over all documents. The first draw
-    # swaps no judges, so it holds the gains in the data.
+    # swaps no judges: these are the gains in the data.
     sums, sizes = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
     n_untied_by_kind = np.zeros(len(kinds))
     for half in zip_longest(*kinds, fillvalue=()):
         defined = [[each for each in contrasts if each.documents] for contrasts in half]
-        # If a draw swaps the judges on a document, it does so for all kinds of change.
+        # If a draw swaps the judges on a document, they are swapped for all kinds of change.
         documents = _documents(chain(*defined))
         signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])

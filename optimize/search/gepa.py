@@ -53,11 +53,11 @@ class Adapter:
     Attributes:
         values: The objective of each candidate that was scored on all documents in `choosing`.
         candidate_ids: The ids of all candidates that were scored.
-        fatal_error: The error that ends the search. It is kept here, because GEPA would treat the
-            error as a single bad reply.
+        fatal_error: The error that ends the search. The error is kept here, because GEPA would
+            treat it as a single bad reply.
     """
 
-    propose_new_texts = None  # so GEPA uses its own prompt for proposals
+    propose_new_texts = None  # None: GEPA uses its own prompt for proposals
 
     def __init__(self, problem: SearchProblem, choosing: Sequence[str], n_parts: int) -> None:
         self.problem, self.choosing, self.n_parts = problem, set(choosing), n_parts
@@ -139,11 +139,11 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     """A score for each document, by its id, so that the mean score is the objective.
 
     If the objective is undefined, the mean is 0. At summary level, a document's score is the rho
-    within the document. At dataset level, it is a scaled sum over the document's outputs of 1 minus
-    half the squared difference between the judge's and people's standardised mid-ranks. For
-    balanced accuracy, it is a scaled sum over the right verdicts, which count more if the label is
-    the rarer label. At system level, and if all scores or all labels are equal, each document's
-    score is the objective over all documents.
+    within the document. At dataset level, a document's score is a scaled sum over the document's
+    outputs of 1 minus half the squared difference between the judge's and people's standardised
+    mid-ranks. For balanced accuracy, a document's score is a scaled sum over the right verdicts,
+    which count more if the label is the rarer label. At system level, and if all scores or all
+    labels are equal, each document's score is the objective over all documents.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
     scored = np.flatnonzero(~np.isnan(scores))

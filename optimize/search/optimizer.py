@@ -1,8 +1,8 @@
 """Optimizers: functions that take a `SearchProblem` and return an `Exploration` with finalists.
 
-An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. It is called
-once for each half of the labels, and the finalists from one half are tested on the other half
-(`optimize.search.gate`).
+An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. The optimizer is
+called once for each half of the labels, and the finalists from one half are tested on the other
+half (`optimize.search.gate`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -28,9 +28,9 @@ SPREAD = 1.0
 def fewest_documents(risk: float) -> int:
     """The fewest documents with which the permutation test can be significant at this risk.
 
-    The judges can be swapped on n documents in 2^n ways, so the smallest possible p-value is
-    1 / 2^n. With 4 documents it is 1/16, which suffices for a risk of .10. With 6 documents it is
-    1/64, which suffices for a risk of .025.
+    The judges can be swapped on n documents in 2^n ways, so the smallest possible p-value is 1 /
+    2^n. With 4 documents the smallest p-value is 1/16, which suffices for a risk of .10. With 6
+    documents the smallest p-value is 1/64, which suffices for a risk of .025.
     """
     return max(2, math.ceil(-math.log2(risk)))
 
@@ -38,7 +38,7 @@ def fewest_documents(risk: float) -> int:
 def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> float:
     """The probability, in [0, 1], that a tuned judge with this true gain ships.
 
-    It is computed as the power of a one-sided t test over documents.
+    The probability is computed as the power of a one-sided t test over documents.
 
     Args:
         n_documents: The number of documents in train and dev.

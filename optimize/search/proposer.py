@@ -36,8 +36,7 @@ from optimize.search.evidence import JudgedItems
 # Upper bound on the tokens of a reply. Reasoning models get a multiple of it, because their hidden
 # reasoning counts as well.
 REPLY_TOKENS = 2048
-# When the model is asked again, at most this many characters of its faulty reply are sent back to
-# it.
+# When the model is asked again, at most this many characters of its faulty reply are sent back.
 LONGEST_REPLY_SHOWN = 6000
 # The search stops asking for instructions after this many rounds in a row without a usable
 # instruction.
@@ -153,7 +152,8 @@ class Proposer:
     ) -> list[str]:
         """Write one version of the evidence for each generator in `draws`.
 
-        The evidence shows how the candidate judged those of the items that it has been scored on.
+        The evidence shows how the candidate judged the items. Items that the candidate has not been
+        scored on are left out.
         """
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
@@ -243,7 +243,7 @@ class Proposer:
                     yield NoScoreError(str(error))
 
     def _charge(self, response: Response) -> Proposal:
-        """Charge a response to the budget. Return its text, or an error if it has no text."""
+        """Charge a response to the budget. Return its text, or an error if the text is missing."""
         self.n_answered += 1
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
@@ -252,7 +252,7 @@ class Proposer:
         return NoScoreError(" ".join((response.error or "no reply").split()))
 
     def _read(self, reply: Proposal) -> Proposal:
-        """Read the instruction in a reply, or return an error that says why it is not usable.
+        """Read the instruction in a reply; return an error if there is no usable instruction.
 
         Usable questions in the reply are added to `questions`.
         """

@@ -1,6 +1,6 @@
 """Choose the questions that a judge answers in addition to its rating, and test whether they help.
 
-All questions that are considered are asked in one request about each labelled output. Each document
+For each labelled output, one request asks all questions under consideration. Each document
 is then scored with questions, weights and a threshold that were learned from other documents. The
 questions that the proposer wrote from one half of the labels are tested on the other half, together
 with the instruction that was found on the first half. So no score depends on the labels that the

@@ -2,7 +2,7 @@
 
 In each round, candidates with new instructions, other forms of reasoning or other sets of
 demonstrations are compared on train. The comparison is a race by successive halving
-(arXiv:1502.07943): it drops the worse half of the candidates repeatedly, and each time scores the
+(arXiv:1502.07943): a race repeatedly drops the worse half of the candidates and scores the
 remaining candidates on about twice as many documents. Instructions and forms of reasoning race in
 the first rounds, without demonstrations, because this costs least. Small sets of demonstrations
 race before large sets. The budget of the first round depends on the cost of judging the labelled
@@ -130,7 +130,7 @@ class Race:
 
     Attributes:
         order: The ids of the documents that can tell judges apart, in random order. A race on n
-            documents uses the first n.
+            documents uses the first n documents in this order.
         min_documents: A candidate may be dropped only after it was scored on this many documents.
     """
 
@@ -353,8 +353,8 @@ class RankSearch:
     def _expected_gains(self) -> dict[str, float]:
         """The expected true gain of each candidate, by the candidate's id.
 
-        It is the candidate's gain, shrunk towards the mean gain of candidates of the same kind. The
-        larger the standard error of the gain, the more it is shrunk.
+        An expected gain is the candidate's gain, shrunk towards the mean gain of candidates of the
+        same kind. A gain with a larger standard error is shrunk more.
         """
         by_kind: dict[str, list[RaceResult]] = {}
         for result in self.results.values():
@@ -365,8 +365,8 @@ class RankSearch:
             n_documents = sum(result.n_documents for result in results)
             mean = total / (n_documents + PRIOR_DOCUMENTS)
             for result in results:
-                spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
-                weight = spread**2 / (spread**2 + result.error**2)
+                gain_sd = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
+                weight = gain_sd**2 / (gain_sd**2 + result.error**2)
                 gains[result.candidate.id] = mean + weight * (result.gain - mean)
         return gains
 
@@ -498,9 +498,9 @@ class RankSearch:
     def _finalists(self) -> list[Candidate]:
         """The finalists: the best candidate, two cheaper versions of it, and the runners-up.
 
-        Both cheaper versions have no demonstrations, and the first version has no added reasoning
-        either. Demonstrations and reasoning add to the cost of every judged row, so the test on dev
-        has to show that they are worth their cost.
+        The two cheaper versions have no demonstrations, and the first version has no added
+        reasoning either. Demonstrations and reasoning add to the cost of every judged row, so the
+        test on dev has to show that they are worth their cost.
         """
         leaders = self._affordable_leaders()
         if not leaders:
@@ -514,7 +514,7 @@ class RankSearch:
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """The reasons that the candidate wrote before right answers, by item id.
 
-    An answer is right if it is the choice that is nearest to the human label.
+    The right answer is the choice that is nearest to the human label.
     """
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)

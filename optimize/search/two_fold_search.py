@@ -218,9 +218,9 @@ def _judge_items(
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
     """Select the items of train from which a candidate's threshold is learned.
 
-    These are the items that the candidate has been scored on, or all items of train if it has not
-    been scored on any. Documents that the candidate's demonstrations show are left out. If the goal
-    is not balanced accuracy, no items are selected.
+    Items are selected if the candidate has been scored on them; if the candidate has no scores, all
+    items of train are selected. Documents that the candidate's demonstrations show are left out. If
+    the goal is not balanced accuracy, no items are selected.
     """
     if problem.goal != "balanced":
         return Items(())

@@ -40,13 +40,13 @@ def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
 def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:
     """Balanced accuracy of verdicts, in [0, 1]; NaN if all human labels are equal.
 
-    `passes` holds the judge's verdicts and `human` the human labels. Both have shape (outputs,) and
-    hold 1 for a pass and 0 for a fail. A NaN in `passes` stands for a failed judgement; this output
-    is left out.
+    `passes` holds the judge's verdicts and `human` the human labels. Verdicts and labels are 1 for
+    a pass and 0 for a fail, in vectors of shape (outputs,). A NaN in `passes` stands for a failed
+    judgement; this output is left out.
     """
-    judge, labels = np.asarray(passes, dtype=float), np.asarray(human, dtype=float)
-    valid = ~np.isnan(judge)
-    return float(0.5 + judge[valid] @ _weight_of_passing(labels[valid]))
+    verdicts_of_judge, labels = np.asarray(passes, dtype=float), np.asarray(human, dtype=float)
+    has_verdict = ~np.isnan(verdicts_of_judge)
+    return float(0.5 + verdicts_of_judge[has_verdict] @ _weight_of_passing(labels[has_verdict]))
 
 
 def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
@@ -55,28 +55,35 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     For each midpoint, balanced accuracy is averaged over all thresholds up to a third of the
     scores' standard deviation away, because balanced accuracy at a single threshold depends on the
     luck of a few outputs. (This is a smoothed maximum score estimator, Horowitz 1992.) Among
-    equally good midpoints, the function returns the midpoint nearest to .5. It returns .5 if the
-    scores are already 0 or 1, or if fewer than five outputs have the rarer label.
+    equally good midpoints, the function returns the midpoint nearest to .5. The threshold is .5 if
+    all scores are already 0 or 1, or if fewer than five outputs have the rarer label.
     """
     values, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
-    valid = ~np.isnan(values)
-    values, labels = values[valid], labels[valid]
-    distinct, distinct_codes = np.unique(values, return_inverse=True)
-    if set(distinct.tolist()) <= {0.0, 1.0} or _size_of_smaller_class(labels) < FEWEST_TO_LEARN:
+    has_score = ~np.isnan(values)
+    values, labels = values[has_score], labels[has_score]
+    distinct_scores, score_codes = np.unique(values, return_inverse=True)
+    if (
+        set(distinct_scores.tolist()) <= {0.0, 1.0}
+        or _size_of_smaller_class(labels) < FEWEST_TO_LEARN
+    ):
         return THRESHOLD
-    # For each midpoint, how much it adds to balanced accuracy that all outputs above it pass.
-    gain_above_midpoint = np.cumsum(np.bincount(distinct_codes, _weight_of_passing(labels))[::-1])[
+    # For each midpoint as the threshold: the balanced accuracy minus .5.
+    gain_above_midpoint = np.cumsum(np.bincount(score_codes, _weight_of_passing(labels))[::-1])[
         ::-1
     ][1:]
-    midpoints = (distinct[:-1] + distinct[1:]) / 2
-    integral = np.concatenate([[0.0], np.cumsum(gain_above_midpoint * np.diff(distinct))])
+    midpoints = (distinct_scores[:-1] + distinct_scores[1:]) / 2
+    integral = np.concatenate([[0.0], np.cumsum(gain_above_midpoint * np.diff(distinct_scores))])
     integral_at_ends = [
-        np.interp(midpoints + sign * HALF_WINDOW * values.std(), distinct, integral)
+        np.interp(midpoints + sign * HALF_WINDOW * values.std(), distinct_scores, integral)
         for sign in (1, -1)
     ]
-    smoothed = integral_at_ends[0] - integral_at_ends[1]
-    best = midpoints[smoothed >= smoothed.max(initial=-np.inf) - 1e-12]
-    return float(best[np.abs(best - THRESHOLD).argmin()]) if best.size else THRESHOLD
+    smoothed_accuracy = integral_at_ends[0] - integral_at_ends[1]
+    best_midpoints = midpoints[smoothed_accuracy >= smoothed_accuracy.max(initial=-np.inf) - 1e-12]
+    return (
+        float(best_midpoints[np.abs(best_midpoints - THRESHOLD).argmin()])
+        if best_midpoints.size
+        else THRESHOLD
+    )
 
 
 def is_clearly_worse(n_worse: int, n_better: int) -> bool:
@@ -94,27 +101,33 @@ def is_clearly_worse(n_worse: int, n_better: int) -> bool:
 def balanced_contrast(
     passes_a: ArrayLike, passes_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """Judge A's balanced accuracy minus judge B's, on the outputs that both judged.
+    """Judge A's balanced accuracy minus judge B's, on the outputs that both judges scored.
 
     Each document has one term, which is a sum over the document's outputs. The mean difference
-    between the judges' verdicts is subtracted from every output's difference first. This does not
-    change the value of the contrast, but it narrows the interval if documents differ in their share
-    of passes. If a class (pass or fail) has fewer than ten outputs, nothing is subtracted, so that
-    the permutation test stays exact. The interval is None if a class has fewer than ten outputs, or
-    if the judges differ on fewer than six documents.
+    between the judges' verdicts is subtracted from every output's difference first. The subtraction
+    does not change the value of the contrast, but narrows the interval if documents differ in their
+    share of passes. If a class (pass or fail) has fewer than ten outputs, nothing is subtracted, so
+    that the permutation test stays exact. The interval is None if a class has fewer than ten
+    outputs, or if the judges differ on fewer than six documents.
     """
-    a, b, labels = (np.asarray(vector, dtype=float) for vector in (passes_a, passes_b, human))
-    both_scored = ~np.isnan(a) & ~np.isnan(b)
-    document_names, codes = np.unique(np.asarray(document)[both_scored], return_inverse=True)
-    differences, labels = (a - b)[both_scored], labels[both_scored]
+    verdicts_a, verdicts_b, labels = (
+        np.asarray(vector, dtype=float) for vector in (passes_a, passes_b, human)
+    )
+    both_judged = ~np.isnan(verdicts_a) & ~np.isnan(verdicts_b)
+    document_names, document_codes = np.unique(
+        np.asarray(document)[both_judged], return_inverse=True
+    )
+    differences, labels = (verdicts_a - verdicts_b)[both_judged], labels[both_judged]
     has_small_class = _size_of_smaller_class(labels) < FEWEST_FOR_INTERVAL
     mean_difference = 0.0 if has_small_class else differences.mean()
     contributions = (differences - mean_difference) * _weight_of_passing(labels)
     terms: Vector = document_names.size * np.bincount(
-        codes, contributions, document_names.size
+        document_codes, contributions, document_names.size
     ).astype(float)
     contrast = mean_of_differences(terms, tuple(str(name) for name in document_names))
-    has_too_few = has_small_class or np.unique(codes[differences != 0]).size < FEWEST_DIFFERENT
+    has_too_few = (
+        has_small_class or np.unique(document_codes[differences != 0]).size < FEWEST_DIFFERENT
+    )
     return replace(contrast, interval=None) if has_too_few else contrast
 
 

@@ -1,11 +1,12 @@
 """The difference in accuracy between an old and a new judge, estimated from few labels.
 
 A row is "changed" if the two judges give it different verdicts. Only changed rows need human
-labels: on all other rows both judges are right or both are wrong. So the difference in accuracy is
-the share of changed rows, times the mean gain on labelled changed rows. The gain of a row is 1 if
-only the new judge is right, and -1 if only the old judge is right. The labelled rows must be a
-random sample of the changed rows. The standard error is clustered by document. It covers two
-sources of chance: which documents are in the data, and which changed rows were drawn for labelling.
+labels: on all other rows both judges are right or both are wrong. The difference in accuracy is the
+share of changed rows, times the mean gain on labelled changed rows. The gain of a row is 1 if only
+the new judge is right, and -1 if only the old judge is right. The labelled rows must be a random
+sample of the changed rows. The standard error is clustered by document. The standard error covers
+two sources of chance: which documents are in the data, and which changed rows were drawn for
+labelling.
 """
 
 import math
@@ -36,11 +37,11 @@ def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vec
         document: (rows,) document labels.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
-    codes = np.unique(np.asarray(document), return_inverse=True)[1]
-    n_documents = int(codes.max(initial=-1)) + 1
+    document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
+    n_documents = int(document_codes.max(initial=-1)) + 1
     is_labelled = is_changed & ~np.isnan(gains)
     n_rows, n_changed, n_labelled = (
-        np.bincount(codes, mask, n_documents)
+        np.bincount(document_codes, mask, n_documents)
         for mask in (is_changed | True, is_changed, is_labelled)
     )
     if not is_changed.any():
@@ -49,7 +50,9 @@ def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vec
     if not total_labelled:
         return np.full(n_documents, np.nan), 0.0
     mean_gain = float(gains[is_labelled].mean())
-    excess_gains = np.bincount(codes[is_labelled], gains[is_labelled] - mean_gain, n_documents)
+    excess_gains = np.bincount(
+        document_codes[is_labelled], gains[is_labelled] - mean_gain, n_documents
+    )
     share_terms = n_documents / n_rows.sum() * mean_gain * (n_changed - changed_share * n_rows)
     terms = (
         changed_share * mean_gain
@@ -63,9 +66,9 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     """The 90 % interval for the difference in accuracy on exactly these rows.
 
     The only source of error is which changed rows were drawn for labelling. If all changed rows
-    have a label, the interval is a single point. If no changed row has a label, it is None. As in
-    `cautious_interval`, one gain of 1 and one of -1 are added, so that the interval does not get
-    too narrow with few labels. The arguments are as for `gain_terms`.
+    have a label, the interval is a single point. If no changed row has a label, the interval is
+    None. As in `cautious_interval`, one gain of 1 and one of -1 are added, so that the interval
+    does not get too narrow with few labels. The arguments are as for `gain_terms`.
     """
     from scipy.special import stdtrit
 
@@ -81,9 +84,9 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
         return Interval(difference, difference)
     if not n_labelled:
         return None
-    deviation = float(np.append(known_gains, [1, -1]).std(ddof=1))
+    gain_sd = float(np.append(known_gains, [1, -1]).std(ddof=1))
     error_factor = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
-    half_width = float(stdtrit(n_labelled, 0.95)) * changed_share * deviation * error_factor
+    half_width = float(stdtrit(n_labelled, 0.95)) * changed_share * gain_sd * error_factor
     difference = changed_share * float(known_gains.mean())
     return Interval(difference - half_width, difference + half_width)
 

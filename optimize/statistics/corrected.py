@@ -8,10 +8,10 @@ each label has the weight 1 / probability.
 
 If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-counts are
 added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
-proportions. They amount to three documents in all: three quarters of a document for each of the
-four combinations of a label (the lowest or the highest of the scale) with a score (the judge's
-lowest or highest). The interval for the mean over exactly the given outputs has a finite population
-correction.
+proportions. All pseudo-counts together amount to three documents: three quarters of a document for
+each of the four combinations of a label (the lowest or the highest of the scale) with a score (the
+judge's lowest or highest). The interval for the mean over exactly the given outputs has a finite
+population correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
 here share a document. The tests compare this module with ppi-python on independent outputs.
@@ -57,8 +57,9 @@ class Estimate:
         n_documents: How many documents have an output with a score.
         n_failed: How many outputs are left out because the judge failed on them.
         label_sd: The standard deviation of a label, which includes the design effect of documents.
-        agreement: A correlation of labels with scores, in [0, 1]. The higher it is, the more the
-            judge narrows the interval. `labels_needed` uses it and `label_sd`.
+        agreement: A correlation of labels with scores, in [0, 1]. The higher the agreement, the
+            more the judge narrows the interval. The function `labels_needed` uses `agreement` and
+            `label_sd`.
     """
 
     value: float
@@ -94,7 +95,7 @@ def mean_score(
         document: (outputs,) document labels. By default each output is its own document.
         weight: (outputs,) 1 / the probability with which the output's document was drawn for
             labelling.
-        bounds: The lowest and the highest label of the scale. Without them, intervals for skewed
+        bounds: The lowest and the highest label of the scale. Without bounds, intervals for skewed
             labels are too narrow.
         n_comparisons: How many estimates there are; their intervals hold simultaneously.
 
@@ -104,11 +105,13 @@ def mean_score(
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
     weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
-    valid = ~np.isnan(scores)
-    labels, scores, weights = labels[valid], scores[valid], weights[valid]
-    codes = np.unique(documents[valid], return_inverse=True)[1]
+    has_score = ~np.isnan(scores)
+    labels, scores, weights = labels[has_score], scores[has_score], weights[has_score]
+    document_codes = np.unique(documents[has_score], return_inverse=True)[1]
     has_label = ~np.isnan(labels)
-    document_weights = weights[has_label][np.unique(codes[has_label], return_index=True)[1]]
+    document_weights = weights[has_label][
+        np.unique(document_codes[has_label], return_index=True)[1]
+    ]
     if document_weights.size < 2:
         raise ValueError(
             f"{int(has_label.sum())} labels on {document_weights.size} documents: label "
@@ -123,7 +126,7 @@ def mean_score(
     # weighted labels and of the weighted scores. Over all outputs of the document: their number,
     # and the sum of the scores.
     output_columns = [weights, weights * labels, weights * scores, np.ones(n_outputs), scores]
-    sums: Matrix = np.stack([np.bincount(codes, column) for column in output_columns])
+    sums: Matrix = np.stack([np.bincount(document_codes, column) for column in output_columns])
     labels_only, mean_correction = _means(sums)
     pseudo_sums = (
         _pseudo_documents(sums, labels, weights, scores, bounds) if bounds else np.empty((5, 0))
@@ -131,7 +134,7 @@ def mean_score(
     # Each document's probability of being drawn for labelling, which follows from its weight, and
     # the probability of not being drawn.
     labelling_probability = (
-        labelled_share * np.bincount(codes, has_label) / np.where(sums[0] > 0, sums[0], 1)
+        labelled_share * np.bincount(document_codes, has_label) / np.where(sums[0] > 0, sums[0], 1)
     )
     omission_probability = np.append(
         1 - np.minimum(labelling_probability, 1), np.full(pseudo_sums.shape[1], 1 - labelled_share)
@@ -152,7 +155,7 @@ def mean_score(
     freedom = n_effective + pseudo_sums.shape[1] - 1
     label_error = float(np.sqrt((errors[0] ** 2).sum()))
     estimate_error = float(np.sqrt(((errors[0] + judge_weight * errors[1]) ** 2).sum()))
-    # Tuning the weight costs one degree of freedom, as fitting a slope does.
+    # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
     freedom_after_tuning = freedom - (1 if judge_weight > 0 else 0)
     widening = np.sqrt(freedom / max(freedom_after_tuning, 1))
     given_variance = (
@@ -196,8 +199,8 @@ def mean_score(
         weight=judge_weight / largest_weight,
         n_labels=n_labels,
         n_judgements=n_outputs - n_labels,
-        n_documents=np.unique(codes).size,
-        n_failed=int((~valid).sum()),
+        n_documents=np.unique(document_codes).size,
+        n_failed=int((~has_score).sum()),
         label_sd=label_error * np.sqrt(n_labels),
         agreement=agreement,
     )
@@ -210,9 +213,10 @@ class SystemDifference:
     Attributes:
         system: The name of the first system.
         less: The name of the second system, whose mean is subtracted.
-        estimate: The difference. For this estimate each document counts as one output: its label is
-            the difference between the two systems' labels, and its score the difference between the
-            two systems' scores. The interval is for this pair of systems alone.
+        estimate: The difference. In this estimate each document counts as one output: the output's
+            label is the difference between the two systems' labels, and the output's score the
+            difference between the two systems' scores. The interval is for this pair of systems
+            alone.
         together_interval: The interval that holds simultaneously for all pairs of systems.
     """
 
@@ -239,15 +243,17 @@ def system_differences(
     If a system has several outputs on a document, their mean counts. A pair of systems is left out
     if fewer than 15 documents have a label for both systems. The vectors are as for `mean_score`.
     """
-    first_outputs, codes = np.unique(np.asarray(document), return_index=True, return_inverse=True)[
-        1:
-    ]
+    first_outputs, document_codes = np.unique(
+        np.asarray(document), return_index=True, return_inverse=True
+    )[1:]
     system_means = np.full((2, len(names), first_outputs.size), np.nan)
     for index, name in enumerate(names):
         for means, values in zip(system_means, (label, score), strict=True):
-            rows = (np.asarray(system) == name) & ~np.isnan(values + score)
-            counts = np.bincount(codes[rows], minlength=first_outputs.size)
-            document_sums = np.bincount(codes[rows], values[rows], first_outputs.size)
+            is_compared = (np.asarray(system) == name) & ~np.isnan(values + score)
+            counts = np.bincount(document_codes[is_compared], minlength=first_outputs.size)
+            document_sums = np.bincount(
+                document_codes[is_compared], values[is_compared], first_outputs.size
+            )
             np.divide(document_sums, counts, out=means[index], where=counts > 0)
     scale_width, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
     weights, system_pairs = weight[first_outputs], []
@@ -328,9 +334,10 @@ def _pseudo_documents(
 
     The four pseudo-documents combine the lowest and the highest label of the scale with the judge's
     lowest and highest score. The size of a pseudo-document grows with the square root of the mean
-    number of labelled outputs per document, because labels within a document are similar. It is
-    smaller if labels are seldom at the ends of the scale: the size is proportional to the variance
-    of the labels, divided by the largest variance that is possible with their mean.
+    number of labelled outputs per document, because labels within a document are similar. A
+    pseudo-document is smaller if labels are seldom at the ends of the scale: its size is
+    proportional to the variance of the labels, divided by the largest variance that is possible
+    with their mean.
     """
     low, high = bounds
     labels_and_bounds, weights = np.append(labels, bounds), np.append(weights, [1, 1])

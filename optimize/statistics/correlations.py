@@ -5,8 +5,9 @@ and over the systems' means (system). All functions take vectors of shape (outpu
 scores, people's mean ratings, and the ids (of any type) of the outputs' documents or systems. A
 score is NaN if the judgement failed; these outputs are left out and counted. Ratings are never NaN.
 If documents were drawn with unequal probabilities, `weight` is the weight of each output's
-document. Intervals are in closed form. They are for the population that the documents (at system
-level, the systems) are a sample of. `contrast_judges` compares two judges on the same outputs.
+document. Intervals are in closed form. An interval is for the population that the documents (at
+system level, the systems) are a sample of. `contrast_judges` compares two judges on the same
+outputs.
 """
 
 import math
@@ -51,10 +52,10 @@ class Correlation:
         value: The correlation, in [-1, 1]; NaN if it is undefined.
         coefficient: A name of `COEFFICIENTS`, such as "spearman".
         level: "dataset", "summary" or "system".
-        interval: The 95 % interval. It is None for fewer than 15 documents (at system level,
-            systems) and for a perfect or undefined value. At dataset level it is also None if
-            nearly all labels or nearly all scores are equal. At dataset and system level only
-            Spearman's rho has an interval.
+        interval: The 95 % interval. The interval is None for fewer than 15 documents (at system
+            level, systems) and for a perfect or undefined value. At dataset level the interval is
+            also None if nearly all labels or nearly all scores are equal. At dataset and system
+            level only Spearman's rho has an interval.
         n_outputs: How many outputs have a score.
         n_documents: From how many documents the value is computed.
         n_undefined: At summary level, how many documents have no correlation, because their scores
@@ -92,8 +93,8 @@ def dataset_level(
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
-        document: (outputs,) document ids, which affect the interval only. By default each output
-            is its own document.
+        document: (outputs,) document ids, which affect the interval only. By default each output is
+            its own document.
         coefficient: "spearman", "kendall" or "pearson".
         undefined: The value for a judge that gives every output the same score although people's
             ratings vary: 0 with "judge_zero", NaN with "left_out".
@@ -156,7 +157,7 @@ def system_level(
 ) -> Correlation:
     """The correlation, over systems, of a system's mean score with its mean human rating.
 
-    Both means are over the outputs that have a score.
+    A system's means are over the outputs that have a score.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
@@ -169,8 +170,8 @@ def system_level(
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
-        The correlation. Its interval is for the population that the systems are a sample of, each
-            measured on as many documents.
+        The correlation. The interval is for the population that the systems are a sample of, if
+        each system is measured on as many documents.
 
     Raises:
         ValueError: The vectors do not fit (see `read_rows`).
@@ -294,9 +295,10 @@ class Rows:
     def n_untied(self) -> int:
         """How many documents differ from the most common value, in labels or in scores.
 
-        The number of documents with an output whose label is not the most common label is counted,
-        and likewise for scores. The smaller of these two numbers is returned. It limits the
-        precision of rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are informative.
+        The number of documents with an output whose label is not the most common label is counted.
+        The same is counted for scores. The smaller of these two numbers is returned, because it
+        limits the precision of rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are
+        informative.
         """
 
         def n_differing(vector: Vector) -> int:
@@ -334,9 +336,9 @@ def read_rows(
             )
     for name, is_bad in (("human", ~np.isfinite(ratings)), ("judge", np.isinf(scores))):
         if is_bad.any():
-            position = int(np.argmax(is_bad))
+            index = int(np.argmax(is_bad))
             raise ValueError(
-                f"{name}[{position}] is {(ratings if name == 'human' else scores)[position]}: "
+                f"{name}[{index}] is {(ratings if name == 'human' else scores)[index]}: "
                 "every output needs a rating, and a failed judgement is NaN"
             )
     has_score = ~np.isnan(scores)
@@ -415,8 +417,8 @@ def _kendall(x: Matrix, y: Matrix) -> Vector:
 
 
 def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:
-    product = _standard_vector(x, weight) * _standard_vector(y, weight)
-    return float(np.clip(np.average(product, weights=weight), -1, 1))
+    products = _standard_vector(x, weight) * _standard_vector(y, weight)
+    return float(np.clip(np.average(products, weights=weight), -1, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,9 +426,9 @@ class Coefficient:
     """The functions that compute a correlation coefficient.
 
     Attributes:
-        of_rows: A function that takes two matrices of the same shape. It returns the coefficient
-            between each row of the first matrix and the same row of the second matrix, or NaN if
-            one of the rows is constant.
+        of_rows: A function that takes two matrices of the same shape. The function returns the
+            coefficient between each row of the first matrix and the same row of the second matrix,
+            or NaN if one of the rows is constant.
         of_weighted: A function that takes two vectors and a vector of weights with a mean of 1, and
             returns the weighted coefficient. None if the coefficient has no weighted form.
     """
@@ -464,9 +466,9 @@ def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> flo
 
 
 def _system_means(rows: Rows) -> tuple[Vector, Vector]:
-    counts = np.bincount(rows.system, rows.weight, rows.n_systems)
+    system_weights = np.bincount(rows.system, rows.weight, rows.n_systems)
     judge, human = (
-        _rounded(np.bincount(rows.system, values * rows.weight, rows.n_systems) / counts)
+        _rounded(np.bincount(rows.system, values * rows.weight, rows.n_systems) / system_weights)
         for values in (rows.judge, rows.human)
     )
     return judge, human
@@ -497,14 +499,17 @@ def document_terms(rows: Rows, level: Level) -> Vector:
 def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
     """The coefficient within each document.
 
-    It is NaN if scores or labels are constant, or if fewer than two outputs have a score.
+    The coefficient is NaN if scores or labels are constant, or if fewer than two outputs have a
+    score.
     """
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
-        documents = np.flatnonzero(sizes == size)
-        outputs = rows.first_rows[documents, None] + np.arange(size)
-        values[documents] = correlate(rows.judge[outputs], rows.human[outputs], coefficient)
+        documents_of_size = np.flatnonzero(sizes == size)
+        output_rows = rows.first_rows[documents_of_size, None] + np.arange(size)
+        values[documents_of_size] = correlate(
+            rows.judge[output_rows], rows.human[output_rows], coefficient
+        )
     return values
 
 
@@ -512,10 +517,10 @@ def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Ve
     """The documents' coefficients, with 0 in place of NaN if the convention asks for it."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
-    highest, lowest = (
+    highest_rating, lowest_rating = (
         extreme.reduceat(rows.human, rows.first_rows) for extreme in (np.maximum, np.minimum)
     )
-    return np.where(np.isnan(coefficients) & (highest > lowest), 0.0, coefficients)
+    return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
 
 
 def _dataset_terms(rows: Rows) -> Vector:
@@ -585,7 +590,7 @@ def contrast_judges(
     *,
     level: Level = "summary",
 ) -> Contrast:
-    """Spearman's rho of judge A minus Spearman's rho of judge B, on the outputs that both scored.
+    """Spearman's rho of judge A minus rho of judge B, on the outputs that both judges scored.
 
     Args:
         judge_a: (outputs,) scores of judge A, NaN for failed judgements.
@@ -596,8 +601,8 @@ def contrast_judges(
         level: "dataset", "summary" or "system".
 
     Returns:
-        The difference, in [-2, 2], with an interval and data for a permutation test. Its
-        `documents` are empty if people rate all outputs alike.
+        The difference, in [-2, 2], with an interval and data for a permutation test. The attribute
+        `documents` is empty if people rate all outputs alike.
 
     Raises:
         ValueError: The vectors do not fit (see `read_rows`), or `system` is missing at system
@@ -605,12 +610,12 @@ def contrast_judges(
     """
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
-    a, b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
-    both_scored = ~np.isnan(a) & ~np.isnan(b)
+    scores_a, scores_b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
+    both_scored = ~np.isnan(scores_a) & ~np.isnan(scores_b)
     systems = system if level == "system" else None
     rows_a, rows_b = (
         read_rows(np.where(both_scored, scores, np.nan), human, document, systems)
-        for scores in (a, b)
+        for scores in (scores_a, scores_b)
     )
     document_names = tuple(str(name) for name in np.unique(np.asarray(document)[both_scored]))
     if level == "system":
@@ -625,25 +630,26 @@ def contrast_judges(
     return replace(contrast, interval=interval, n_untied=n_untied)
 
 
-def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
+def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...]) -> Contrast:
     """The contrast of two judges at system level.
 
     Scores are standardised first, because a swap exchanges the two judges' scores on a document,
     and so both judges' scores must have the same scale.
     """
-    shape = a.n_documents, a.n_systems
-    document_system_codes, counts = (
-        a.document * a.n_systems + a.system,
-        np.bincount(a.system, minlength=shape[1]),
+    shape = rows_a.n_documents, rows_a.n_systems
+    document_system_codes, outputs_per_system = (
+        rows_a.document * rows_a.n_systems + rows_a.system,
+        np.bincount(rows_a.system, minlength=shape[1]),
     )
     # Arrays of shape (documents, systems): how much each document contributes to each system's mean
     # score.
-    standard_scores = (_standard_vector(rows.judge, rows.weight) for rows in (a, b))
+    standard_scores = (_standard_vector(rows.judge, rows.weight) for rows in (rows_a, rows_b))
     contributions_a, contributions_b = (
-        np.bincount(document_system_codes, scores, math.prod(shape)).reshape(shape) / counts
+        np.bincount(document_system_codes, scores, math.prod(shape)).reshape(shape)
+        / outputs_per_system
         for scores in standard_scores
     )
-    human = _system_means(a)[1]
+    human = _system_means(rows_a)[1]
     mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
@@ -656,18 +662,19 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         )
         return rho_differences
 
-    n_documents = a.n_documents
-    if a.n_systems < 2 or np.ptp(human) == 0:
+    n_documents = rows_a.n_documents
+    if rows_a.n_systems < 2 or np.ptp(human) == 0:
         return mean_of_differences(np.empty(0), ())
     swaps = stream(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
     error = float(np.sqrt((differences(swaps) ** 2).mean())) if n_documents > 1 else np.inf
     terms_a, terms_b = (
-        document_terms(read_rows(_system_means(rows)[0], human), "dataset") for rows in (a, b)
+        document_terms(read_rows(_system_means(rows)[0], human), "dataset")
+        for rows in (rows_a, rows_b)
     )
     return Contrast(
         value=float(differences(np.ones((1, n_documents)))[0]),
         error=error,
-        documents=names,
+        documents=document_names,
         terms=terms_a - terms_b,
         interval=interval_of_mean(terms_a - terms_b, bound=2),
         swapped=differences,

@@ -1,12 +1,12 @@
-"""Floors, the lowest acceptable values of a statistic: test one, suggest one, plan labels for one.
+"""Floors, which are lowest acceptable values of a statistic: tests, suggestions, planned labels.
 
 A judge holds a floor if the whole interval of its statistic is above the floor. A suggested floor
 is chosen so that a judge which stays as good as today will hold it on as many new labels with a
-probability of 90 %. It is computed in two steps. The first step finds the value below which the
-statistic on new labels falls with a probability of 10 %. The floor is the low end of the interval
-around this value. Today's statistic and the statistic on new labels have the same standard error
-around the same true value, so the variance of their difference is twice the variance of one of
-them.
+probability of 90 %. A suggested floor is computed in two steps. The first step finds the value
+below which the statistic on new labels falls with a probability of 10 %. The floor is the low end
+of the interval around this value. Today's statistic and the statistic on new labels have the same
+standard error around the same true value, so the variance of the difference between the two is
+twice the variance of either.
 """
 
 import math
@@ -37,7 +37,7 @@ WIDTH_NOISE = 5
 def correlation_floor(value: float, low: float) -> float:
     """The suggested floor for a correlation whose interval has the low end `low`.
 
-    It is computed on Fisher's z.
+    The floor is computed on Fisher's z.
     """
     z, low_z = math.atanh(value), math.atanh(low)
     return math.tanh(
@@ -104,8 +104,8 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
 
     Args:
         share: The share on the outputs that are labelled now.
-        low: The low end of its Wilson interval.
-        high: The high end of its Wilson interval.
+        low: The low end of the share's Wilson interval.
+        high: The high end of the share's Wilson interval.
         floor: The floor.
         n: How many outputs are labelled now.
     """
@@ -134,13 +134,13 @@ def rounded_up(number: float) -> int:
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:
     """How many independent labels are needed so that a judge holds its floors.
 
-    With this number, the judge holds all of its floors with a probability of 90 % (`LIKELY`). The
-    number is exact for Wilson's intervals, whose low end reaches a floor f if the share is at
+    With that many labels, the judge holds all of its floors with a probability of 90 % (`LIKELY`).
+    The number is exact for Wilson's intervals, whose low end reaches a floor f if the share is at
     least f + z sqrt(f (1 - f) / n).
 
     Args:
         floors: The floors by the names "tpr" (share of passes that the judge passes) and "tnr"
-            (share of fails that the judge fails); one of them may be missing.
+            (share of fails that the judge fails); one of the two may be missing.
         fails: The share of fails among the labels.
         errors: The judge's true error rates, relative to the error rates that its floors allow.
 

@@ -50,10 +50,10 @@ class _Ratings:
 def _read(ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | None) -> _Ratings:
     """Check the shapes; raises ValueError if `ratings` does not have one row for each output."""
     values = np.asarray(ratings, dtype=float)
-    n = len(values)
-    documents = np.arange(n) if document is None else np.asarray(document)
-    systems = np.zeros(n) if system is None else np.asarray(system)
-    if values.ndim != 2 or documents.shape != (n,) or systems.shape != (n,):
+    n_outputs = len(values)
+    documents = np.arange(n_outputs) if document is None else np.asarray(document)
+    systems = np.zeros(n_outputs) if system is None else np.asarray(system)
+    if values.ndim != 2 or documents.shape != (n_outputs,) or systems.shape != (n_outputs,):
         raise ValueError(
             f"ratings of shape {values.shape} for {documents.size} outputs: give a row for each "
             "output and a column for each annotator"
@@ -70,9 +70,9 @@ class AnnotatorAgreement:
         second: The second annotator's column in `ratings`.
         equal: The share of outputs to which the two give the same label, in [0, 1].
         kappa: Cohen's kappa with quadratic weights. With only two labels, such as pass and fail,
-            this is the unweighted kappa.
+            weighted and unweighted kappa are the same.
         rho: Spearman's rho.
-        n_outputs: How many outputs both have labelled.
+        n_outputs: How many outputs have labels by both.
     """
 
     first: int | None
@@ -122,28 +122,28 @@ def annotator_agreement(
             _agreement(None, second, rounded_scores, column, table.rho(scores, column, level))
             for second, column in columns
         ]
-    for (first, a), (second, b) in itertools.combinations(columns, 2):
-        if np.isnan(a + b).all():
+    for (first, ratings_a), (second, ratings_b) in itertools.combinations(columns, 2):
+        if np.isnan(ratings_a + ratings_b).all():
             continue
         # `rho` is not symmetric: with a constant vector it is 0 if that is the first argument, and
         # NaN if it is the second. So average over both orders.
-        rho = (table.rho(a, b, level) + table.rho(b, a, level)) / 2
-        agreements.append(_agreement(first, second, a, b, rho))
+        rho = (table.rho(ratings_a, ratings_b, level) + table.rho(ratings_b, ratings_a, level)) / 2
+        agreements.append(_agreement(first, second, ratings_a, ratings_b, rho))
     return tuple(agreement for agreement in agreements if agreement.n_outputs)
 
 
 def _agreement(
-    first: int | None, second: int, a: Vector, b: Vector, rho: float
+    first: int | None, second: int, labels_a: Vector, labels_b: Vector, rho: float
 ) -> AnnotatorAgreement:
-    both_rated = ~np.isnan(a + b)
-    a, b = a[both_rated], b[both_rated]
+    both_rated = ~np.isnan(labels_a + labels_b)
+    labels_a, labels_b = labels_a[both_rated], labels_b[both_rated]
     return AnnotatorAgreement(
         first=first,
         second=second,
-        equal=float(np.isclose(a, b).mean()) if a.size else np.nan,
-        kappa=quadratic_kappa(a, b),
+        equal=float(np.isclose(labels_a, labels_b).mean()) if labels_a.size else np.nan,
+        kappa=quadratic_kappa(labels_a, labels_b),
         rho=rho,
-        n_outputs=a.size,
+        n_outputs=labels_a.size,
     )
 
 
@@ -151,7 +151,7 @@ def _agreement(
 class OneAnnotator:
     """How well one annotator and the judge agree with the mean of all other annotators.
 
-    The intervals are clustered by document. They are None at system level, for fewer than 15
+    The intervals are clustered by document. An interval is None at system level, for fewer than 15
     documents, and at dataset level if nearly all labels are equal.
 
     Attributes:
@@ -181,10 +181,10 @@ def one_annotator(
     """Compare the judge with a single annotator by their agreement with all other annotators.
 
     Each annotator in turn is compared with the mean rating of all other annotators, and so is the
-    judge. Both are compared on the same outputs: the outputs rated by the annotator, by at least
-    one more annotator and by the judge. A document is left out if the mean ratings of its outputs
-    are all equal. If the annotator (or the judge) gives all outputs of a document the same rating,
-    the annotator's (or the judge's) rho on this document counts as 0.
+    judge. Judge and annotator are compared on the same outputs: the outputs rated by the annotator,
+    by at least one more annotator and by the judge. A document is left out if the mean ratings of
+    its outputs are all equal. If the annotator (or the judge) gives all outputs of a document the
+    same rating, the annotator's (or the judge's) rho on this document counts as 0.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
@@ -278,9 +278,9 @@ def reliability(
 ) -> float:
     """The reliability of an output's mean rating, by the Spearman-Brown formula.
 
-    The reliability is k r / (1 + (k - 1) r). Here r is the mean rho between two single ratings of
-    the same outputs, and k is the harmonic mean of the number of ratings per output. A judge's rho
-    with the mean rating cannot be much higher than the square root of the reliability.
+    The reliability is k r / (1 + (k - 1) r). In this formula, r is the mean rho between two single
+    ratings of the same outputs, and k is the harmonic mean of the number of ratings per output. A
+    judge's rho with the mean rating cannot be much higher than the square root of the reliability.
 
     Args:
         ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.

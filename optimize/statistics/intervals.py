@@ -3,14 +3,14 @@
 Every document has one term of a statistic, and the mean of the terms is the value of the statistic.
 If the statistic is a mean over documents, a document's term is the document's own value. For other
 statistics the terms are linearised (infinitesimal jackknife). An interval is the value ± Student's
-t times the standard error of the mean of the terms; for a correlation it is computed on Fisher's z.
-An interval is withheld (None) if it would cover the true value in fewer than 93 or more than 97 of
-100 samples. benchmarks/coverage.py prints the coverage of all intervals.
+t times the standard error of the mean of the terms; an interval for a correlation is computed on
+Fisher's z. An interval is withheld (None) if it would cover the true value in fewer than 93 or more
+than 97 of 100 samples. benchmarks/coverage.py prints the coverage of all intervals.
 
 The parameter `looks` is the number of interim analyses (looks) of a data set to which labels are
 added. The intervals of all looks hold simultaneously. As in Pocock (1977), each look has the same
-critical value. Its one-sided error rate is 1 - (1 - e)^(1 / looks) (Sidak 1967), which is valid
-however many labels are added between looks, because statistics on growing data are positively
+critical value. The one-sided error rate of a look is 1 - (1 - e)^(1 / looks) (Sidak 1967), which is
+valid however many labels are added between looks, because statistics on growing data are positively
 correlated. Pocock's own constants assume that the same number of labels is added before each look.
 If the number of labels doubles before each look, his constants turn an error rate of .025 into .028
 with four looks, and into .036 with eight looks.
@@ -61,7 +61,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimate:
-    """A value and its interval."""
+    """An estimated value and its interval."""
 
     value: float
     interval: Interval | None
@@ -69,8 +69,8 @@ class IntervalEstimate:
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
     """A random generator that depends only on the seed and the purpose, in any process."""
-    key = ":".join(map(str, (seed, *purpose)))
-    digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+    seed_text = ":".join(map(str, (seed, *purpose)))
+    digest = hashlib.blake2b(seed_text.encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
@@ -123,8 +123,8 @@ def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Inter
     deviations = terms - mean
     variance = float(deviations @ deviations) / (n - 1)
     kurtosis = n * float((deviations**4).sum()) / float(deviations @ deviations) ** 2
-    freedom = min(n - 1.0, 2 * n / (kurtosis - (n - 3) / (n - 1)))
-    quantile = student_quantile(freedom, looks, 0.95)
+    degrees_of_freedom = min(n - 1.0, 2 * n / (kurtosis - (n - 3) / (n - 1)))
+    quantile = student_quantile(degrees_of_freedom, looks, 0.95)
     centre = mean + (1 + 2 * quantile**2) / 6 * float((deviations**3).mean()) / (variance * n)
     half_width = quantile * float(np.sqrt(variance / n))
     return Interval(centre - half_width, centre + half_width)
@@ -133,14 +133,15 @@ def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Inter
 def correlation_interval(value: float, terms: Vector) -> Interval | None:
     """The interval for a correlation `value`, which is the mean of the documents' `terms`.
 
-    It is computed on Fisher's z, so the standard error is divided by 1 - value^2. The interval is
-    None for fewer than 15 documents, for a perfect correlation, and if all terms are equal.
+    The interval is computed on Fisher's z, so the standard error is divided by 1 - value^2. The
+    interval is None for fewer than 15 documents, for a perfect correlation, and if all terms are
+    equal.
     """
     n = terms.size
     if n < FEW_DOCUMENTS or np.ptp(terms) == 0 or abs(value) >= PERFECT:
         return None
-    error = float(terms.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
-    return _fisher_interval(value, student_quantile(n - 1) * error)
+    standard_error = float(terms.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
+    return _fisher_interval(value, student_quantile(n - 1) * standard_error)
 
 
 def system_interval(value: float, n_systems: int) -> Interval | None:
@@ -150,8 +151,8 @@ def system_interval(value: float, n_systems: int) -> Interval | None:
     """
     if n_systems < FEW_SYSTEMS or np.isnan(value) or abs(value) >= PERFECT:
         return None
-    error = np.sqrt((1 + value**2 / 2) / (n_systems - 3))
-    return _fisher_interval(value, student_quantile(np.inf) * error)
+    standard_error = np.sqrt((1 + value**2 / 2) / (n_systems - 3))
+    return _fisher_interval(value, student_quantile(np.inf) * standard_error)
 
 
 def _fisher_interval(value: float, half_width: float) -> Interval:
@@ -172,13 +173,13 @@ class Contrast:
         error: The standard error of the difference, clustered by document; infinite for fewer than
             two documents.
         documents: The documents from which the difference is computed.
-        terms: One term for each document, at system level for each system; the mean of the terms
-            is the value.
+        terms: One term for each document, at system level for each system; the mean of the terms is
+            the value.
         interval: The 95 % interval for the population that the documents (at system level, the
             systems) are a sample of; None for fewer than 15 documents (or systems).
-        swapped: A function that computes the difference after swaps. Its argument has the shape
-            (draws, documents) and is -1 if the draw swaps the judges on the document, else 1. It
-            returns the difference in each draw.
+        swapped: A function that computes the difference after swaps. The function's argument has
+            the shape (draws, documents) and is -1 if the draw swaps the judges on the document,
+            else 1. The function returns the difference in each draw.
         n_untied: At dataset level, how many documents have a label, and scores by both judges, that
             differ from the most common value (see `Rows.n_untied`); infinite at other levels.
     """

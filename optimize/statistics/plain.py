@@ -51,23 +51,28 @@ class OrderAgreement:
 
 
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
-    """The accuracy of a pairwise judge: the share of pairs on which it prefers what people prefer.
+    """The accuracy of a pairwise judge: the share of pairs with the same preference as people.
 
     Args:
-        margin: (pairs,) the judge's margins in [-1, 1]: positive if it prefers A, negative if it
-            prefers B, 0 for a tie, and NaN for a failed judgement. Only the sign counts.
+        margin: (pairs,) the judge's margins in [-1, 1]: positive if the judge prefers A, negative
+            if the judge prefers B, 0 for a tie, and NaN for a failed judgement. Only the sign
+            counts.
         human: (pairs,) people's margins in [-1, 1], without NaN. Ties are left out.
         document: (pairs,) document ids.
     """
-    judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
-    is_decided = (people != 0) & ~np.isnan(judge)
-    correct = (1 + np.sign(judge[is_decided]) * np.sign(people[is_decided])) / 2
-    document_names, codes = np.unique(np.asarray(document)[is_decided], return_inverse=True)
+    judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
+    is_decided = (human_margins != 0) & ~np.isnan(judge_margins)
+    correct = (1 + np.sign(judge_margins[is_decided]) * np.sign(human_margins[is_decided])) / 2
+    document_names, document_codes = np.unique(
+        np.asarray(document)[is_decided], return_inverse=True
+    )
     return OrderAgreement(
         value=float(correct.mean()) if correct.size else np.nan,
-        interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
+        interval=_interval_of_share(
+            np.bincount(document_codes, correct), np.bincount(document_codes)
+        ),
         n_pairs=int(correct.size),
-        n_ties=int((judge[is_decided] == 0).sum()),
+        n_ties=int((judge_margins[is_decided] == 0).sum()),
         n_documents=document_names.size,
     )
 
@@ -80,13 +85,19 @@ def contrast_accuracy(
     Pairs that people tied, or that either judge failed on, are left out. The arguments are as for
     `pair_accuracy`.
     """
-    a, b, people = (np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human))
-    is_compared = (people != 0) & ~np.isnan(a + b)
-    a, b, people = (np.sign(margins[is_compared]) for margins in (a, b, people))
-    differences = (a - b) * people / 2
-    document_names, codes = np.unique(np.asarray(document)[is_compared], return_inverse=True)
+    margins_of_a, margins_of_b, human_margins = (
+        np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human)
+    )
+    is_compared = (human_margins != 0) & ~np.isnan(margins_of_a + margins_of_b)
+    margins_of_a, margins_of_b, human_margins = (
+        np.sign(margins[is_compared]) for margins in (margins_of_a, margins_of_b, human_margins)
+    )
+    differences = (margins_of_a - margins_of_b) * human_margins / 2
+    document_names, document_codes = np.unique(
+        np.asarray(document)[is_compared], return_inverse=True
+    )
     # The terms are scaled so that their mean over documents is the mean over pairs.
-    document_sums = np.bincount(codes, differences, document_names.size)
+    document_sums = np.bincount(document_codes, differences, document_names.size)
     return mean_of_differences(
         document_sums * document_names.size / max(differences.size, 1), document_names.tolist()
     )
@@ -103,8 +114,8 @@ def order_agreement(
     """The share of pairs of outputs that the judge orders as people do: (1 + Somers' D) / 2.
 
     At summary level, only two outputs of the same document form a pair. At dataset level, or if
-    every document has only one output, any two outputs form a pair. A pair has the weight of its
-    documents, also in the counts `n_pairs` and `n_ties`.
+    every document has only one output, any two outputs form a pair. Pairs are weighted by the
+    weights of their documents, also in the counts `n_pairs` and `n_ties`.
 
     Raises:
         ValueError: The vectors do not fit (see `read_rows`).
@@ -231,16 +242,16 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
     """
     numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
-    nearest = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
-    return np.where(np.isnan(numbers), np.nan, ratings[nearest])
+    nearest_index = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
+    return np.where(np.isnan(numbers), np.nan, ratings[nearest_index])
 
 
 def quadratic_kappa(a: Vector, b: Vector) -> float:
     """Cohen's kappa with quadratic weights: 1 - mean((a - b)^2) / expected mean((a - b)^2).
 
     The expected mean is taken over random pairings of the ratings in `a` with the ratings in `b`.
-    It equals var(a) + var(b) + (mean(a) - mean(b))^2. If it is 0, because all ratings are equal,
-    kappa is NaN.
+    The expected mean equals var(a) + var(b) + (mean(a) - mean(b))^2. If this is 0, because all
+    ratings are equal, kappa is NaN.
     """
-    expected = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
-    return float(1 - ((a - b) ** 2).mean() / expected) if expected > 0 else np.nan
+    expected_square = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
+    return float(1 - ((a - b) ** 2).mean() / expected_square) if expected_square > 0 else np.nan

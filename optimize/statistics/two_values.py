@@ -1,16 +1,17 @@
 """Agreement of a judge's verdicts (pass or fail) with human labels: rates, kappa and intervals.
 
 The TPR is the share of outputs labelled "pass" that the judge passes. The TNR is the share of
-outputs labelled "fail" that the judge fails. Their mean is the balanced accuracy, which is 0.5 for
-a judge that always gives the same verdict.
+outputs labelled "fail" that the judge fails. The mean of TPR and TNR is the balanced accuracy,
+which is 0.5 for a judge that always gives the same verdict.
 
-A rate has Wilson's interval (1927) for the effective number of outputs. This is the number of
+A rate has Wilson's interval (1927) for the effective number of outputs, which is the number of
 outputs divided by the design effect of documents (Korn and Graubard 1998). Because few documents
-give a poor estimate of the design effect, it is shrunk towards a prior: the square root of the
-number of outputs per document, times Kish's design effect of unequal weights. The interval for the
-balanced accuracy combines the intervals for TPR and TNR (MOVER, Zou and Donner 2008). The interval
-for kappa is computed on Fisher's z; with unequal weights, kappa has no interval. If there are too
-few outputs labelled "pass", the TPR has no interval; likewise the TNR for "fail".
+give a poor estimate of the design effect, the estimate is shrunk towards a prior: the square root
+of the number of outputs per document, times Kish's design effect of unequal weights. The interval
+for the balanced accuracy combines the intervals for TPR and TNR (MOVER, Zou and Donner 2008). The
+interval for kappa is computed on Fisher's z; with unequal weights, kappa has no interval. If there
+are too few outputs labelled "pass", the TPR has no interval. If there are too few outputs labelled
+"fail", the TNR has no interval.
 """
 
 from collections.abc import Mapping
@@ -152,7 +153,7 @@ def _rate(values: Vector, rows: Rows, mask: Mask) -> Rate:
     share, n_documents = float(np.average(values, weights=weight)), np.unique(document_codes).size
     if n < FEW_OUTPUTS or n_documents < FEW_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
-    # Outputs with small weights add little information, even if there are many of them.
+    # Even many outputs add little information if their weights are small.
     effective_weight = rows.weight[mask].sum() * effective_number(rows.weight) / rows.weight.size
     n_effective = n / _design_effect(values, share, weight, document_codes, effective_weight)
     return Rate(share, wilson(share, n_effective), n, n_documents)
@@ -161,7 +162,7 @@ def _rate(values: Vector, rows: Rows, mask: Mask) -> Rate:
 def _design_effect(
     values: Vector, share: float, weight: Vector, document_codes: Codes, effective_weight: float
 ) -> float:
-    """The variance of a share, divided by its variance if all outputs were independent."""
+    """The variance of a share, divided by the variance that it had with independent outputs."""
     n_outputs, document_weights = np.bincount(document_codes), np.bincount(document_codes, weight)
     n, n_documents = values.size, n_outputs.size
     prior_effect = np.sqrt(float(n_outputs @ n_outputs) / n) * (
@@ -170,14 +171,14 @@ def _design_effect(
     if not 0 < share < 1:
         return float(prior_effect)
     document_errors = np.bincount(document_codes, values * weight) - share * document_weights
-    effect = (
+    estimated_effect = (
         n_documents
         / (n_documents - 1)
         * float(document_errors @ document_errors)
         / (n * share * (1 - share))
     )
     n_with_prior = n_documents + PRIOR_DOCUMENTS
-    return float((n_documents * effect + PRIOR_DOCUMENTS * prior_effect) / n_with_prior)
+    return float((n_documents * estimated_effect + PRIOR_DOCUMENTS * prior_effect) / n_with_prior)
 
 
 def wilson(share: float, n: float, looks: int = 1) -> Interval:
