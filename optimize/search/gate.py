@@ -83,7 +83,8 @@ class QuestionTest:
     """A judge that asks questions, and its tests on both halves of the labels.
 
     Attributes:
-        candidate: The judge, with the useful questions, and with weights learned from all labels.
+        candidate: The judge that asks only the useful questions, with weights learned from all
+        labels.
         finalists: The tests, one for each half. Each document is scored with questions and weights
             that were learned from other documents.
     """
@@ -165,8 +166,8 @@ def decide(
     Returns:
         The tuned judge and the decision.
     """
-    reliable = [[each for each in half if each.is_reliable] for half in halves]
-    with_questions = [[each] for each in questions.finalists] if questions else []
+    reliable = [[finalist for finalist in half if finalist.is_reliable] for half in halves]
+    with_questions = [[finalist] for finalist in questions.finalists] if questions else []
     if out_of_budget and not with_questions:
         finalists = list(chain(*reliable))
         return (worth_most(problem, finalists) if finalists else problem.untuned), out_of_budget
@@ -193,7 +194,7 @@ def decide(
 
 
 def _contrasts(kinds: Sequence[Sequence[Sequence[Finalist]]], goal: Goal) -> list[Contrasts]:
-    return [[[each.gain(goal) for each in half] for half in kind] for kind in kinds]
+    return [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
 
 
 def _choose_tuned(
@@ -203,7 +204,7 @@ def _choose_tuned(
     if questions:
         return questions.candidate, tests
     tuned = worth_most(problem, tests)
-    return tuned, [each for each in tests if each.candidate.id == tuned.id]
+    return tuned, [test for test in tests if test.candidate.id == tuned.id]
 
 
 def _apply_objection(
@@ -242,14 +243,14 @@ def rate_objection(tests: Sequence[Finalist]) -> str | None:
     by a sign test on the outputs on which the judges differ, and the rate is below both the TPR and
     the TNR of the untuned judge.
     """
-    human = np.concatenate([each.items.human for each in tests])
-    tuned, untuned = np.hstack([(each.scores, each.untuned) for each in tests])
-    tuned_right, untuned_right, has_both = (
+    human = np.concatenate([test.items.human for test in tests])
+    tuned, untuned = np.hstack([(test.scores, test.untuned) for test in tests])
+    tuned_right, untuned_right, both_judged = (
         tuned == human,
         untuned == human,
         ~np.isnan(tuned + untuned),
     )
-    classes = {"fails": has_both & (human == 0), "passes": has_both & (human == 1)}
+    classes = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
     lower_untuned_rate = min(
         float(untuned_right[rows].mean()) for rows in classes.values() if rows.any()
     )
@@ -268,7 +269,7 @@ def rate_objection(tests: Sequence[Finalist]) -> str | None:
 
 def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
     """The mean gain of a judge over all documents that the judge was tested on."""
-    gains = [each.gain(goal) for each in finalists]
+    gains = [finalist.gain(goal) for finalist in finalists]
     n = sum(len(gain.documents) for gain in gains)
     return sum(gain.value * len(gain.documents) for gain in gains) / n if n else math.nan
 
@@ -358,7 +359,7 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
     """A sentence that says why there is no finalist to test."""
     if not n_tried:
         return "No candidate could be tried."
-    failure_rates = [float(np.isnan(each.scores).mean()) for each in chain(*halves)]
+    failure_rates = [float(np.isnan(finalist.scores).mean()) for finalist in chain(*halves)]
     if failure_rates:
         return f"Every finalist fails on {min(failure_rates):.0%} of the outputs or more."
     return f"None of {n_tried} candidates did better on train."
@@ -377,18 +378,28 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
     sums, sizes = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
     n_untied_by_kind = np.zeros(len(kinds))
     for half in zip_longest(*kinds, fillvalue=()):
-        defined = [[each for each in contrasts if each.documents] for contrasts in half]
+        defined = [
+            [judge_contrast for judge_contrast in kind_contrasts if judge_contrast.documents]
+            for kind_contrasts in half
+        ]
         # If a draw swaps the judges on a document, they are swapped for all kinds of change.
         documents = _documents(chain(*defined))
         signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for kind, contrasts in enumerate(defined):
-            n = len(_documents(contrasts))
-            columns = [np.searchsorted(documents, each.documents) for each in contrasts]
-            pairs = zip(contrasts, columns, strict=True)
-            gains = [n * each.swapped(signs[:, indices]) for each, indices in pairs]
+        for kind, kind_contrasts in enumerate(defined):
+            n = len(_documents(kind_contrasts))
+            columns = [
+                np.searchsorted(documents, judge_contrast.documents)
+                for judge_contrast in kind_contrasts
+            ]
+            pairs = zip(kind_contrasts, columns, strict=True)
+            gains = [
+                n * judge_contrast.swapped(signs[:, indices]) for judge_contrast, indices in pairs
+            ]
             sums[:, kind] += np.mean(gains, axis=0) if n else 0
-            n_untied_by_kind[kind] += min((each.n_untied for each in contrasts), default=0)
+            n_untied_by_kind[kind] += min(
+                (judge_contrast.n_untied for judge_contrast in kind_contrasts), default=0
+            )
             sizes[kind] += n
     tested_kinds = np.flatnonzero(sizes)
     if not tested_kinds.size:
@@ -411,4 +422,4 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
 
 def _documents(contrasts: Iterable[Contrast]) -> list[str]:
     """The ids of all documents in the contrasts, sorted."""
-    return sorted({name for each in contrasts for name in each.documents})
+    return sorted({name for judge_contrast in contrasts for name in judge_contrast.documents})

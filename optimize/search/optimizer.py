@@ -66,8 +66,8 @@ class CrossFit:
             fold: items.of_rows(np.flatnonzero(~in_fold)) for fold, in_fold in self._folds(items)
         }
         return {
-            n: largest_demo_set(items_without_fold[n], self._untuned, self._options)
-            for n in items_without_fold
+            fold: largest_demo_set(learning_items, self._untuned, self._options)
+            for fold, learning_items in items_without_fold.items()
         }
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
@@ -120,14 +120,14 @@ class LastRound:
 
         Returns None if no half had a round.
         """
-        rounds = [half for half in halves if half]
+        rounds = [last_round for last_round in halves if last_round]
         if not rounds:
             return None
         return cls(
-            gain=sum(each.gain for each in rounds) / len(rounds),
-            error=sum(each.error for each in rounds) / len(rounds),
-            cost=sum(each.cost for each in rounds),
-            is_final=all(each.is_final for each in rounds),
+            gain=sum(last_round.gain for last_round in rounds) / len(rounds),
+            error=sum(last_round.error for last_round in rounds) / len(rounds),
+            cost=sum(last_round.cost for last_round in rounds),
+            is_final=all(last_round.is_final for last_round in rounds),
         )
 
 

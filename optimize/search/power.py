@@ -22,7 +22,7 @@ DISAGREEMENT = 0.25
 # GPT-4o-mini and Llama 3.1 on SummEval's four dimensions (documents of 4, 8 or 16 outputs), and .91
 # between tuned and untuned judges in benchmarks/simulated.py (documents of 5 or 12 outputs). At
 # dataset level the factor is sqrt(outputs in the document) (benchmarks/gate.py).
-SPREAD = 1.0
+DIFFERENCE_SD = 1.0
 
 
 def fewest_documents(risk: float) -> int:
@@ -51,7 +51,7 @@ def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> 
 
     if n_documents < fewest_documents(risk):
         return 0.0
-    standard_error = SPREAD / math.sqrt(n_documents * outputs)
+    standard_error = DIFFERENCE_SD / math.sqrt(n_documents * outputs)
     degrees_of_freedom = n_documents - 1
     return float(
         1 - nctdtr(degrees_of_freedom, gain / standard_error, stdtrit(degrees_of_freedom, 1 - risk))

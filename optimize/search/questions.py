@@ -75,7 +75,7 @@ def ask_questions(
     items_of_halves = [_outputs(half.dev, problem.goal) for half in halves]
     items = Items(tuple(item for half_items in items_of_halves for item in half_items.items))
     judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
-    if not all(each.questions for each in judges):
+    if not all(judge.questions for judge in judges):
         return None
     untuned = evaluator.scores(problem.untuned, items)
     finalists: list[Finalist] = []
@@ -118,7 +118,7 @@ def _answers(
     """
     if not is_reliable(problem.evaluator.scores(judge, items), untuned):
         judgements = problem.evaluator.judgements(judge, items)
-        failures = [each.failure for each in judgements if each.failure]
+        failures = [judgement.failure for judgement in judgements if judgement.failure]
         share = len(failures) / len(judgements)
         raise NotTestedError(
             f"Questions were not tested: with them {share:.0%} of the judgements failed, as in: "
@@ -173,7 +173,7 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     questions_by_name: dict[str, Field] = {}
     for field in questions:
         questions_by_name.setdefault(field.name, field)
-    without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
+    without_demos = (finalist for finalist in exploration.finalists if not finalist.demo_set.demos)
     max_questions = max(MOST_QUESTIONS, len(half.questions))
     return replace(
         next(without_demos, half.untuned),
@@ -199,6 +199,6 @@ def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[s
     objective_with_all = objective_with(questions)
     return {
         omitted.name: objective_with_all
-        - objective_with([each for each in questions if each != omitted])
+        - objective_with([question for question in questions if question != omitted])
         for omitted in questions
     }

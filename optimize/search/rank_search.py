@@ -76,7 +76,7 @@ PRIOR_DOCUMENTS = 30
 # The assumed standard deviation of the true gains among candidates of one kind. Sets of
 # demonstrations of the same size have similar gains, and proposed instructions have very different
 # gains.
-DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
+DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 # At most this share of the limit is reserved for the test on dev. The usual cost of a finalist is
 # this multiple of the untuned judge's cost.
 DEV_SHARE, FINALIST_COST = 0.5, 1.2
@@ -177,7 +177,7 @@ class Race:
         """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
         items = self.items(self.documents(candidate, size))
         judges = candidate, base or self._untuned
-        scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
+        scores, base_scores = (self.evaluator.scores(judge, items) for judge in judges)
         difference = contrast(scores, base_scores, items, self.goal)
         return RaceResult(
             candidate=candidate,
@@ -365,7 +365,7 @@ class RankSearch:
             n_documents = sum(result.n_documents for result in results)
             mean = total / (n_documents + PRIOR_DOCUMENTS)
             for result in results:
-                gain_sd = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
+                gain_sd = INSTRUCTION_GAIN_SD if result.candidate.round else DEMO_GAIN_SD
                 weight = gain_sd**2 / (gain_sd**2 + result.error**2)
                 gains[result.candidate.id] = mean + weight * (result.gain - mean)
         return gains
@@ -453,14 +453,23 @@ class RankSearch:
                 for form in reasoning_forms
                 if form != parent.reasoning
             ],
-            [replace(parent, demo_set=each) for each in self._demo_sets(round_number, parent)],
+            [
+                replace(parent, demo_set=demo_set)
+                for demo_set in self._demo_sets(round_number, parent)
+            ],
         )
         candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
-        return self._affordable(each for each in candidates if each.id not in self.results)
+        return self._affordable(
+            candidate for candidate in candidates if candidate.id not in self.results
+        )
 
     def _affordable(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Drop duplicates, the untuned judge, and candidates that are not affordable."""
-        distinct = {each.id: each for each in candidates if each.id != self.problem.untuned.id}
+        distinct = {
+            candidate.id: candidate
+            for candidate in candidates
+            if candidate.id != self.problem.untuned.id
+        }
         return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
@@ -491,7 +500,9 @@ class RankSearch:
         results = [race.compare(candidate, size, leader) for candidate in entrants]
         best_result = max(results, key=lambda result: result.gain)
         nearly_best = [
-            each.candidate for each in results if each.gain >= best_result.gain - best_result.error
+            result.candidate
+            for result in results
+            if result.gain >= best_result.gain - best_result.error
         ]
         self.best_reasoning = min(nearly_best, key=self.item_cost).reasoning
 

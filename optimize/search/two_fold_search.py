@@ -21,7 +21,7 @@ from optimize.search.optimizer import (
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 
-GO_ON = "The same command again with a larger limit goes on from there."
+HOW_TO_CONTINUE = "The same command again with a larger limit goes on from there."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,25 +57,25 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
-    shows_all = any(each.cross_fit for each in explorations)
+    shows_all = any(exploration.cross_fit for exploration in explorations)
     questions, note = None, ""
     try:
         # If the budget ended before a half was explored, an empty exploration stands for it.
-        explored = [*explorations, Exploration(), Exploration()][: len(halves)]
-        questions = None if shows_all else ask_questions(halves, explored)
+        both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
+        questions = None if shows_all else ask_questions(halves, both_explorations)
     except NotTestedError as error:
         note = f" {error}"
     except BUDGET_ERRORS:
         note = " Questions were not tested: the limit does not pay for them."
     tested_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
-    candidate_ids = {each.candidate.id for each in tested_finalists}.union(
-        *(each.candidate_ids for each in explorations)
+    candidate_ids = {finalist.candidate.id for finalist in tested_finalists}.union(
+        *(exploration.candidate_ids for exploration in explorations)
     )
     out_of_budget = _out_of_budget(explorations, finalists, len(candidate_ids))
     tuned, decision = decide(problem, finalists, len(candidate_ids), out_of_budget, questions)
-    is_starved = bool(explorations) and all(each.is_starved for each in explorations)
+    is_starved = bool(explorations) and all(exploration.is_starved for exploration in explorations)
     if is_starved and not (decision.ship or decision.limit_reached):
-        note += f" The limit was too small for any proposed instruction. {GO_ON}"
+        note += f" The limit was too small for any proposed instruction. {HOW_TO_CONTINUE}"
         decision = replace(decision, limit_reached=True)
     threshold_items = problem.labelled if shows_all else problem.train
     untuned = replace(
@@ -86,7 +86,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         untuned=untuned,
         decision=replace(decision, reason=decision.reason + note),
         n_tried=len(candidate_ids),
-        last_round=LastRound.of_both([each.last_round for each in explorations]),
+        last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
 
 
@@ -131,7 +131,7 @@ def _out_of_budget(
     explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
 ) -> ShipDecision | None:
     """The decision if the budget did not suffice to test the finalists; otherwise None."""
-    n_too_expensive = sum(each.n_too_expensive for each in explorations)
+    n_too_expensive = sum(exploration.n_too_expensive for exploration in explorations)
     if len(finalists) < len(explorations):
         cause = (
             f"The budget ended before the best of {n_tried} candidates had been judged on "
@@ -144,7 +144,7 @@ def _out_of_budget(
         )
     else:
         return None
-    return ShipDecision(ship=False, reason=f"{cause} {GO_ON}", limit_reached=True)
+    return ShipDecision(ship=False, reason=f"{cause} {HOW_TO_CONTINUE}", limit_reached=True)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
