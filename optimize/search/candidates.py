@@ -128,7 +128,7 @@ class Candidate:
         return replace(prompt, demos=tuple(demos))
 
 
-def fault(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
+def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
     """The reason why the search may not try an instruction; None if it may try the instruction.
 
     Args:

@@ -29,7 +29,7 @@ from judges.prompt import (
 from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
 from optimize.items import Items
-from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault, word_runs
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, rejection_reason, word_runs
 from optimize.search.evaluator import SearchProblem
 from optimize.search.evidence import JudgedItems
 
@@ -263,7 +263,7 @@ class Proposer:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return error
-        reason = fault(instruction, self._problem.text_hashes, self._instructions)
+        reason = rejection_reason(instruction, self._problem.text_hashes, self._instructions)
         return NoScoreError(reason) if reason else instruction
 
     def _keep_questions(self, reply: str) -> None:

@@ -17,8 +17,8 @@ from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
 from optimize.search.gate import Finalist
 from optimize.search.optimizer import CrossFit
 from optimize.search.power import (
+    DIFFERENCE_SD,
     GAIN,
-    SPREAD,
     chance_of_gain,
     documents_for,
     fewest_documents,
@@ -247,7 +247,7 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> Non
 def test_the_power_is_that_of_the_simulated_decision() -> None:
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, names = stream(0, "power"), [f"d{number}" for number in range(60)]
-    rows = rng.normal(0.1, SPREAD / 3**0.5, (RUNS, 60))
+    rows = rng.normal(0.1, DIFFERENCE_SD / 3**0.5, (RUNS, 60))
     clear = [
         gate.gain_of([[[mean_of_differences(row, names)]]], rng, RISK).is_clear for row in rows
     ]

@@ -15,7 +15,7 @@ from optimize.search.candidates import (
     LONGEST_INSTRUCTION,
     Candidate,
     DemoSet,
-    fault,
+    rejection_reason,
     word_runs,
 )
 from optimize.search.evaluator import (
@@ -37,15 +37,15 @@ def test_an_instruction_that_copies_eight_words_is_rejected() -> None:
     runs = set(word_runs(" ".join(words)))
     for start, length in itertools.product(range(12), (7, 8)):
         run = " ".join(words[start : start + length]).upper()
-        wrong = fault(f"Mind, {run}; and so on.", runs, [])
+        wrong = rejection_reason(f"Mind, {run}; and so on.", runs, [])
         assert (wrong is None) == (length < 8)
 
 
 def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
-    assert fault("", set(), []) == "empty"
-    assert fault("x" * (LONGEST_INSTRUCTION + 1), set(), []) is not None
-    assert fault("Rate  the TEXT.", set(), ["rate the text"]) == "known already"
-    assert fault("Rate the text well.", set(), ["rate the text"]) is None
+    assert rejection_reason("", set(), []) == "empty"
+    assert rejection_reason("x" * (LONGEST_INSTRUCTION + 1), set(), []) is not None
+    assert rejection_reason("Rate  the TEXT.", set(), ["rate the text"]) == "known already"
+    assert rejection_reason("Rate the text well.", set(), ["rate the text"]) is None
 
 
 # --- the budget
