@@ -38,7 +38,7 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswers:
-    """A judge's answers and human labels on the same outputs (or pairs), to fit weights from.
+    """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
     Attributes:
         answers: The answers as numbers, of shape (outputs, fields); NaN if the judgement failed.

@@ -94,7 +94,7 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """The kind of change to the untuned judge, in instruction, demonstrations and reasoning."""
+        """How the candidate differs from the untuned judge, as a text that groups candidates."""
         instruction_source = "proposed" if self.round else "untuned"
         return f"{instruction_source}, {self.demo_set.kind}, {self.reasoning}"
 
@@ -255,8 +255,8 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
 def agreed_comment(item: Item) -> str:
     """The annotators' comment on an item if all annotators gave the same label, else "".
 
-    If the labels differ, the comment may explain another label than the mean label, which a
-    demonstration shows.
+    A demonstration shows the mean label. If the labels differ, the comment may explain another
+    label.
     """
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 

@@ -167,8 +167,8 @@ class SearchBudget:
         """Raise SearchBudgetSpentError if the cost exceeds what remains."""
         if cost > self.remaining + self.slack:
             raise SearchBudgetSpentError(
-                f"the next step takes {cost:.4g} {self.unit}, and {max(0, self.remaining):.4g} "
-                "are left"
+                f"the next step of the search costs {cost:.4g} {self.unit}, but only "
+                f"{max(0, self.remaining):.4g} are left"
             )
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
@@ -272,7 +272,7 @@ class Evaluator:
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """The ids of the documents that can tell judges apart, so that already the first few can.
+    """The ids of the documents that can tell judges apart, sorted so that the first few can, too.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
     accuracy, if every document has only one label, documents labelled "pass" and documents labelled

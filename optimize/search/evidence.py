@@ -92,16 +92,22 @@ class JudgedItems:
         versions = []
         for rng in draws:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
-            order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
+            document_order = np.argsort(
+                -(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable"
+            )
             text = overview
-            for number, index in enumerate(order[: _n_documents(documents)], start=1):
-                outputs = self._select_outputs(documents[index])
-                n_shown, n_outputs = len(outputs), len(documents[index])
+            for document_number, document_index in enumerate(
+                document_order[: _n_documents(documents)], start=1
+            ):
+                outputs = self._select_outputs(documents[document_index])
+                n_shown, n_outputs = len(outputs), len(documents[document_index])
                 selection_note = f" ({n_shown} of {n_outputs})" if n_shown < n_outputs else ""
-                block = f"\n\nDocument {number}{selection_note}:\n{self.document(outputs)}"
-                if number > 1 and len(text) + len(block) > EVIDENCE_CHARACTERS:
+                document_block = (
+                    f"\n\nDocument {document_number}{selection_note}:\n{self.document(outputs)}"
+                )
+                if document_number > 1 and len(text) + len(document_block) > EVIDENCE_CHARACTERS:
                     break
-                text += block
+                text += document_block
             versions.append(text)
         return versions
 
@@ -197,8 +203,10 @@ class JudgedItems:
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
-        counts = Counter("A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings)
-        votes = ", ".join(f"{n} {vote}" for vote, n in sorted(counts.items()))
+        vote_counts = Counter(
+            "A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings
+        )
+        votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}" + f" ({votes})" * bool(votes)
         line += f"; judge {_preference_text(self.scores[row])}"
         if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
@@ -221,14 +229,14 @@ class JudgedItems:
         Nothing is yielded if a human label is outside the judge's scale.
         """
         scale = [rating_of(choice, self.choices) for choice in self.choices]
-        human, n = self.items.human, len(scores)
-        if n and min(scale) <= human.min() and human.max() <= max(scale):
-            judge, people = (
+        all_labels, n = self.items.human, len(scores)
+        if n and min(scale) <= all_labels.min() and all_labels.max() <= max(scale):
+            judge_counts, people_counts = (
                 Counter(nearest_choice(self.choices, float(value)) for value in side)
                 for side in (scores, labels)
             )
             shares = (
-                f"{choice}: {judge[choice] / n:.0%} and {people[choice] / n:.0%}"
+                f"{choice}: {judge_counts[choice] / n:.0%} and {people_counts[choice] / n:.0%}"
                 for choice in self.choices
             )
             yield (
@@ -239,11 +247,11 @@ class JudgedItems:
         """Yield a sentence with the counts of false passes and false alarms of a verdict judge."""
         assert self.words
         good, bad = self.words
-        judge, people = self.scores[rows] > 0.5, self.items.human[rows] > 0.5
+        judge_passes, people_pass = self.scores[rows] > 0.5, self.items.human[rows] > 0.5
         yield (
-            f"Of {np.sum(~people)} that people call {bad}, the judge says {good} of "
-            f"{np.sum(judge & ~people)}; of {np.sum(people)} that people call {good}, it says "
-            f"{bad} of {np.sum(~judge & people)}."
+            f"Of {np.sum(~people_pass)} that people call {bad}, the judge says {good} of "
+            f"{np.sum(judge_passes & ~people_pass)}; of {np.sum(people_pass)} that people call "
+            f"{good}, it says {bad} of {np.sum(~judge_passes & people_pass)}."
         )
 
     def _order_sentence(self) -> Iterator[str]:

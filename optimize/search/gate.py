@@ -159,8 +159,8 @@ def decide(
         halves: The finalists that were tested on each half. Finalists whose judgements fail too
             often are ignored.
         n_tried: How many candidates the search has tried.
-        out_of_budget: None if the finalists were tested. If the budget prevented their test, the
-            decision to return unless questions were tested.
+        out_of_budget: None if the finalists were tested. If the budget prevented this
+            test: the decision to return if there was no test of questions either.
         questions: The test of a judge that asks questions; None if there was no such test.
 
     Returns:
@@ -213,7 +213,7 @@ def _apply_objection(
     """Reverse the decision to ship if there is an objection to the tuned judge."""
     if not decision.ship or not (objection := _objection(problem, tuned, tests)):
         return decision
-    reason = f"Tuning passed the test, but {objection} --ship tuned ships it all the same."
+    reason = f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
     return replace(decision, ship=False, reason=reason)
 
 
@@ -224,13 +224,13 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalis
     than the untuned judge on the outputs labelled "fail" or on the outputs labelled "pass".
     """
     item_cost, gain = problem.evaluator.item_cost, mean_gain(tests, problem.goal)
-    ratio = item_cost(tuned) / item_cost(problem.untuned)
-    required = GAIN_FOR_COST * (ratio - 1)
-    if gain >= required:
+    cost_ratio = item_cost(tuned) / item_cost(problem.untuned)
+    required_gain = GAIN_FOR_COST * (cost_ratio - 1)
+    if gain >= required_gain:
         return rate_objection(tests) if problem.goal == "balanced" else None
     return (
-        f"the tuned judge costs {ratio:.1f} times as much a row: its gain of {gain:.3f} "
-        f"{figure_of(problem.goal)} is below the {required:.3f} that this cost requires "
+        f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
+        f"{figure_of(problem.goal)} is below the {required_gain:.3f} that this cost requires "
         f"({GAIN_FOR_COST:g} for each further multiple of the untuned judge's cost)."
     )
 
@@ -250,11 +250,11 @@ def rate_objection(tests: Sequence[Finalist]) -> str | None:
         untuned == human,
         ~np.isnan(tuned + untuned),
     )
-    classes = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
+    outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
     lower_untuned_rate = min(
-        float(untuned_right[rows].mean()) for rows in classes.values() if rows.any()
+        float(untuned_right[rows].mean()) for rows in outputs_by_label.values() if rows.any()
     )
-    for label, rows in classes.items():
+    for label, rows in outputs_by_label.items():
         n_worse = int((rows & untuned_right & ~tuned_right).sum())
         n_better = int((rows & tuned_right & ~untuned_right).sum())
         if is_clearly_worse(n_worse, n_better) and tuned_right[rows].mean() < lower_untuned_rate:
@@ -298,12 +298,12 @@ def decision_on(
     elif np.isnan(gain.value) or gain.n_documents < n_needed:
         documents = "document is" if gain.n_documents == 1 else "documents are"
         reason = (
-            f"{gain.n_documents} {documents} too few to compare it with the tuned judge at "
-            f"--risk {risk:g}; at least {n_needed} are needed."
+            f"{gain.n_documents} {documents} too few to compare the tuned with the untuned judge "
+            f"at --risk {risk:g}; at least {n_needed} are needed."
         )
     elif np.isinf(gain.low):
         reason = (
-            "Labels or scores are too alike to compare it with the tuned judge: at least "
+            "Labels or scores are too alike to compare the tuned with the untuned judge: at least "
             f"{FEWEST_UNTIED} of the {gain.n_documents} documents must have another label than the "
             "commonest, and get another score. Label more documents that deserve the rarer labels."
         )
@@ -351,8 +351,8 @@ def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate
             verdicts(best_scores, best.threshold),
         )
     extra_cost = evaluator.item_cost(candidate) - evaluator.item_cost(best)
-    required = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
-    return contrast(scores, best_scores, items, problem.goal).value > required
+    required_gain = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
+    return contrast(scores, best_scores, items, problem.goal).value > required_gain
 
 
 def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
@@ -361,8 +361,9 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
         return "No candidate could be tried."
     failure_rates = [float(np.isnan(finalist.scores).mean()) for finalist in chain(*halves)]
     if failure_rates:
-        return f"Every finalist fails on {min(failure_rates):.0%} of the outputs or more."
-    return f"None of {n_tried} candidates did better on train."
+        lowest = f"{min(failure_rates):.0%}"
+        return f"Every finalist fails to judge at least {lowest} of the outputs."
+    return f"None of {n_tried} candidates beat the untuned judge on train."
 
 
 def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:
@@ -375,12 +376,12 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
     """
     # For each draw and each kind of change, the sum of the gains over all documents. The first draw
     # swaps no judges: these are the gains in the data.
-    sums, sizes = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
+    gain_sums, n_documents_by_kind = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
     n_untied_by_kind = np.zeros(len(kinds))
-    for half in zip_longest(*kinds, fillvalue=()):
+    for contrasts_by_kind in zip_longest(*kinds, fillvalue=()):
         defined = [
             [judge_contrast for judge_contrast in kind_contrasts if judge_contrast.documents]
-            for kind_contrasts in half
+            for kind_contrasts in contrasts_by_kind
         ]
         # If a draw swaps the judges on a document, they are swapped for all kinds of change.
         documents = _documents(chain(*defined))
@@ -388,25 +389,25 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
         signs = np.vstack([np.ones(len(documents)), signs])
         for kind, kind_contrasts in enumerate(defined):
             n = len(_documents(kind_contrasts))
-            columns = [
+            document_columns = [
                 np.searchsorted(documents, judge_contrast.documents)
                 for judge_contrast in kind_contrasts
             ]
-            pairs = zip(kind_contrasts, columns, strict=True)
+            pairs = zip(kind_contrasts, document_columns, strict=True)
             gains = [
                 n * judge_contrast.swapped(signs[:, indices]) for judge_contrast, indices in pairs
             ]
-            sums[:, kind] += np.mean(gains, axis=0) if n else 0
+            gain_sums[:, kind] += np.mean(gains, axis=0) if n else 0
             n_untied_by_kind[kind] += min(
                 (judge_contrast.n_untied for judge_contrast in kind_contrasts), default=0
             )
-            sizes[kind] += n
-    tested_kinds = np.flatnonzero(sizes)
+            n_documents_by_kind[kind] += n
+    tested_kinds = np.flatnonzero(n_documents_by_kind)
     if not tested_kinds.size:
         return NO_GAIN
-    means = sums[:, tested_kinds] / sizes[tested_kinds]
+    means = gain_sums[:, tested_kinds] / n_documents_by_kind[tested_kinds]
     best_kind, largest_gains = tested_kinds[means[0].argmax()], means.max(axis=1)
-    value, n, half_width = float(largest_gains[0]), int(sizes[best_kind]), math.inf
+    value, n, half_width = float(largest_gains[0]), int(n_documents_by_kind[best_kind]), math.inf
     n_untied = float(n_untied_by_kind[tested_kinds].min())
     if n > 1 and n_untied >= FEWEST_UNTIED:
         # The (1 - risk) quantile of the draws. It is enlarged slightly, so that the gain does not

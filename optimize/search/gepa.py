@@ -196,24 +196,25 @@ def explore(problem: SearchProblem) -> Exploration:
         )
     stream(problem.options.seed, "stock").shuffle(documents)
     n_learning = len(documents) // 2
-    learning, choosing = documents[:n_learning], documents[n_learning:]
+    learning_documents, selection_documents = documents[:n_learning], documents[n_learning:]
     outputs_per_document = len(problem.train) / max(1, len(problem.train.documents))
     n_parts = max(
         1, n_learning // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs_per_document))
     )
-    adapter = Adapter(problem, choosing, n_parts)
+    adapter = Adapter(problem, selection_documents, n_parts)
     # The cost of the next proposal, with the cost of the scoring by which GEPA accepts or rejects
     # it.
     item_cost = evaluator.item_cost(problem.untuned)
     proposal_cost = (
-        budget.proposal + (n_learning / n_parts + len(choosing)) * outputs_per_document * item_cost
+        budget.proposal
+        + (n_learning / n_parts + len(selection_documents)) * outputs_per_document * item_cost
     )
     with suppress(*BUDGET_ERRORS):
         if n_learning:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},
-                trainset=learning,
-                valset=choosing,
+                trainset=learning_documents,
+                valset=selection_documents,
                 adapter=adapter,
                 batch_sampler=adapter,
                 reflection_lm=adapter.reflect,

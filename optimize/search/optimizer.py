@@ -77,19 +77,21 @@ class CrossFit:
 
     def verdicts(self, scores: Vector, items: Items) -> Vector:
         """Turn scores into verdicts, by a threshold that is learned on all other folds."""
-        passes = np.empty(len(items))
+        fold_verdicts = np.empty(len(items))
         for _, in_fold in self._folds(items):
-            passes[in_fold] = verdicts(
+            fold_verdicts[in_fold] = verdicts(
                 scores[in_fold], best_threshold(scores[~in_fold], items.human[~in_fold])
             )
-        return passes
+        return fold_verdicts
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
         """Score each item by the version of the judge that does not show the item's document."""
         scores = np.empty(len(items))
         for fold, in_fold in self._folds(items):
-            version = replace(candidate, demo_set=self._demo_sets[fold])
-            scores[in_fold] = evaluator.scores(version, items.of_rows(np.flatnonzero(in_fold)))
+            judge_version = replace(candidate, demo_set=self._demo_sets[fold])
+            scores[in_fold] = evaluator.scores(
+                judge_version, items.of_rows(np.flatnonzero(in_fold))
+            )
         return scores
 
 

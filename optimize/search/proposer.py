@@ -208,14 +208,14 @@ class Proposer:
         prompts = [prompt.messages({**inputs, "evidence": text}) for text in evidence]
         replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
-        retries = {
+        retry_prompts = {
             index: _with_complaint(prompts[index], reply, str(proposals[index]))
             for index, reply in enumerate(replies)
             if isinstance(reply, str) and isinstance(proposals[index], NoScoreError)
         }
-        if budget.remaining >= budget.proposal * len(retries):
-            replies = list(self._replies(list(retries.values()), seed + 50))
-            for index, reply in zip(retries, replies, strict=True):
+        if budget.remaining >= budget.proposal * len(retry_prompts):
+            replies = list(self._replies(list(retry_prompts.values()), seed + 50))
+            for index, reply in zip(retry_prompts, replies, strict=True):
                 if isinstance(reply, str):
                     proposals[index] = self._read(reply)
         return self._usable(proposals, round_number)
@@ -268,10 +268,10 @@ class Proposer:
 
     def _keep_questions(self, reply: str) -> None:
         """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
-        names = (field.name for field in self._problem.evaluator.untuned.fields)
-        reserved_names = RESERVED_QUESTION.union(names)
-        lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
-        for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
+        field_names = (field.name for field in self._problem.evaluator.untuned.fields)
+        reserved_names = RESERVED_QUESTION.union(field_names)
+        question_lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
+        for match in filter(None, map(_QUESTION.match, question_lines[:N_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = encodable(match["text"].strip())
             with suppress(QuestionError):

@@ -121,8 +121,8 @@ def _answers(
         failures = [judgement.failure for judgement in judgements if judgement.failure]
         share = len(failures) / len(judgements)
         raise NotTestedError(
-            f"Questions were not tested: with them {share:.0%} of the judgements failed, as in: "
-            f"{failures[0]}."
+            f"Questions were not tested: when the judge was asked them, {share:.0%} of its "
+            f"judgements failed, for example: {failures[0]}."
         )
     return labelled_answers(problem, judge, items)
 
@@ -173,26 +173,33 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     questions_by_name: dict[str, Field] = {}
     for field in questions:
         questions_by_name.setdefault(field.name, field)
-    without_demos = (finalist for finalist in exploration.finalists if not finalist.demo_set.demos)
+    finalists_without_demos = (
+        finalist for finalist in exploration.finalists if not finalist.demo_set.demos
+    )
     max_questions = max(MOST_QUESTIONS, len(half.questions))
     return replace(
-        next(without_demos, half.untuned),
+        next(finalists_without_demos, half.untuned),
         questions=tuple(questions_by_name.values())[:max_questions],
     )
 
 
 def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
-    """How much the objective on these items would fall if a question were left out, by question.
+    """For each question, by name: how much the objective would fall on these items without it.
 
     The objective is computed from cross-validated scores. Items that the candidate has not been
     scored on are ignored.
     """
     items = problem.evaluator.scored_items(candidate, items)
     answers = labelled_answers(problem, candidate, items)
-    all_rows, fixed_problem = np.ones(len(items), bool), replace(problem, new_questions=False)
+    all_tested, fixed_questions_problem = (
+        np.ones(len(items), bool),
+        replace(problem, new_questions=False),
+    )
 
     def objective_with(questions: Sequence[Field]) -> float:
-        scores = held_out_scores(answers.of_questions(questions), all_rows, fixed_problem)
+        scores = held_out_scores(
+            answers.of_questions(questions), all_tested, fixed_questions_problem
+        )
         return objective(scores, items, problem.goal)
 
     questions = answers.fields[:-1]

@@ -220,10 +220,10 @@ class Race:
             entrants = [result.candidate for result in better_half if result.is_reliable]
         # Sort by the number of documents, and then by the gain minus its standard error, because
         # even candidates with the same number of documents may have different documents.
-        order = sorted(
+        ranked_results = sorted(
             latest_results.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain)
         )
-        return [result for _, result in order]
+        return [result for _, result in ranked_results]
 
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
         """Estimate the cost of a race that starts on `size` documents.
@@ -319,8 +319,8 @@ class RankSearch:
         budget, race = self.budget, self.race
         # Each round has twice the budget of the round before. Only the round that compares forms of
         # reasoning has the budget of the first round.
-        factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
-        full_budget = factor * self.first_round_budget
+        budget_factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
+        full_budget = budget_factor * self.first_round_budget
         round_budget = min(full_budget, budget.remaining)
         end_cost = budget.total_cost + round_budget
         # The untuned judge is scored first, within its share of the round's budget.
@@ -361,13 +361,15 @@ class RankSearch:
             by_kind.setdefault(result.candidate.kind, []).append(result)
         gains: dict[str, float] = {}
         for results in by_kind.values():
-            total = sum(result.n_documents * result.gain for result in results)
+            gain_sum = sum(result.n_documents * result.gain for result in results)
             n_documents = sum(result.n_documents for result in results)
-            mean = total / (n_documents + PRIOR_DOCUMENTS)
+            mean_gain = gain_sum / (n_documents + PRIOR_DOCUMENTS)
             for result in results:
                 gain_sd = INSTRUCTION_GAIN_SD if result.candidate.round else DEMO_GAIN_SD
-                weight = gain_sd**2 / (gain_sd**2 + result.error**2)
-                gains[result.candidate.id] = mean + weight * (result.gain - mean)
+                shrinkage_weight = gain_sd**2 / (gain_sd**2 + result.error**2)
+                gains[result.candidate.id] = mean_gain + shrinkage_weight * (
+                    result.gain - mean_gain
+                )
         return gains
 
     def _leaders(self) -> list[RaceResult]:

@@ -21,7 +21,7 @@ from optimize.search.optimizer import (
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 
-HOW_TO_CONTINUE = "The same command again with a larger limit goes on from there."
+HOW_TO_CONTINUE = "To continue from there, run the same command again with a larger limit."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +58,15 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(exploration.cross_fit for exploration in explorations)
-    questions, note = None, ""
+    questions, extra_sentence = None, ""
     try:
         # If the budget ended before a half was explored, an empty exploration stands for it.
         both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
         questions = None if shows_all else ask_questions(halves, both_explorations)
     except NotTestedError as error:
-        note = f" {error}"
+        extra_sentence = f" {error}"
     except BUDGET_ERRORS:
-        note = " Questions were not tested: the limit does not pay for them."
+        extra_sentence = " Questions were not tested: the limit does not pay for them."
     tested_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
     candidate_ids = {finalist.candidate.id for finalist in tested_finalists}.union(
         *(exploration.candidate_ids for exploration in explorations)
@@ -75,7 +75,9 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     tuned, decision = decide(problem, finalists, len(candidate_ids), out_of_budget, questions)
     is_starved = bool(explorations) and all(exploration.is_starved for exploration in explorations)
     if is_starved and not (decision.ship or decision.limit_reached):
-        note += f" The limit was too small for any proposed instruction. {HOW_TO_CONTINUE}"
+        extra_sentence += (
+            f" The limit was too small for any proposed instruction. {HOW_TO_CONTINUE}"
+        )
         decision = replace(decision, limit_reached=True)
     threshold_items = problem.labelled if shows_all else problem.train
     untuned = replace(
@@ -84,7 +86,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
-        decision=replace(decision, reason=decision.reason + note),
+        decision=replace(decision, reason=decision.reason + extra_sentence),
         n_tried=len(candidate_ids),
         last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
@@ -139,8 +141,8 @@ def _out_of_budget(
         )
     elif n_too_expensive and not any(finalists):
         cause = (
-            f"{n_too_expensive} of {n_tried} candidates did better on train, but judging dev and "
-            "test with any of them costs more than the limit."
+            f"{n_too_expensive} of {n_tried} candidates beat the untuned judge on train, but "
+            "judging dev and test with any of them costs more than the limit."
         )
     else:
         return None
@@ -158,13 +160,13 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         return []
     evaluator, cross_fit = problem.evaluator, exploration.cross_fit
     budget, dev = evaluator.budget, problem.labelled if cross_fit else problem.dev
-    calibration = {
+    items_for_threshold = {
         judge.id: calibration_items(problem, judge)
         for judge in (problem.untuned, *exploration.finalists)
     }
 
     def cost(judge: Candidate) -> float:
-        items = calibration[judge.id]
+        items = items_for_threshold[judge.id]
         return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, items)
 
     judges, remaining_budget = [problem.untuned], budget.remaining - cost(problem.untuned)
@@ -175,8 +177,8 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     for judge in () if cross_fit else judges:
         # If little of the budget is left, it is kept for the test, and thresholds are learned from
         # the scores that are known already.
-        if evaluator.cost(judge, calibration[judge.id]) <= budget.remaining / 2:
-            evaluator.scores(judge, calibration[judge.id])
+        if evaluator.cost(judge, items_for_threshold[judge.id]) <= budget.remaining / 2:
+            evaluator.scores(judge, items_for_threshold[judge.id])
     test_items = first_documents(
         dev,
         problem.goal,

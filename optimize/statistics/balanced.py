@@ -33,8 +33,8 @@ def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
 
     A score of at least `threshold` is a pass.
     """
-    values = np.asarray(scores, dtype=float)
-    return np.where(np.isnan(values), np.nan, values >= threshold)
+    scores_array = np.asarray(scores, dtype=float)
+    return np.where(np.isnan(scores_array), np.nan, scores_array >= threshold)
 
 
 def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:

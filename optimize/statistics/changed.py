@@ -21,11 +21,12 @@ from optimize.statistics.intervals import Interval, Vector
 # rate of 5 % (a new judge that is worse by the margin passes), the second a power of 80 % (a new
 # judge that is exactly as good as the old judge passes).
 MARGIN_IN_ERRORS = 1.644854 + 0.841621
+# At least this many changed rows are to be labelled.
 FEWEST_TO_LABEL = 30
 
 
 def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
-    """Return the arguments for `cautious_interval`: the documents' terms and the `least_size`.
+    """Compute the arguments of `cautious_interval`: one term for each document, and `least_size`.
 
     The mean of the terms is the difference in accuracy between the new and the old judge. All terms
     are NaN if no changed row has a label.
@@ -34,7 +35,7 @@ def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vec
         gain: (rows,) for a changed row -1, 0 or 1, or NaN if it has no label; other values are
             ignored.
         changed: (rows,) whether the judges' verdicts on the row differ.
-        document: (rows,) document labels.
+        document: (rows,) document ids.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
@@ -67,8 +68,8 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
 
     The only source of error is which changed rows were drawn for labelling. If all changed rows
     have a label, the interval is a single point. If no changed row has a label, the interval is
-    None. As in `cautious_interval`, one gain of 1 and one of -1 are added, so that the interval
-    does not get too narrow with few labels. The arguments are as for `gain_terms`.
+    None. As in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added, so that
+    the interval does not get too narrow with few labels. The arguments are as for `gain_terms`.
     """
     from scipy.special import stdtrit
 

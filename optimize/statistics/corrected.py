@@ -92,7 +92,7 @@ def mean_score(
             be a random sample of all outputs, unless `weight` says how they were drawn.
         score: (outputs,) the judge's scores, NaN for a failed judgement; these outputs are left
             out.
-        document: (outputs,) document labels. By default each output is its own document.
+        document: (outputs,) document ids. By default each output is its own document.
         weight: (outputs,) 1 / the probability with which the output's document was drawn for
             labelling.
         bounds: The lowest and the highest label of the scale. Without bounds, intervals for skewed
@@ -126,7 +126,7 @@ def mean_score(
     # weighted labels and of the weighted scores. Over all outputs of the document: their number,
     # and the sum of the scores.
     output_columns = [weights, weights * labels, weights * scores, np.ones(n_outputs), scores]
-    sums: Matrix = np.stack([np.bincount(document_codes, column) for column in output_columns])
+    sums: Matrix = np.stack([np.bincount(document_codes, values) for values in output_columns])
     labels_only, mean_correction = _means(sums)
     pseudo_sums = (
         _pseudo_documents(sums, labels, weights, scores, bounds) if bounds else np.empty((5, 0))
@@ -157,7 +157,7 @@ def mean_score(
     estimate_error = float(np.sqrt(((errors[0] + judge_weight * errors[1]) ** 2).sum()))
     # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
     freedom_after_tuning = freedom - (1 if judge_weight > 0 else 0)
-    widening = np.sqrt(freedom / max(freedom_after_tuning, 1))
+    width_factor = np.sqrt(freedom / max(freedom_after_tuning, 1))
     given_variance = (
         omission_probability * (labels_error - judge_weight * labelled_scores_error) ** 2
     ).sum()
@@ -165,8 +165,10 @@ def mean_score(
     # labels on N outputs, this is the share r^2 (N - n) / N of the variance without a judge.
     agreement = 0.0
     if label_error > 0 and n_labels < n_outputs:
-        reduction = (1 - (estimate_error / label_error) ** 2) * n_outputs / (n_outputs - n_labels)
-        agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
+        relative_reduction = (
+            (1 - (estimate_error / label_error) ** 2) * n_outputs / (n_outputs - n_labels)
+        )
+        agreement = float(np.sqrt(np.clip(relative_reduction, 0, 1)))
     low, high = bounds or (-np.inf, np.inf)
     value = float(np.clip(labels_only + judge_weight * mean_correction, low, high))
     population_centre = label_mean + judge_weight * score_correction
@@ -187,10 +189,10 @@ def mean_score(
     return Estimate(
         value=value,
         interval=interval(
-            value, population_centre, widening * estimate_error, freedom_after_tuning
+            value, population_centre, width_factor * estimate_error, freedom_after_tuning
         ),
         given_interval=interval(
-            value, given_centre, widening * given_variance**0.5, freedom_after_tuning
+            value, given_centre, width_factor * given_variance**0.5, freedom_after_tuning
         ),
         labels_only=IntervalEstimate(
             labels_only, interval(labels_only, label_mean, label_error, freedom)
@@ -297,7 +299,7 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
 
 
 def _means(sums: Matrix) -> tuple[float, float]:
-    """Return the mean label, and the correction that the judge's scores add to the mean label."""
+    """The mean label, and the correction that the judge's scores add to the mean label."""
     weight, labels, scores, n_outputs, all_scores = sums.sum(axis=1)
     return float(labels / weight), float(all_scores / n_outputs - scores / weight)
 
@@ -314,8 +316,8 @@ def _errors(sums: Matrix) -> Matrix:
     def errors_of_mean(counts: Vector, values: Vector) -> Vector:
         n_documents = max(int((counts > 0).sum()), 2)
         mean = values.sum() / counts.sum()
-        factor = np.sqrt(n_documents / (n_documents - 1))
-        errors: Vector = factor * (values - mean * counts) / counts.sum()
+        unbiasing_factor = np.sqrt(n_documents / (n_documents - 1))
+        errors: Vector = unbiasing_factor * (values - mean * counts) / counts.sum()
         return errors
 
     return np.vstack(
@@ -345,11 +347,13 @@ def _pseudo_documents(
     largest_variance = (mean - low) * (high - mean)
     variance = np.average((labels_and_bounds - mean) ** 2, weights=weights)
     relative_variance = variance / largest_variance if largest_variance > 0 else 0.0
-    size = (
+    pseudo_size = (
         PSEUDO_DOCUMENTS
         / 4
         * float(np.sqrt(sums[0].sum() / (sums[0] > 0).sum()) * relative_variance)
     )
-    corners = ((label, score) for label in bounds for score in (scores.min(), scores.max()))
-    columns = [(1, label, score, 1, score) for label, score in corners]
-    return size * np.array(columns, dtype=float).T
+    label_score_pairs = (
+        (label, score) for label in bounds for score in (scores.min(), scores.max())
+    )
+    columns = [(1, label, score, 1, score) for label, score in label_score_pairs]
+    return pseudo_size * np.array(columns, dtype=float).T

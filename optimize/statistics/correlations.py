@@ -38,7 +38,7 @@ Mask = NDArray[np.bool_]
 
 # The default convention for documents without a defined rho: a document is left out if people rate
 # all of its outputs alike, and counts as a rho of 0 if only the judge scores all outputs alike.
-PRIMARY: Undefined = "judge_zero"
+DEFAULT_UNDEFINED: Undefined = "judge_zero"
 # At system level, the standard error of a difference between two judges is computed from this many
 # random swaps of their scores.
 N_SWAPS = 1000
@@ -74,7 +74,7 @@ class Correlation:
     n_undefined: int = 0
     n_failed: int
     n_zero: int = 0
-    undefined: Undefined = PRIMARY
+    undefined: Undefined = DEFAULT_UNDEFINED
 
 
 def dataset_level(
@@ -83,7 +83,7 @@ def dataset_level(
     document: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """The correlation of scores with ratings over all outputs.
@@ -104,8 +104,8 @@ def dataset_level(
         The correlation.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`), or the coefficient has no weighted
-            form.
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or the
+            coefficient has no weighted form.
     """
     rows = read_rows(judge, human, document, weight=weight)
     return _correlation("dataset", rows, coefficient, undefined)
@@ -117,7 +117,7 @@ def summary_level(
     document: ArrayLike,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """The mean over documents of the correlation within each document (arXiv:2010.07100).
@@ -139,7 +139,7 @@ def summary_level(
         The correlation.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`).
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)
@@ -152,7 +152,7 @@ def system_level(
     document: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """The correlation, over systems, of a system's mean score with its mean human rating.
@@ -174,7 +174,7 @@ def system_level(
         each system is measured on as many documents.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`).
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, system, weight)
     return _correlation("system", rows, coefficient, undefined)
@@ -188,7 +188,7 @@ def correlation(
     system: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """The correlation at one of the three levels.
@@ -249,7 +249,7 @@ def rho(
 ) -> float:
     """Spearman's rho at one of the three levels, as a number without an interval.
 
-    Documents without a rho are treated by the default convention (`PRIMARY`).
+    Documents without a rho are treated by the default convention (`DEFAULT_UNDEFINED`).
     """
     rows = read_rows(judge, human, document, system if level == "system" else None)
     if level == "summary":
@@ -257,7 +257,7 @@ def rho(
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
     if level == "system":
         rows = read_rows(*_system_means(rows))
-    return _over_all_outputs(rows, "spearman", PRIMARY)
+    return _over_all_outputs(rows, "spearman", DEFAULT_UNDEFINED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,15 +370,15 @@ def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
 
 def midranks(x: Matrix) -> Matrix:
     """The rank, from 1, of each value within its row; tied values get the mean of their ranks."""
-    order = np.argsort(x, axis=-1, kind="stable")
-    ascending = np.take_along_axis(x, order, -1)
+    sort_order = np.argsort(x, axis=-1, kind="stable")
+    sorted_values = np.take_along_axis(x, sort_order, -1)
     positions = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
     starts_tie_group = np.ones(x.shape, dtype=bool)
-    starts_tie_group[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
+    starts_tie_group[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
     tie_group = np.cumsum(starts_tie_group) - 1
     mean_positions = np.bincount(tie_group, positions.ravel()) / np.bincount(tie_group)
     ranks = np.empty(x.shape)
-    np.put_along_axis(ranks, order, mean_positions[tie_group].reshape(x.shape), -1)
+    np.put_along_axis(ranks, sort_order, mean_positions[tie_group].reshape(x.shape), -1)
     return ranks
 
 
@@ -476,19 +476,20 @@ def _system_means(rows: Rows) -> tuple[Vector, Vector]:
 
 def _rounded(means: Matrix) -> Matrix:
     """Round means to 12 digits, because rounding errors of the sums must not break ties."""
-    scale = float(np.abs(means).max(initial=0.0)) or 1.0
-    return np.round(means / scale, 12)
+    largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
+    return np.round(means / largest_mean, 12)
 
 
 def document_terms(rows: Rows, level: Level) -> Vector:
     """One term for each document; the mean of the terms is Spearman's rho.
 
     At summary level, a document's term is the rho within the document, with 0 or NaN by the default
-    convention (`PRIMARY`) if this rho is undefined. NaN terms are left out of the mean. At dataset
-    level, a document's term is the rho over all outputs plus the document's influence on this rho.
+    convention (`DEFAULT_UNDEFINED`) if this rho is undefined. NaN terms are left out of the mean.
+    At dataset level, a document's term is the rho over all outputs plus the document's influence on
+    this rho.
     """
     if level == "summary":
-        return _by_convention(_document_coefficients(rows, "spearman"), rows, PRIMARY)
+        return _by_convention(_document_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED)
     if rows.human.size < 2 or np.ptp(rows.human) == 0:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.judge) == 0:
@@ -558,10 +559,13 @@ def _sums_above(scores: Vector, values: Vector) -> Vector:
 
     Half of the sum over the outputs with an equal score (and the output itself) is added.
     """
-    order = np.argsort(scores, kind="stable")
-    ascending, cumulative = scores[order], np.concatenate([[0.0], np.cumsum(values[order])])
-    sum_below = cumulative[np.searchsorted(ascending, scores, "left")]
-    sum_up_to_equal = cumulative[np.searchsorted(ascending, scores, "right")]
+    sort_order = np.argsort(scores, kind="stable")
+    sorted_scores, cumulative = (
+        scores[sort_order],
+        np.concatenate([[0.0], np.cumsum(values[sort_order])]),
+    )
+    sum_below = cumulative[np.searchsorted(sorted_scores, scores, "left")]
+    sum_up_to_equal = cumulative[np.searchsorted(sorted_scores, scores, "right")]
     sum_above: Vector = cumulative[-1] - (sum_below + sum_up_to_equal) / 2
     return sum_above
 
@@ -575,8 +579,8 @@ def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vect
     """
     ranks = _ranks(scores, weight)
     centred = ranks - np.average(ranks, weights=weight)
-    scale = np.sqrt(np.average(centred**2, weights=weight))
-    effect = _sums_above(scores, slope * weight) / scale
+    rank_sd = np.sqrt(np.average(centred**2, weights=weight))
+    effect = _sums_above(scores, slope * weight) / rank_sd
     centred_effect: Vector = effect - np.average(effect, weights=weight)
     return centred_effect
 
@@ -605,8 +609,8 @@ def contrast_judges(
         `documents` is empty if people rate all outputs alike.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`), or `system` is missing at system
-            level.
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or
+            `system` is missing at system level.
     """
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
@@ -665,8 +669,8 @@ def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...
     n_documents = rows_a.n_documents
     if rows_a.n_systems < 2 or np.ptp(human) == 0:
         return mean_of_differences(np.empty(0), ())
-    swaps = stream(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
-    error = float(np.sqrt((differences(swaps) ** 2).mean())) if n_documents > 1 else np.inf
+    random_signs = stream(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
+    error = float(np.sqrt((differences(random_signs) ** 2).mean())) if n_documents > 1 else np.inf
     terms_a, terms_b = (
         document_terms(read_rows(_system_means(rows)[0], human), "dataset")
         for rows in (rows_a, rows_b)

@@ -1,6 +1,7 @@
-"""Floors, which are lowest acceptable values of a statistic: tests, suggestions, planned labels.
+"""Floors for a statistic: whether a judge holds one, which to suggest, how many labels to plan.
 
-A judge holds a floor if the whole interval of its statistic is above the floor. A suggested floor
+A floor is the lowest acceptable value. A judge holds a floor if the whole interval of its
+statistic is above the floor. A suggested floor
 is chosen so that a judge which stays as good as today will hold it on as many new labels with a
 probability of 90 %. A suggested floor is computed in two steps. The first step finds the value
 below which the statistic on new labels falls with a probability of 10 %. The floor is the low end
@@ -56,8 +57,8 @@ def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> floa
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
     a, b = NORMAL_QUANTILES[n_floors] ** 2 * variance_factor / n_effective, 2 * share - 1
     # The solution for `new` of (share - new)^2 = 2 a m (1 - m), where m = (share + new) / 2.
-    root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
-    return wilson(max(0.0, share - (a * b + root) / (2 + a)), n_effective).low
+    discriminant_root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
+    return wilson(max(0.0, share - (a * b + discriminant_root) / (2 + a)), n_effective).low
 
 
 def deciding_interval(figure: Correlation | Rate, looks: int) -> Interval | None:
@@ -119,16 +120,16 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
         * (1 - floor)
         / (share - floor) ** 2
     )
-    further = n * (growth_factor - 1)
-    if further > MOST_FURTHER:
+    n_further = n * (growth_factor - 1)
+    if n_further > MOST_FURTHER:
         return None
-    return rounded_up(max(1.0, further))
+    return rounded_up(max(1.0, n_further))
 
 
 def rounded_up(number: float) -> int:
     """Round up to two significant digits, because planned numbers of labels are not more exact."""
-    step: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
-    return math.ceil(number / step) * step
+    rounding_unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / rounding_unit) * rounding_unit
 
 
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:

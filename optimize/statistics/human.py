@@ -261,10 +261,10 @@ def _terms_of_mean(terms: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     has_term = ~np.isnan(terms)
     document_has_term = has_term.any(axis=(0, 1))
-    means = np.nanmean(terms, axis=-1, keepdims=True)
+    annotator_means = np.nanmean(terms, axis=-1, keepdims=True)
     # A document that an annotator did not rate adds nothing to the error of that annotator's mean.
-    scaling = document_has_term.sum() / has_term.sum(axis=-1, keepdims=True)
-    scaled_terms = means + np.where(has_term, terms - means, 0) * scaling
+    scale_factors = document_has_term.sum() / has_term.sum(axis=-1, keepdims=True)
+    scaled_terms = annotator_means + np.where(has_term, terms - annotator_means, 0) * scale_factors
     mean_terms: NDArray[np.float64] = scaled_terms.mean(axis=1)[:, document_has_term]
     return mean_terms
 
@@ -296,15 +296,15 @@ def reliability(
     """
     table = _read(ratings, document, system)
     table = table.select(table.has_two_ratings)
-    counts = (~np.isnan(table.values)).sum(axis=1)
-    if not counts.size:
+    rating_counts = (~np.isnan(table.values)).sum(axis=1)
+    if not rating_counts.size:
         return np.nan
     # The first column holds the first rating of each output, the second column the second rating,
     # and so on. The ratings in a column may come from different annotators.
     sorted_ratings = np.take_along_axis(
         table.values, np.argsort(np.isnan(table.values), axis=1), axis=1
     )
-    columns = sorted_ratings.T[: counts.max()]
+    columns = sorted_ratings.T[: rating_counts.max()]
     rhos, weights = [], []
     for a, b in itertools.permutations(columns, 2):
         rhos.append(table.rho(a, b, level))
@@ -312,11 +312,11 @@ def reliability(
     is_defined = ~np.isnan(rhos)
     if not is_defined.any():
         return np.nan
-    r = max(
+    mean_rho = max(
         float(np.average(np.array(rhos)[is_defined], weights=np.array(weights)[is_defined])), 0.0
     )
-    k = counts.size / (1 / counts).sum()
-    return float(k * r / (1 + (k - 1) * r))
+    mean_count = rating_counts.size / (1 / rating_counts).sum()
+    return float(mean_count * mean_rho / (1 + (mean_count - 1) * mean_rho))
 
 
 def krippendorff_alpha(annotations: ArrayLike) -> float:

@@ -1,4 +1,4 @@
-"""Learn from human labels with which weights several answers are summed into one score."""
+"""Learn from human labels the weights of several answers in a weighted sum, the score."""
 
 import numpy as np
 
@@ -14,7 +14,9 @@ SHRINKAGE = 100.0
 def joining_weights(
     answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE
 ) -> Vector:
-    """Fit non-negative weights, which sum to 1, with which a sum of answers predicts the labels.
+    """Fit weights so that the weighted sum of the answers predicts the labels.
+
+    Weights are non-negative and sum to 1.
 
     The fit is a ridge regression that shrinks the weights towards `prior`. Without shrinkage,
     weights that fit the outputs of some systems do not fit the outputs of new systems.
@@ -47,7 +49,7 @@ def centred(values: Matrix, group: Codes) -> Matrix:
 
     `values` has shape (rows, columns). `group` numbers the group of each row, from 0.
     """
-    sizes = np.maximum(np.bincount(group), 1)
-    means = [np.bincount(group, column) / sizes for column in values.T]
-    result: Matrix = values - np.column_stack(means)[group]
-    return result
+    group_sizes = np.maximum(np.bincount(group), 1)
+    means = [np.bincount(group, column) / group_sizes for column in values.T]
+    centred_values: Matrix = values - np.column_stack(means)[group]
+    return centred_values

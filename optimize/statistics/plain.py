@@ -118,35 +118,35 @@ def order_agreement(
     weights of their documents, also in the counts `n_pairs` and `n_ties`.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`).
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
-    values: Matrix = np.stack([rows.judge, rows.human]).round(12)
+    scores_and_ratings: Matrix = np.stack([rows.judge, rows.human]).round(12)
     across_documents = level == "dataset" or rows.n_documents == rows.judge.size
     if across_documents:
-        pair_weights = _pair_weights(values, rows.weight)
+        pair_weights = _pair_weights(scores_and_ratings, rows.weight)
     else:
-        values_by_document = np.split(values, rows.first_rows[1:], axis=1)
+        values_by_document = np.split(scores_and_ratings, rows.first_rows[1:], axis=1)
         pair_weights = np.hstack(
             [_pair_weights(columns, np.ones(columns.shape[1])) for columns in values_by_document]
         )
-    same_order, ordered, ties = (
+    concordant_weight, decided_weight, tied_weight = (
         np.bincount(rows.document, weights, rows.n_documents).astype(float)
         for weights in pair_weights * rows.weight
     )
-    has_pair = ordered > 0
+    has_pair = decided_weight > 0
     interval = None
     if not across_documents or rows.n_untied >= FEW_DOCUMENTS:
         # If any two outputs form a pair, each pair is in the sums of two documents.
         interval = _interval_of_share(
-            same_order[has_pair], ordered[has_pair], 2 if across_documents else 1
+            concordant_weight[has_pair], decided_weight[has_pair], 2 if across_documents else 1
         )
     return OrderAgreement(
-        value=float(same_order.sum() / ordered.sum()) if has_pair.any() else np.nan,
+        value=float(concordant_weight.sum() / decided_weight.sum()) if has_pair.any() else np.nan,
         interval=interval,
-        n_pairs=round(ordered.sum() / 2),
-        n_ties=round(ties.sum() / 2),
+        n_pairs=round(decided_weight.sum() / 2),
+        n_ties=round(tied_weight.sum() / 2),
         n_documents=int(has_pair.sum()),
     )
 
@@ -158,16 +158,16 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
     that people have not tied, and the third row over pairs that only the judge has tied.
     """
     n = values.shape[1]
-    sums = np.empty((3, n))
+    pair_sums = np.empty((3, n))
     block_size = max(1, PAIRS_PER_BLOCK // max(n, 1))
     for start in range(0, n, block_size):
         block = slice(start, start + block_size)
-        judge, human = np.sign(values[:, block, None] - values[:, None, :])
-        ordered = (human != 0) @ weight
-        sums[0, block] = (ordered + (judge * human) @ weight) / 2
-        sums[1, block] = ordered
-        sums[2, block] = ((judge == 0) & (human != 0)) @ weight
-    return sums
+        judge_signs, human_signs = np.sign(values[:, block, None] - values[:, None, :])
+        decided_weight = (human_signs != 0) @ weight
+        pair_sums[0, block] = (decided_weight + (judge_signs * human_signs) @ weight) / 2
+        pair_sums[1, block] = decided_weight
+        pair_sums[2, block] = ((judge_signs == 0) & (human_signs != 0)) @ weight
+    return pair_sums
 
 
 def _interval_of_share(

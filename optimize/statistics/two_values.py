@@ -107,7 +107,8 @@ def two_values(
         weight: (outputs,) weights of the outputs' documents.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`), or a label is neither 1 nor 0.
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or a
+        label is neither 1 nor 0.
     """
     rows = read_rows(judge, human, document, weight=weight)
     human_labels, passes = rows.human, (rows.judge >= THRESHOLD).astype(float)
@@ -177,8 +178,10 @@ def _design_effect(
         * float(document_errors @ document_errors)
         / (n * share * (1 - share))
     )
-    n_with_prior = n_documents + PRIOR_DOCUMENTS
-    return float((n_documents * estimated_effect + PRIOR_DOCUMENTS * prior_effect) / n_with_prior)
+    total_documents = n_documents + PRIOR_DOCUMENTS
+    return float(
+        (n_documents * estimated_effect + PRIOR_DOCUMENTS * prior_effect) / total_documents
+    )
 
 
 def wilson(share: float, n: float, looks: int = 1) -> Interval:
@@ -196,13 +199,13 @@ def wilson(share: float, n: float, looks: int = 1) -> Interval:
     )
 
 
-def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, passes: Mask, rows: Rows) -> Rate:
+def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: Rows) -> Rate:
     """The mean of TPR and TNR; its interval allows for correlated errors within documents."""
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, is_right.size)
-    tpr_errors = np.bincount(rows.document, (is_right - tpr.value) * passes * rows.weight)
-    tnr_errors = np.bincount(rows.document, (is_right - tnr.value) * ~passes * rows.weight)
+    tpr_errors = np.bincount(rows.document, (is_right - tpr.value) * is_pass * rows.weight)
+    tnr_errors = np.bincount(rows.document, (is_right - tnr.value) * ~is_pass * rows.weight)
     norm = np.sqrt((tpr_errors @ tpr_errors) * (tnr_errors @ tnr_errors))
     correlation = float(tpr_errors @ tnr_errors / norm) if norm > 0 else 0.0
 

@@ -57,7 +57,7 @@ def test_the_budget_refuses_before_anything_is_asked() -> None:
 
     budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
     evaluator = Evaluator(untuned=SEED, judge=never, budget=budget, pricing=pricing)
-    with pytest.raises(SearchBudgetSpentError, match="takes 16 tokens, and 14 are left"):
+    with pytest.raises(SearchBudgetSpentError, match="costs 16 tokens, but only 14 are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
 
 
@@ -210,7 +210,10 @@ def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
 def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships() -> None:
     found = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in found.of_stage("race"))
-    assert f"of {found.result.n_tried} candidates did better on train" in found.result.decision.why
+    assert (
+        f"of {found.result.n_tried} candidates beat the untuned judge on train"
+        in found.result.decision.why
+    )
     assert "costs more than the limit" in found.result.decision.why
 
 
