@@ -114,7 +114,11 @@ def read_ratings(
                 )
                 by_annotator[name] = rating
     if columns.has_row_per_annotator:
-        by_item = {item: _sort_annotators(ratings) for item, ratings in by_item.items()}
+        # Sorted by the annotator's name, so that the order of the rows does not matter.
+        by_item = {
+            item: {name: dict(sorted(by.items(), key=str)) for name, by in ratings.items()}
+            for item, ratings in by_item.items()
+        }
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
     words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
     for name, pair in words.items():
@@ -129,11 +133,6 @@ def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two", cell.value)
     return cell.annotator or str(len(by_annotator) + 1)
-
-
-def _sort_annotators(ratings: Ratings) -> Ratings:
-    """Sort the ratings by the annotator's name, so that the order of the rows does not matter."""
-    return {name: dict(sorted(by.items(), key=str)) for name, by in ratings.items()}
 
 
 def _make_reader(

@@ -5,18 +5,17 @@ The order of the file's rows has no effect on a split.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from judges.labels.names import is_known_text, source_name
-from judges.labels.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
+from judges.labels.types import Item, LabelError, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import joined_names
 
-Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
-AnyItem = TypeVar("AnyItem", bound=Item)
+Labels = TypeVar("Labels", bound=LabelledItems)
 
 # The shares of train, dev and test. Dev is the largest, since the judge is chosen and tested on it.
 # Test is used once.
@@ -103,15 +102,17 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
     """
     rng = np.random.default_rng(seed)
     documents = _split_documents(labelled, rng)
-    by_document = [_subset(labelled, "document_id", part) for part in documents]
+    ids = [{item.id for item in labelled.items if item.document_id in part} for part in documents]
+    by_document = [*map(labelled.part, ids)]
     if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
         are_enough = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
         systems: set[str] = {*labelled.systems} if are_enough else set()
         # At least three systems, so that a document's outputs can be ranked.
         n_held_out = max(3, round(len(systems) / 4))
         held_out = set(rng.permutation(sorted(systems))[:n_held_out].tolist())
-        seen: list[Labels] = [_subset(part, "system", systems - held_out) for part in by_document]
-        unseen: list[Labels] = [_subset(part, "system", held_out) for part in by_document]
+        held_ids = {output.id for output in labelled.outputs if output.system in held_out}
+        seen = [labelled.part(part - held_ids) for part in ids]
+        unseen = [labelled.part(part & held_ids) for part in ids]
         # A split may be too small if each system wrote for different documents.
         if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
             n_unused = len(unseen[0].items) + len(unseen[1].items)
@@ -119,9 +120,7 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
     return Splits(by_document[0], by_document[1], by_document[2])
 
 
-def _split_documents(
-    labelled: LabelledSet | LabelledPairs, rng: np.random.Generator
-) -> list[set[str]]:
+def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
     """Assign documents to train, dev and test at random; equal source texts stay together."""
     merged = {min(documents): documents for documents in _equal_documents(labelled.items)}
     units = sorted(({*labelled.documents} - set().union(*merged.values())) | merged.keys())
@@ -141,20 +140,6 @@ def _split_documents(
     dev_end = n_train + n_dev
     parts: Sequence[list[str]] = (order[:n_train], order[n_train:dev_end], order[dev_end:])
     return [set().union(*(merged.get(unit, {unit}) for unit in part)) for part in parts]
-
-
-def _subset(
-    labelled: Labels, field: Literal["document_id", "system"], values: Collection[str]
-) -> Labels:
-    """The items of these documents or systems, sorted so that the file's order has no effect."""
-    if isinstance(labelled, LabelledPairs):
-        return replace(labelled, pairs=_chosen(labelled.pairs, field, values))
-    return replace(labelled, outputs=_chosen(labelled.outputs, field, values))
-
-
-def _chosen(items: Iterable[AnyItem], field: str, values: Collection[str]) -> tuple[AnyItem, ...]:
-    members = (item for item in items if getattr(item, field) in values)
-    return tuple(sorted(members, key=lambda item: (item.document_id, item.id)))
 
 
 def _equal_documents(items: Sequence[Item]) -> list[set[str]]:

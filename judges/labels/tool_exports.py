@@ -168,13 +168,10 @@ def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = Tr
     is False), the table needs no texts. Raises UnreadableError if there are no texts, no labels by
     people, or labels from an unknown source.
     """
-    export = next((form for form in LABEL_EXPORTS if _matches(table, form)), None)
-    return _ExportReader(export, table, options).read(has_outputs=has_outputs) if export else table
-
-
-def _matches(table: Table, export: LabelExport) -> bool:
-    """Whether a table is such an export, by its columns and by cells in them."""
-    return all(_has_cell(table, name, cell) for name, cell in export.columns.items())
+    for form in LABEL_EXPORTS:
+        if all(_has_cell(table, name, cell) for name, cell in form.columns.items()):
+            return _ExportReader(form, table, options).read(has_outputs=has_outputs)
+    return table
 
 
 def _has_cell(table: Table, column: str, cell: str) -> bool:

@@ -1,8 +1,8 @@
 """Labelled outputs, labelled pairs, and the sets that hold them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self, TypeVar
 
 from dspy_judges.errors import JudgesError
 from judges.tables.problems import Problem
@@ -111,16 +111,24 @@ class FileReading:
 
 
 Item = LabelledOutput | LabelledPair
+AnyItem = TypeVar("AnyItem", bound=Item)
+
+
+def _sorted(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
+    members = (item for item in items if item.id in ids)
+    return tuple(sorted(members, key=lambda item: (item.document_id, item.id)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Labels:
+class LabelledItems:
     """The fields that `LabelledSet` and `LabelledPairs` have in common.
 
     `sha256` is the hash of the file's bytes. For rows in memory and Hugging Face data sets it is
     the hash of the rows, and if a second file gives the ratings, it covers both files. `grouped_by`
     says in words which outputs share a document. `notes` are remarks for people on how the file was
-    read.
+    read. `words` maps each dimension with two values to the file's words for 1 (good) and for 0.
+    `n_tied` counts the outputs that were left out because half of the annotators gave 1 and half
+    gave 0.
     """
 
     name: str
@@ -128,9 +136,15 @@ class _Labels:
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
     reading: FileReading = field(default_factory=FileReading, compare=False, repr=False)
+    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    n_tied: int = 0
 
     @property
     def items(self) -> Sequence[Item]:
+        raise NotImplementedError
+
+    def part(self, ids: Collection[str]) -> Self:
+        """The items with these ids, sorted so that the file's order has no effect."""
         raise NotImplementedError
 
     @property
@@ -140,22 +154,21 @@ class _Labels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledSet(_Labels):
+class LabelledSet(LabelledItems):
     """Labelled outputs: a whole data set, or one of its splits (no two splits share a document).
 
-    `words` maps each dimension with two values to the file's words for 1 (good) and for 0.
-    `scales` maps dimensions to the (low, high) that the file states. `n_tied` counts the outputs
-    that were left out because half of the annotators gave 1 and half gave 0.
+    `scales` maps dimensions to the (low, high) that the file states.
     """
 
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
-    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    n_tied: int = 0
 
     @property
     def items(self) -> tuple[LabelledOutput, ...]:
         return self.outputs
+
+    def part(self, ids: Collection[str]) -> Self:
+        return replace(self, outputs=_sorted(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
         """Return an output's mean rating.
@@ -178,7 +191,7 @@ class LabelledSet(_Labels):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledPairs(_Labels):
+class LabelledPairs(LabelledItems):
     """Labelled pairs: a whole data set, or one of its splits.
 
     `candidate` is the file's word for the two compared outputs, such as `response` if their columns
@@ -191,6 +204,9 @@ class LabelledPairs(_Labels):
     @property
     def items(self) -> tuple[LabelledPair, ...]:
         return self.pairs
+
+    def part(self, ids: Collection[str]) -> Self:
+        return replace(self, pairs=_sorted(self.pairs, ids))
 
     @property
     def systems(self) -> tuple[str, ...]:

@@ -175,7 +175,10 @@ def decide(
     if not kinds:
         return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
     rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
-    decision = decision_on(_contrasts(kinds, problem.goal), problem.goal, rng, risk)
+    contrasts = [
+        [[finalist.gain(problem.goal) for finalist in half] for half in kind] for kind in kinds
+    ]
+    decision = decision_on(contrasts, problem.goal, rng, risk)
     best_kind = kinds[decision.gain.kind]
     tuned, tests = _choose_tuned(
         problem, list(chain(*best_kind)), questions if best_kind is with_questions else None
@@ -191,10 +194,6 @@ def decide(
         ship=decision.ship,
     )
     return tuned, decision
-
-
-def _contrasts(kinds: Sequence[Sequence[Sequence[Finalist]]], goal: Goal) -> list[Contrasts]:
-    return [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
 
 
 def _choose_tuned(

@@ -106,15 +106,10 @@ def show_labels(problem: SearchProblem) -> Exploration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """The result of a candidate in a race.
+    """A candidate's result in a race, and its gain over the untuned judge on the same documents.
 
-    Attributes:
-        candidate: The candidate.
-        value: The candidate's objective.
-        gain: The candidate's gain over the untuned judge on the same documents.
-        error: The standard error of the gain.
-        n_documents: On how many documents the candidate was compared.
-        is_reliable: Whether the candidate fails on few enough outputs to be allowed to ship.
+    `error` is the standard error of the gain. `is_reliable` says whether the candidate fails on few
+    enough outputs to be allowed to ship.
     """
 
     candidate: Candidate

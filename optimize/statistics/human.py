@@ -6,7 +6,6 @@ rate the output.
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,8 +27,8 @@ class _Ratings:
     """The matrix of ratings, with the document and the system of each output."""
 
     values: Matrix
-    document: NDArray[Any]
-    system: NDArray[Any]
+    document: NDArray[np.generic]
+    system: NDArray[np.generic]
 
     def select(self, rows: Mask) -> "_Ratings":
         return _Ratings(self.values[rows], self.document[rows], self.system[rows])

@@ -6,7 +6,6 @@ perfectly but rates one point too high. Scores are NaN for failed judgements.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -171,7 +170,7 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
 
 
 def _interval_of_share(
-    same_order: NDArray[Any], counts: NDArray[Any], documents_per_pair: int = 1
+    same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
     """The interval for the share of pairs that judge and people put in the same order.
 
