@@ -218,7 +218,8 @@ def test_the_power_is_that_of_the_simulated_decision():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng = stream(0, "power")
     clear = [
-        gain_of(rng.normal(0.1, power.SPREAD / 3**0.5, 60), rng, RISK).is_clear for _ in range(120)
+        gain_of(rng.normal(0.1, power.DIFFERENCE_SD / 3**0.5, 60), rng, RISK).is_clear
+        for _ in range(120)
     ]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
