@@ -30,7 +30,7 @@ from optimize.measuring.request import (
 )
 from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.answer import SCREEN_LINES, Answer, Tile
-from optimize.report.card import measured, tuned_on
+from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_group
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, source_section, write
@@ -175,8 +175,10 @@ def swap_answer(result: SwapResult) -> Answer:
     failed_text = ", ".join(
         f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )
-    tuning_warnings = [
-        fact for name, judge in judges for fact in tuned_on(judge, comparison.card.unit, name)
+    warnings = [
+        fact
+        for name, judge in judges
+        for fact in tuning_warnings(judge, comparison.card.unit, name)
     ]
     prices_text = "; ".join(f"{name} {_price_text(judge)}" for name, judge in judges)
     interval_note = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
@@ -186,7 +188,7 @@ def swap_answer(result: SwapResult) -> Answer:
         why=[
             ("", _changes_sentence(result, new, old)),
             *([("Failed and left out", f"{failed_text}.")] if failed_text else []),
-            *tuning_warnings,
+            *warnings,
         ],
         tiles=[
             *(
@@ -195,7 +197,7 @@ def swap_answer(result: SwapResult) -> Answer:
             ),
             Tile.of("Difference", result.difference, interval_note, sign=True),
         ],
-        measured=measured(comparison.card, comparison.data),
+        measured=measured_sentence(comparison.card, comparison.data),
         facts=[("1,000 rows", f"{prices_text}.")],
         steps=[swap_step(result)],
     )
@@ -213,8 +215,8 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
         )
     changes_text = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
     return (
-        f"{changes_text}{directions_text}; people side with {new} on {n_by_side['new']:,}, with {old} "
-        f"on {n_by_side['old']:,}."
+        f"{changes_text}{directions_text}; people side with {new} on {n_by_side['new']:,}, with "
+        f"{old} on {n_by_side['old']:,}."
     )
 
 

@@ -9,11 +9,11 @@ from optimize.report.answer import Answer, Fact, Table
 from optimize.report.card import (
     RATES,
     labels_text,
-    measured,
+    measured_sentence,
     obstacle_to_use,
     recommendation,
     tiles_of,
-    tuned_on,
+    tuning_warnings,
 )
 from optimize.report.next_steps import comparison_step, judge_to_use
 
@@ -42,7 +42,7 @@ def comparison_answer(result: JudgeComparison) -> Answer:
         headline=comparison_step(result),
         why=[("", figures)],
         tiles=tiles_of(judge.card),
-        measured=measured(judge.card, result.data),
+        measured=measured_sentence(judge.card, result.data),
         facts=[*_facts(result), ("Labels", labels_text(result.data, judge.card.unit))],
         tables=_tables(result),
     )
@@ -52,7 +52,7 @@ def _facts(result: JudgeComparison) -> Iterator[Fact]:
     """Yield which judges were tuned on these labels, and which may be as good as the best."""
     rest = result.judges[1:]
     for judge in result.judges:
-        yield from tuned_on(judge, result.card.unit, judge.name)
+        yield from tuning_warnings(judge, result.card.unit, judge.name)
     near = ", ".join(judge.name for judge in rest if judge.standing == "as good")
     unclear = ", ".join(judge.name for judge in rest if judge.standing == "unclear")
     if near:

@@ -131,7 +131,7 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
                 "Before you judge new systems, label some of their outputs and verify both judges: "
                 "tuning has shown no gain on unseen systems."
             )
-    elif test.untuned.beside_coin.value >= PERFECT:
+    elif test.untuned.share_against_coin.value >= PERFECT:
         pass  # the untuned judge is perfect
     elif result.limit_reached:
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
@@ -153,7 +153,7 @@ def _use_step(card: Scorecard, folder: str) -> str:
 
 def _more_labels(card: Scorecard, where: str) -> str:
     """The labels to add for an interval or for a narrower one; "" if there are enough."""
-    two, share = card.two_values, card.beside_coin
+    two, share = card.two_values, card.share_against_coin
     if two and any(two.judge.n_more.values()):
         need = f"it needs {FEW_OUTPUTS} {where}, from {FEW_DOCUMENTS_FOR_RATES} documents"
         return " ".join(

@@ -12,7 +12,7 @@ from optimize.report.card import (
     RATES,
     card_facts,
     labels_text,
-    measured,
+    measured_sentence,
     obstacle_to_use,
     recommendation,
     tiles_of,
@@ -51,7 +51,7 @@ def run_answer(
         headline=recommendation(card, obstacle_to_use(card, result.data)),
         why=[shipped, ("Gain", gain_sentence(result, test)), cost],
         tiles=tiles_of(card),
-        measured=measured(card, result.data, " that tuning did not see"),
+        measured=measured_sentence(card, result.data, " that tuning did not see"),
         facts=[*_facts(result, test), *card_facts(card), labels, *_search_end(result)],
         tables=[_table(result)],
     )
@@ -102,7 +102,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     name, figures = f"{result.level}-level rho", [card.rho.value for card in test]
     if test.balanced_gain:
-        name, figures = "balanced accuracy", [c.beside_coin.value for c in test]
+        name, figures = "balanced accuracy", [c.share_against_coin.value for c in test]
     untuned, tuned = map(number_text, figures)
     documents = counted(test.tuned.rho.n_documents, "document")
     meaning = f"{documents} cannot tell that from luck."

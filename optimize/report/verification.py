@@ -10,12 +10,12 @@ from optimize.report.answer import SCREEN_LINES, Answer, Fact, fact_lines
 from optimize.report.card import (
     card_facts,
     is_worse_than_annotator,
-    measured,
+    measured_sentence,
     obstacle_to_use,
     people_facts,
     recommendation,
     tiles_of,
-    tuned_on,
+    tuning_warnings,
 )
 from optimize.report.next_steps import verification_step
 
@@ -74,9 +74,9 @@ def verification_answer(
         headline=headline,
         why=why,
         tiles=tiles_of(card),
-        measured=measured(card, result.data),
+        measured=measured_sentence(card, result.data),
         facts=[
-            *tuned_on(result, card.unit),
+            *tuning_warnings(result, card.unit),
             *_set_apart(result),
             *card_facts(card),
             *_association_facts(result.associations),
