@@ -38,7 +38,7 @@ class RecordingError(JudgesError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedReplies:
-    """One judge's raw replies for an output; for a pair, one reply for each order of its sides.
+    """One judge's raw replies for an output; for a pair, one reply for each order of its outputs.
 
     `prompt` is the name of the prompt, if one file holds replies to several prompts.
     """
@@ -57,7 +57,7 @@ class RecordedReplies:
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
     """Yield each row's replies from lines `{"id", "dimension", "replies": [...]}`.
 
-    Rows that name another dimension are skipped unread. Raises RecordingError for a line in another
+    Rows that name another dimension are skipped. Raises RecordingError for a line in another
     format.
     """
     for place, row in _rows_on(path, dimension):
@@ -126,7 +126,8 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
         scores[item_id] = value
     if not scores:
         advice = (
-            f"; it has {joined_names(list(other_dimensions))}: give both the same name"
+            f"; its scores are on {joined_names(list(other_dimensions))}; use the same name in "
+            "labels and scores"
             if other_dimensions
             else ""
         )
@@ -152,8 +153,8 @@ _AFTER_RATING = (
 )
 # A sentence ends after . ! ? or ;, but not after the number of a list item such as "1. Dull".
 _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
-# Words of a clause that denies its statement, wishes for it or reports it, so that it is no answer;
-# and how a sentence starts that only supposes something.
+# Words of clauses that deny, wish or report something, and so do not state the judge's answer; and
+# the first words of sentences that only suppose something.
 _NOT_AN_ANSWER = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from"
     r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest"
@@ -181,8 +182,8 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     if form.numeric:
         pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER}){_AFTER_RATING}"
     else:
-        words = "|".join(map(re.escape, form.choice_by_text))
-        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{words})\b\)?{_AFTER_CHOICE}"
+        choice_pattern = "|".join(map(re.escape, form.choice_by_text))
+        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{choice_pattern})\b\)?{_AFTER_CHOICE}"
     values = {
         form.value(match)
         for line in plain_text(sentences, form).splitlines()
@@ -193,7 +194,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     }
     value = values.pop() if len(values) == 1 else None
     if value is None:
-        raise NoScoreError(f"no one answer in {quote(text)}")
+        raise NoScoreError(f"no single answer in {quote(text)}")
     return value
 
 
@@ -204,7 +205,7 @@ def judgement(
     values: Values | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
-    """Average the scores that replies state; replies without a score on `scale` are only counted.
+    """The mean of the scores that replies state; replies without a score on `scale` are counted.
 
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `values`
     holds the ratings that words stand for, and `names` the names of the dimension that a reply may
@@ -239,20 +240,20 @@ def preference(pair: RecordedReplies, *, values: Values | None = None) -> Prefer
     """The preference from the replies in both orders; it is a tie if they contradict each other.
 
     `values` says which words stand for the first output ("A"), the second ("B") or neither ("tie").
-    The letters A and B always do.
+    The letters A and B always stand for the first and the second output.
     """
     margin_of_vote = {"A": 1, "B": -1, "tie": 0}
     vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
     try:
-        first, second = (
+        margin_ab, margin_ba = (
             margin_of_vote[vote_of_choice[read_choice(text, list(vote_of_choice))]]
             for text in pair.replies
         )
     except NoScoreError as error:
         return Preference.failed(str(error))
-    # In the second order, the letters stand for the other outputs.
-    return Preference.of_orders(first, -second)
+    # In the second order, A is the letter of the second output.
+    return Preference.of_orders(margin_ab, -margin_ba)
 
 
 def _text_or_none(row: Row, key: str) -> str | None:

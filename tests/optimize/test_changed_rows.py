@@ -119,7 +119,7 @@ def test_judges_that_agree_everywhere_need_no_label(capsys: pytest.CaptureFixtur
     ("words", "said"),
     [
         (["--changed", "labelled.jsonl"], "2 labels are on outputs that do not change, or"),
-        (["--changed", "rows.jsonl"], "it holds no labels on safe, and other rows than those"),
+        (["--changed", "rows.jsonl"], "it holds no labels on safe, and its rows are not the rows"),
         (["--changed", "changed.csv"], "name a file that ends in .jsonl"),
         (["--changed", "changed.jsonl", "--pairwise", "safe"], "is for judges of pass or fail"),
     ],

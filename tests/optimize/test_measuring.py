@@ -108,7 +108,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a score that is a text": (
         lambda: optimize.measure({"d0s0": "4"}, "labels.jsonl", dimension="charm"),
         TypeError,
-        "the score of 'd0s0' is '4'; a number is wanted",
+        "the score of 'd0s0' is '4'; it must be a number",
     ),
     "a doubled id": (
         lambda: optimize.measure(

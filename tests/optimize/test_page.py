@@ -26,7 +26,7 @@ from report_cases import (
 from judges.judgement import Judgement
 from judges.labels.types import LabelledSet
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
-from optimize.measuring.misses import Miss, Remarks, misses, place_gaps
+from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Verification
 from optimize.report import charts
@@ -232,14 +232,14 @@ def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating() -> Non
 def test_the_worst_miss_comes_first_and_equal_numbers_are_none() -> None:
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
     swapped = outputs([1, 3, 5], [[5], [3], [2]], ["d"] * 3)
-    assert place_gaps(swapped).tolist() == [-1, 0, 1]
+    assert rank_differences(swapped).tolist() == [-1, 0, 1]
     assert misses(swapped) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
     tied = outputs([3, 2, 1], [[3], [4], [1]], ["d"] * 3)
     assert misses(tied) == {"too high": [], "too low": [1]}
-    assert not place_gaps(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)).any()
+    assert not rank_differences(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)).any()
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
-    assert place_gaps(pairs([("A", "A")], [("B",)])).tolist() == [1]
+    assert rank_differences(pairs([("A", "A")], [("B",)])).tolist() == [1]
     assert misses(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
 
 
