@@ -87,7 +87,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
             groups=[change_group(result, partial(_label_text, result))],
             groups_title="What changes",
             sections=[
-                Section(title="Figures", titled=page_answer.facts),
+                Section(title="Figures", facts=page_answer.facts),
                 source_section(result.comparison.data),
             ],
         )

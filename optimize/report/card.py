@@ -176,7 +176,7 @@ def tuning_warnings(
     if judge.tuned_on_these_labels:
         yield "Warning", f"{name} was tuned on {judge.n_met:,} of these {unit}, which flatters it."
     elif judge.n_met:
-        yield "Warning", f"{name} was tuned on {judge.n_met:,} more {unit}, which are set apart."
+        yield "Warning", f"{name} was tuned on {judge.n_met:,} more {unit}, which are left out."
     if judge.n_given:
         yield (
             "Warning",

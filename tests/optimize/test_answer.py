@@ -84,8 +84,8 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
             gain(-0.2, -0.3, -0.1),
             "So the tuned judge is worse: these 20 documents",
         ),
-        (gain(0.01, 0.0004, 0.04), "20 documents cannot tell that from luck."),
-        (gain(0.1, -0.1, 0.3), "20 documents cannot tell that from luck."),
+        (gain(0.01, 0.0004, 0.04), "20 documents are too few to tell this from luck."),
+        (gain(0.1, -0.1, 0.3), "20 documents are too few to tell this from luck."),
         (
             gain(0.1, None, None),
             "20 documents are too few for an interval, so this may be luck.",
@@ -225,7 +225,7 @@ def test_where_test_and_gate_disagree_the_gain_says_which_decides() -> None:
     decides = "The gate, over the other 60 documents, decides."
     assert decides not in said(run_result())["Gain"]
     worse = said(run_result(test=on_split(gain(-0.01, -0.1, 0.08))))["Gain"]
-    assert "-0.010 [-0.100, +0.080]. 20 documents cannot tell that from luck." in worse
+    assert "-0.010 [-0.100, +0.080]. 20 documents are too few to tell this from luck." in worse
     kept = said(run_result(shipped="seed", test=on_split(gain(0.1, 0.02, 0.18))))["Gain"]
     assert worse.endswith(decides)
     assert kept.endswith(decides)
@@ -254,7 +254,7 @@ def tuned(own: Scorecard) -> SplitResult:
         ({"test": tuned(card(rho(n_failed=9)))}, "Fix the failures: 9 outputs"),
         ({"test": tuned(card(None, order(0.5)))}, "Label more documents"),
         ({"test": tuned(card(None, order(0.7, None)))}, "too few for an interval"),
-        ({"test": tuned(card(None, order(0.7, 0.15)))}, "the interval is that wide"),
+        ({"test": tuned(card(None, order(0.7, 0.15)))}, "the interval is still wide"),
         ({"test": on_split(gain(0.1, -0.1, 0.3))}, "test alone does not confirm the gain"),
         ({"shipped": "seed"}, "Label more documents and tune again"),
         (

@@ -52,7 +52,7 @@ def test_ratings_are_checked_tuned_on_and_verified(
     assert SAID in (tmp_path / "run" / "report.html").read_text()
     capsys.readouterr()
     assert verify([str(tmp_path / "run"), "--data", file]) == 0
-    assert "more outputs, which are set apart" in capsys.readouterr().out
+    assert "more outputs, which are left out" in capsys.readouterr().out
 
 
 def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs(

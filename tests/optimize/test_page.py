@@ -105,7 +105,7 @@ def page_with(text: str) -> str:
         steps=["s"],
     )  # fmt: skip
     parts: dict[str, Any] = {
-        "titled": [(text, text)],
+        "facts": [(text, text)],
         "texts": [(text, text)],
         "folded": {text: [(text, text)]},
     }

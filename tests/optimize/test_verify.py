@@ -201,7 +201,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(
     assert untuned["n_met"] == 0
     assert command([frozen("again.json", met)]) == 0
     out = capsys.readouterr().out
-    assert f"It was tuned on {len(first)} more outputs, which are set apart." in out
+    assert f"It was tuned on {len(first)} more outputs, which are left out." in out
 
 
 def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(
