@@ -249,7 +249,7 @@ def label_bounds(
 def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
     """Half of the interval's width, and how many more labels would halve the interval.
 
-    Without an interval, the width is None. If no number of labels would suffice, the number is.
+    Without an interval, the width is None. The number is None if no number would suffice.
     """
     target_width = estimate.interval.reach if estimate.interval else None
     n_labels_needed = labels_needed(estimate, target_width) if target_width else None
@@ -272,14 +272,14 @@ def lines(result: EstimateResult) -> list[str]:
     figure_name = "true rate" if result.scale == (0.0, 1.0) else "true mean"
     text_lines = [
         f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
-        "labelled ones are a random sample",
+        "labelled outputs are a random sample",
         f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
         f"{overall.n_documents} documents ({overall.n_failed} failed)",
         f"  labels alone {figure_text(overall.labels_only)}; the judge alone "
         f"{number_text(overall.judge_only)}",
     ]
     if result.weighted:
-        text_lines.append("  Weighted: documents were drawn with unequal probabilities.")
+        text_lines.append("  Weighted: documents were drawn with unequal chances.")
     target_width, n_more = _halved_width(overall)
     if target_width:
         width_text = "Labels on all outputs would not halve the interval."
@@ -301,7 +301,7 @@ def lines(result: EstimateResult) -> list[str]:
             system_text += f"; {difference.system} less {name} {figure_text(joint, signed=True)}"
         text_lines.append(f"{name}: {system_text}")
     if differences:
-        text_lines.append("Differences are on shared documents; all their intervals hold at once.")
+        text_lines.append("Differences are on shared documents; their intervals hold all at once.")
     return text_lines
 
 

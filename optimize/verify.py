@@ -236,7 +236,7 @@ def parser() -> argparse.ArgumentParser:
     add_floor_flags(command_parser)
     help_text = "decide whether JUDGE may replace OLD, a judge or recording"
     add("--against", metavar="OLD", help=help_text)
-    help_text = f"how much worse than OLD JUDGE may be ({MARGIN})"
+    help_text = f"how much worse JUDGE may be than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=help_text)
     help_text = "decide by labels on the outputs whose verdict changes"
     add("--changed", metavar="FILE", help=help_text)

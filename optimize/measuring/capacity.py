@@ -1,4 +1,4 @@
-"""What labels can show: which figures get an interval, how likely a gain is, what to add."""
+"""What labels can show: which figures get an interval, how likely a gain is, labels to add."""
 
 import math
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
 def _tuning_capacity(
     labelled: Labelled, items: Items, name: str, words: VerdictWords
 ) -> tuple[str, str, list[str]]:
-    """Texts on which figures get an interval, how likely a gain is, and which labels to add."""
+    """Three texts: the figures with an interval, the chance of a gain, and labels to add."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
     intervals_text, gain_text = f"verify on all {_figures_with_interval(items, words, level)}", ""
     try:
@@ -173,7 +173,7 @@ def _advice_for_intervals(
     for label_name, label, (figure, n_on_test) in zip(label_names, (1, 0), n_missing, strict=False):
         # The total grows in proportion to test; some documents in test may have no contrast.
         n_needed = n_on_test * n_documents / max(1, FEW_DOCUMENTS - n_on_test)
-        if words:  # so that test has enough of them in nine of ten random splits
+        if words:  # so that test has FEW_OUTPUTS of this label in nine of ten splits
             n_needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(all_items)))
             n_needed -= int((all_items.human == label).sum())
         if n_on_test:

@@ -59,12 +59,12 @@ class ChangedSwap(Certificate):
     The judges' verdicts differ on `n_changed` of `n_outputs`. `n_labelled` changed rows have a
     label: only the new judge is right on `n_gained` of these rows, and only the old judge on
     `n_lost`. `difference` is the difference in accuracy over all outputs, and `here` its 90 %
-    interval if nothing is concluded about other outputs. Accuracy hardly shows errors in the rarer
-    class. So `clear_loss` is set if the new judge is clearly worse on people's passes or on their
-    fails, and then the swap is undecided, whatever the difference. If two judges are equally good,
-    `n_needed` labels show in 80 % of cases that the new judge is not worse by the margin. `n_drawn`
-    changed rows were drawn for labelling: `n_needed`, or all if there are fewer. As long as no row
-    has a label, `file` holds the drawn rows, and `next` is the command to label them.
+    interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So
+    `clear_loss` is set if the new judge is clearly worse on people's passes or on their fails, and
+    then the swap is undecided, whatever the difference. If two judges are equally good, `n_needed`
+    labels show in 80 % of cases that the new judge is not worse by the margin. `n_drawn` changed
+    rows were drawn for labelling: `n_needed`, or all if there are fewer. As long as no row has a
+    label, `file` holds the drawn rows, and `next` is the command to label them.
     """
 
     dimension: str
@@ -196,7 +196,7 @@ def _certified(
 
 
 def _clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """The class, fails or passes, on which the new judge is clearly worse; None without such."""
+    """The class, fails or passes, on which the new judge is clearly worse; None if neither is."""
     for word, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())

@@ -148,4 +148,4 @@ def all_misses(scored: Scored, limit: int | None = None) -> list[Miss]:
 def _label_text(scored: Scored, value: float) -> str:
     if scored.is_pairs:
         return choice_of(value) or "tie"
-    return scored.word(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
+    return scored.label_text(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"

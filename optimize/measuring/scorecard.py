@@ -84,7 +84,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValueFigures:
-    """A judge's figures on pass and fail, and those of always giving the commoner verdict."""
+    """A judge's figures on pass and fail; `constant` is a judge that gives one verdict only."""
 
     judge: TwoValues
     constant: TwoValues
@@ -263,7 +263,7 @@ class Scorecard:
 
     @property
     def share_against_coin(self) -> Figure:
-        """The figure of which a coin reaches 50 %: balanced accuracy for verdicts, else `order`."""
+        """The figure that is 50 % for a coin: balanced accuracy for verdicts, else `order`."""
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
 
     @property
@@ -320,7 +320,7 @@ def all_correlations(scored: Scored) -> list[Correlation]:
 
 
 def order_figures(scored: Scored) -> OrderAgreement:
-    """How often the judge orders two outputs as people do; for labelled pairs, its accuracy.
+    """How often the judge orders two outputs as people do; for labelled pairs, the accuracy.
 
     Both outputs belong to the same document; at dataset level, to any documents.
     """

@@ -14,7 +14,7 @@ from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, s
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
-# Rows that a judge was tuned on are left out only if so many rows and documents remain.
+# Rows that a judge was tuned on are left out if this many rows and documents remain.
 MIN_ROWS = 10
 MIN_DOCUMENTS = 2
 
@@ -84,7 +84,7 @@ class Scored:
         """The judge's verdicts: 1 for a pass, 0 for a fail, NaN for a failed judgement."""
         return verdicts(self.scores)
 
-    def word(self, value: float) -> str:
+    def label_text(self, value: float) -> str:
         """People's word for a pass (1) or a fail (0); any other number as digits."""
         words = dict(zip((1.0, 0.0), self.words, strict=True)) if self.is_binary else {}
         return words.get(value, f"{value:g}")
@@ -155,7 +155,7 @@ def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ..
 def tuned_rows(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
 ) -> frozenset[int]:
-    """The rows whose texts the judge was tuned on, even if another file held these texts then.
+    """The rows whose texts the judge was tuned on, even if these texts came from another file.
 
     With `of_documents`, the rows whose documents it was tuned on, even if the outputs are new.
     """

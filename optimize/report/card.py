@@ -105,7 +105,7 @@ def tiles_of(card: Scorecard) -> list[Tile]:
 
 
 def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
-    """Yield tiles: pairs ordered as people do, rho, and agreement of annotators or of orders."""
+    """Yield tiles: pairs ordered as people do, rho, and one annotator's rho or order agreement."""
     rho, pairs, coin_note = card.rho, card.pairs, "a coin reaches 50%"
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
@@ -158,7 +158,7 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
 
 
 def card_facts(card: Scorecard) -> Iterator[Fact]:
-    """Yield both shares of passes; for ratings, both means if the judge's is clearly different."""
+    """Yield people's and the judge's share of passes; for ratings, both means if they differ."""
     binary, scales = card.two_values, card.scales
     if binary:
         rates = (binary.judge.base_rate, binary.judge.judge_rate)

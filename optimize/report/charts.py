@@ -14,7 +14,7 @@ from optimize.measuring.scored import Scored
 from optimize.report.answer import Table
 from optimize.statistics.intervals import Figure, Vector
 
-# Upper bound on the dots in a chart; of more outputs, evenly spaced ones are drawn.
+# Upper bound on the dots in a chart: of more outputs, evenly spaced outputs are drawn.
 MAX_DOTS = 1000
 # The empty space at each end of an axis, as a share of the range of its values.
 AXIS_MARGIN = 0.06

@@ -33,7 +33,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 
 
 def comparison_answer(result: JudgeComparison) -> Answer:
-    """The answer to which judge to use, with that judge's figures."""
+    """The answer, which says which judge to use and has that judge's figures."""
     judge = judge_to_use(result)
     sentence = recommendation(judge.card, obstacle_to_use(judge.card, result.data))
     figures = f"These figures are of {judge.name}. {sentence}"

@@ -104,7 +104,7 @@ def _annotator_texts(scored: Scored, row: int) -> list[tuple[str, str]]:
         return []
     labelled, dimension = scored.labelled[row], scored.dimension
     if isinstance(labelled, LabelledOutput):
-        labels = [*map(scored.word, labelled.ratings.get(dimension, ()))]
+        labels = [*map(scored.label_text, labelled.ratings.get(dimension, ()))]
         names = labelled.annotators.get(dimension, ())
         comments = labelled.comments.get(dimension, ())
     else:

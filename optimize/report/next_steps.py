@@ -24,7 +24,7 @@ from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS
 LOOK_AGAIN = "add --looks 2 then, or as many looks as you plan"
 # A step asks for more labels if half of the interval's width is larger than this.
 WIDE_INTERVAL = 0.10
-# A step is about failures above this share, or an attack that adds this share of the scale.
+# More failures than this share get a step, and attacks that add this share of the scale.
 MANY_FAILED, LARGE_ATTACK = 0.05, 0.10
 MOST_STEPS = 3
 MORE_LABELS = "Label more documents."

@@ -19,7 +19,7 @@ from optimize.report.card import (
 )
 from optimize.report.next_steps import verification_step
 
-# If there are more pairs of annotators, their figures are summarised in one line.
+# The figures of more pairs of annotators than this are summarised in one line.
 MAX_ANNOTATOR_PAIRS = 2
 # The file with all misses, next to a page on pass or fail.
 MISSES = "misses.csv"

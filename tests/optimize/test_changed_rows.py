@@ -89,7 +89,7 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
     words = [*flags(), "--changed", labelled(CHANGED)]
     code, out, err = ended(capsys, *words)
     assert code == 1, err
-    assert "20 of these have a label: new alone is right on 0, old alone on 20" in out
+    assert "20 of these outputs have a label: new alone is right on 0, old alone on 20" in out
     assert "Difference in accuracy -0.050 on these outputs, exactly" in out
     result = json.loads("{" + capture_json(capsys, words))
     assert result["swap"] == "worse"
@@ -168,8 +168,8 @@ def test_rows_that_have_no_label_yet_are_passed_over(capsys: pytest.CaptureFixtu
         [{**row, "safe": row["safe"] if n < 7 else None} for n, row in enumerate(rows)],
     )
     _, out, _ = ended(capsys, *words)
-    assert "7 of these have a label" in out
-    assert out.endswith("Next: label the other 13 that were drawn")
+    assert "7 of these outputs have a label" in out
+    assert out.endswith("Next: label the other 13 outputs that were drawn")
 
 
 def test_changed_needs_two_judges(capsys: pytest.CaptureFixture[str]) -> None:

@@ -200,7 +200,7 @@ def test_what_cannot_be_compared_is_one_line(capsys: pytest.CaptureFixture[str])
     assert "name two judges or more" in refused(capsys, *flags[:4], "--scores", "good.jsonl")
     for unknown in ([], ["--dimension", "charm", "--data", "labels.jsonl"]):
         asked = refused(capsys, *unknown, "--lm", "embedded", "--lm", "openai/x")
-        assert "else of the first JUDGE: name one" in asked
+        assert "or a JUDGE (a run folder" in asked
     relevance = ["--dimension", "relevance", "--lm", "embedded"]
     assert "is about 'fluency'" in refused(capsys, *relevance, "fluency")
     assert "is about 'tldr_concise' (pairwise)" in refused(

@@ -121,7 +121,7 @@ def test_looks_are_of_a_floor_or_a_swap(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify([*sheet(40), *words]) == 2
-    assert "name what is decided, a floor" in capsys.readouterr().err
+    assert "it needs a floor" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fails", [0.05, 0.2, 0.5])

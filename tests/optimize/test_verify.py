@@ -268,7 +268,7 @@ def test_an_id_that_is_recorded_twice_is_refused(
     rows = [{"id": "d0s0", "summary": "S.", "ratings": {"fluency": 3}}]
     arguments = ["--data", write_jsonl(tmp_path / "l.jsonl", rows), "--dimension", "fluency"]
     assert command([*arguments, "--replies", write_jsonl(tmp_path / "r.jsonl", twice)]) == 1
-    assert "r.jsonl: 'd0s0' is recorded 2 times; give it once" in capsys.readouterr().err
+    assert "r.jsonl: 'd0s0' is recorded 2 times; keep one record" in capsys.readouterr().err
 
 
 def test_words_of_recorded_replies_count_what_values_says(
