@@ -358,7 +358,7 @@ def _sentences(run: PanelRun) -> list[str]:
             f"{figure_text(split.difference, signed=True)}."
             for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)
         ),
-        *(f"{name} is left out: it {why}." for name, why in fit.passed_over.items()),
+        *(f"{name} is left out: it {reason}." for name, reason in fit.passed_over.items()),
     ]
 
 

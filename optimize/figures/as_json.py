@@ -65,9 +65,9 @@ def fields_json(
         ):
             continue
         if name.endswith("interval"):
-            for end in ("low", "high"):
-                number = getattr(value, end, math.nan)
-                record[name.removesuffix("interval") + end] = json_number(number, digits)
+            for end_name in ("low", "high"):
+                number = getattr(value, end_name, math.nan)
+                record[name.removesuffix("interval") + end_name] = json_number(number, digits)
         elif dataclass_field.metadata == FLAT:
             record |= object_json(value, digits)
         else:

@@ -87,8 +87,8 @@ def short_name(name: str, length: int = 24) -> str:
     """A name, cut in its middle if too long, since names differ mostly at their start and end."""
     if len(name) <= length:
         return name
-    tail = (length - 1) // 2
-    return f"{name[: length - 1 - tail]}…{name[len(name) - tail :]}"
+    n_tail = (length - 1) // 2
+    return f"{name[: length - 1 - n_tail]}…{name[len(name) - n_tail :]}"
 
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -144,15 +144,15 @@ def read_export(
     scores: dict[str, list[Score]] = defaultdict(list)
     n_other_outputs = 0
     for number, (row, row_id, entries) in enumerate(zip(rows, ids, entries_by_row, strict=True), 1):
-        row_place = f"{path.name}, row {number}"
+        row_location = f"{path.name}, row {number}"
         try:
             score = _score_on(metric, tool, row, entries, is_verdict=is_verdict)
         except ValueError as error:
-            raise RecordingError(f"{row_place}: {metric!r} {error}") from None
+            raise RecordingError(f"{row_location}: {metric!r} {error}") from None
         if row_id and not math.isnan(score) and _has_other_output(tool, row, items[row_id]):
             n_other_outputs += 1
         else:
-            scores[row_id or row_place].append(score)
+            scores[row_id or row_location].append(score)
     warn(f"note: {file}: {metric!r}; {_matches_text(tool, rows, ids, labelled)}")
     if n_other_outputs:
         n_rows_text = count(n_other_outputs, "row")

@@ -144,7 +144,7 @@ def _rows_to_attack(
 def _target(judge: AnyJudge, score: float) -> tuple[str, float]:
     """The name of the text to attack, and the sign that turns a score into that text's score."""
     if isinstance(judge.subject, Comparison):
-        first, second = judge.subject.fields
+        field_a, field_b = judge.subject.fields
         # The side that was not preferred can gain most.
-        return (first, 1.0) if score < 0 else (second, -1.0)
+        return (field_a, 1.0) if score < 0 else (field_b, -1.0)
     return output_name(judge.texts) or judge.texts[-1], 1.0

@@ -106,8 +106,8 @@ def misses(scored: Scored) -> dict[Kind, list[int]]:
     masks: dict[Kind, Mask]
     if scored.is_binary:
         # A failed judgement is NaN, so it is neither a pass nor a fail.
-        passes, fails, people = scored.passes == 1, scored.passes == 0, scored.human == 1
-        masks = {"false pass": passes & ~people, "false alarm": fails & people}
+        passes, fails, people_pass = scored.passes == 1, scored.passes == 0, scored.human == 1
+        masks = {"false pass": passes & ~people_pass, "false alarm": fails & people_pass}
         differences = scored.scores - 0.5
     else:
         differences = rank_differences(scored)
@@ -131,10 +131,10 @@ def rank_differences(scored: Scored) -> Vector:
     if scored.is_pairs:
         differences = np.where(np.sign(judge) == np.sign(human), 0, (judge - human) / 2)
     for rows in [] if scored.is_pairs else scored.ranked_rows:
-        judged = rows[~np.isnan(judge[rows])]
-        if judged.size > 1 and np.unique(human[judged]).size > 1:
-            ranks = midranks(np.stack([judge[judged], human[judged]]))
-            differences[judged] = (ranks[0] - ranks[1]) / (judged.size - 1)
+        scored_rows = rows[~np.isnan(judge[rows])]
+        if scored_rows.size > 1 and np.unique(human[scored_rows]).size > 1:
+            ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
+            differences[scored_rows] = (ranks[0] - ranks[1]) / (scored_rows.size - 1)
     differences[np.isnan(differences) | (np.abs(judge - human) < VISIBLE_DIFFERENCE)] = 0
     return differences
 

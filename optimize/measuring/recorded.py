@@ -60,8 +60,8 @@ def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[
     Rows that name another dimension are skipped. Raises RecordingError for a line in another
     format.
     """
-    for place, row in _rows_on(path, dimension):
-        yield RecordedReplies.of(row, _texts(place, row, "replies"))
+    for location, row in _rows_on(path, dimension):
+        yield RecordedReplies.of(row, _texts(location, row, "replies"))
 
 
 def read_pair_replies(
@@ -71,12 +71,12 @@ def read_pair_replies(
 
     Both orders may be nested under `judge: {name: ...}`. Everything else is as for `read_replies`.
     """
-    for place, row in _rows_on(path, dimension):
+    for location, row in _rows_on(path, dimension):
         judge = row.get("judge")
         record = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        replies = _texts(place, record, "order_ab") + _texts(place, record, "order_ba")
+        replies = _texts(location, record, "order_ab") + _texts(location, record, "order_ba")
         if len(replies) != 2:
-            raise RecordingError(f"{place}: 'order_ab' and 'order_ba' must hold one text each")
+            raise RecordingError(f"{location}: 'order_ab' and 'order_ba' must hold one text each")
         yield RecordedReplies.of(row, replies)
 
 
@@ -90,7 +90,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     """
     scores: dict[str, float] = {}
     other_dimensions: dict[str, None] = {}
-    for place, row in read_rows(path):
+    for location, row in read_rows(path):
         if (dimension_in_row := row.get("dimension", dimension)) != dimension:
             other_dimensions[f"{dimension_in_row}"] = None
             continue
@@ -113,25 +113,25 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
                 raise ValueError
         except KeyError as error:
             raise RecordingError(
-                f"{place}: {error} is not among {joined_names(list(row))}; use the same name in "
+                f"{location}: {error} is not among {joined_names(list(row))}; use the same name in "
                 "labels and scores"
             ) from error
         except ValueError as error:
             raise RecordingError(
-                f'{place}: expected {{"id", "dimension", "score"}}, with a number as '
+                f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {LARGEST_SCORE:g}"
             ) from error
         if item_id in scores:
-            raise RecordingError(f"{place}: {item_id!r:.60} has a score already")
+            raise RecordingError(f"{location}: {item_id!r:.60} has a score already")
         scores[item_id] = value
     if not scores:
-        advice = (
+        hint = (
             f"; its scores are on {joined_names(list(other_dimensions))}; use the same name in "
             "labels and scores"
             if other_dimensions
             else ""
         )
-        raise RecordingError(f"{path.name}: no score on {dimension!r}{advice}")
+        raise RecordingError(f"{path.name}: no score on {dimension!r}{hint}")
     return scores
 
 
@@ -263,28 +263,28 @@ def _text_or_none(row: Row, key: str) -> str | None:
 
 def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row]]:
     """Yield each row that does not name another dimension, with its place in the file."""
-    for place, row in read_rows(Path(path)):
+    for location, row in read_rows(Path(path)):
         if dimension is None or _text_or_none(row, "dimension") in (None, dimension):
             if not isinstance(row.get("id"), str | int) or row["id"] == "":
                 raise RecordingError(
-                    f"{place}: 'id' is missing, so the replies belong to no output"
+                    f"{location}: 'id' is missing, so the replies belong to no output"
                 )
-            yield place, row
+            yield location, row
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield each row with its place, which names the file without its folder."""
     try:
-        for place, row in read_records(path):
-            yield place.replace(str(path), path.name, 1), row
+        for location, row in read_records(path):
+            yield location.replace(str(path), path.name, 1), row
     except RowsError as error:
         raise RecordingError(str(error)) from error
 
 
-def _texts(place: str, row: object, field: str) -> tuple[str, ...]:
+def _texts(location: str, row: object, field: str) -> tuple[str, ...]:
     """The texts in a field, which holds a text or a list of texts; else raises RecordingError."""
     value = row.get(field) if isinstance(row, dict) else None
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise RecordingError(f"{place}: {field!r} must be a text or a list of texts")
+        raise RecordingError(f"{location}: {field!r} must be a text or a list of texts")
     return tuple(texts)

@@ -102,39 +102,42 @@ class NamedSubject:
         return cls(name=name, subject=subject, is_pairwise=is_pairwise)
 
 
-def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task, list[Entry]]:
+def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task, list[Entry]]:
     """A task on the labels that flags name, and entries for all judges and recordings.
 
     Prints notes and warnings. Raises SettingsError for flags that contradict each other, and
     LabelError for labels that cannot be used.
     """
     name_dimension(flags)
-    named_subject = NamedSubject.of(flags, judges)
+    named_subject = NamedSubject.of(flags, entries)
     source, name = LabelSource.of(flags), named_subject.name
     labelled = load_labels(
-        source if judges else replace(source, scale=None),
+        source if entries else replace(source, scale=None),
         name,
         named_subject.subject,
-        recorded=not judges,
+        recorded=not entries,
         pairwise=named_subject.is_pairwise,
     )
-    return with_recordings(flags, named_subject, Task.of(labelled, name, flags.level), judges)
+    return with_recordings(flags, named_subject, Task.of(labelled, name, flags.level), entries)
 
 
 def with_recordings(
-    flags: argparse.Namespace, named_subject: NamedSubject, task: Task, judges: Sequence[Entry]
+    flags: argparse.Namespace,
+    named_subject: NamedSubject,
+    task: Task,
+    judge_entries: Sequence[Entry],
 ) -> tuple[Task, list[Entry]]:
     """The task, and its entries: the judges with the items to judge, then the recordings."""
     values = values_of(flags.values)
     scale = () if named_subject.is_pairwise else recorded_scale(flags.scale, named_subject.subject)
-    words = words_of(task.labelled, named_subject.name)
-    if words and (named_subject.subject is None or named_subject.subject.scale == (0, 1)):
-        scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
+    verdict_words = words_of(task.labelled, named_subject.name)
+    if verdict_words and (named_subject.subject is None or named_subject.subject.scale == (0, 1)):
+        scale, values = (0, 1), {verdict_words[0]: 1.0, verdict_words[1]: 0.0, **values}
     if flags.replies and not (scale or named_subject.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
-    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judges]
+    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judge_entries]
     return task, [*entries, *_recordings(flags, named_subject, task, scale, values)]
 
 

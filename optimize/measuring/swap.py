@@ -223,27 +223,29 @@ def difference_of(
     """
     is_binary = new.is_binary and old.is_binary
     contrast = contrast_of(new, old, is_binary=is_binary)
-    n, least_size = contrast.terms.size, 0.0
+    n_terms, least_size = contrast.terms.size, 0.0
     if is_binary:
         labels, counts = np.unique(new.human, return_counts=True)
         if counts.min() < FEWEST_FOR_INTERVAL:
             return contrast, None, least_size
-        least_size = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
+        least_size = (
+            n_terms / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
+        )
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
         return contrast, None, least_size
     elif new.is_pairs:
-        least_size = n * _share_of_document(new.documents, new.human != 0)
-    elif new.level != "system" and n:
+        least_size = n_terms * _share_of_document(new.documents, new.human != 0)
+    elif new.level != "system" and n_terms:
         least_size = _loss_of_document(old)
     return contrast, cautious_interval(contrast.terms, least_size, looks), least_size
 
 
-def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
+def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
     """The share of the chosen outputs that belong to one document, as a mean over these outputs.
 
     A judge may err on all outputs of a document at once, so a document counts as a whole.
     """
-    counts = np.unique(np.asarray(documents)[chosen], return_counts=True)[1]
+    counts = np.unique(np.asarray(documents)[is_chosen], return_counts=True)[1]
     shares = counts / counts.sum()
     return float(shares @ shares)
 

@@ -147,17 +147,15 @@ class Verification:
     @classmethod
     def of(cls, scored: Scored, held_out: Scored, labelled: Labelled) -> "Verification":
         """The figures on `held_out`, which holds the rows of `scored` that count."""
-        tuned_row_list, is_tuned_on = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
+        tuned_rows, is_tuned_on = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
         return cls(
             judge=scored.judge,
             dimension=scored.dimension,
             data=DataCounts.of(labelled, held_out.items),
             level=scored.level,
             n_unjudged=scored.n_unjudged,
-            n_met=len(tuned_row_list),
-            on_met=rho(scored.of_rows(tuned_row_list))
-            if tuned_row_list and not is_tuned_on
-            else None,
+            n_met=len(tuned_rows),
+            on_met=rho(scored.of_rows(tuned_rows)) if tuned_rows and not is_tuned_on else None,
             n_given=len(held_out.tuned_documents - held_out.tuned_rows),
             tuned_on_these_labels=is_tuned_on,
             card=Scorecard.of(held_out),

@@ -95,19 +95,20 @@ def _system_charts(scored: Scored) -> list[DotChart]:
 
 
 def _dot_chart(
-    scored: Scored, people: Vector, judge: Vector, names: Sequence[str], caption: str
+    scored: Scored, human_values: Vector, judge_values: Vector, names: Sequence[str], caption: str
 ) -> DotChart:
     """A scatter plot with the same scale on both axes and a diagonal, or with two scales."""
-    x_axis, y_axis, band = _Axis.of(people), _Axis.of(judge), list[tuple[float, float]]()
+    x_axis, y_axis = _Axis.of(human_values), _Axis.of(judge_values)
+    band: list[tuple[float, float]] = []
     if scored.is_binary or scored.within_scale:
-        x_axis = y_axis = _Axis.of([*people, *judge])
-        distance = 100 * float(np.sqrt(np.mean((judge - people) ** 2))) / x_axis.length
+        x_axis = y_axis = _Axis.of([*human_values, *judge_values])
+        distance = 100 * float(np.sqrt(np.mean((judge_values - human_values) ** 2))) / x_axis.length
         band = [(0, distance), (100, 100 + distance), (100, 100 - distance), (0, -distance)]
         caption += " On the line, judge and people agree; the band shows their usual distance."
     return DotChart(
         dots=[
             (x_axis.percent(x), y_axis.percent(y), name)
-            for x, y, name in zip(people, judge, names, strict=True)
+            for x, y, name in zip(human_values, judge_values, names, strict=True)
         ],
         x_ticks=x_axis.ticks(),
         y_ticks=y_axis.ticks(),

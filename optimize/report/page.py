@@ -151,7 +151,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
     counts = card.unit, result.data.n_systems
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
     all_levels = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
-    # The file is named after the page, so that it does not replace the misses.csv of a run in the same folder.
+    # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     page = Page(
         answer=answer,
@@ -213,7 +213,7 @@ def source_section(data: DataCounts, *more_facts: Fact) -> Section:
 
 
 def successful_attacks(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
-    """The attacks that raise scores more than a neutral line does, and by which share of the scale."""
+    """The attacks that raise scores more than a neutral line, and by which share of the scale."""
     scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
     control = next(
         (shift.mean for attack, shift in probes.shifts if attack.control and shift.n_outputs), 0.0
