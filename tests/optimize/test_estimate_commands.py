@@ -152,7 +152,7 @@ def test_labels_that_are_all_alike_do_not_tell_their_scale(
     asked = "run from 5 to 5, and their scale is not known: add --scale LOW-HIGH"
     assert asked in estimated("clarity", 5, code=1)
     # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.
-    assert "run from 1 to 1, and which scale" in estimated("relevance", 1, code=1)
+    assert "run from 1 to 1, and their scale" in estimated("relevance", 1, code=1)
     assert "true rate of outputs" in estimated("relevance", 1, "--scale", "0-1")
     assert "true mean of outputs" in estimated("relevance", 5)
 
