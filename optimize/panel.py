@@ -49,8 +49,8 @@ from optimize.tuning.folder import JUDGE, REPORT, SUMMARY, write_json
 NAME = "dspy-judges panel"
 ABOUT = """\
 Join several judges in a panel, whose score is a weighted mean of its members'
-scores. If the panel is not clearly better, the best single judge ships. Both are
-measured on held-out documents. If a recording (--scores, --replies) gets a
+scores. If the panel is not clearly better, the best single judge ships. Both
+are measured on held-out documents. If a recording (--scores, --replies) gets a
 weight, no judge.json is written: a saved panel needs judges that can be asked."""
 
 EXAMPLES = """\

@@ -61,12 +61,11 @@ ABOUT = """\
 Measure how far a judge, or a recording of its replies or scores, agrees with
 people: Spearman's rho, the accuracy on pairs, or for pass and fail the rates of
 false passes and false alarms, with intervals over documents.
-If the labels name their annotators, the judge is compared with each annotator,
-and the annotators with each other. Rows that the judge was tuned on are left out.
+If the labels name annotators, the judge is compared with each annotator, and
+the annotators with each other. Rows that the judge was tuned on are left out.
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
-{"id", "dimension", "score"}, rows of `dspy-judges score`, or the results of
-another tool."""
+{"id", "dimension", "score"}, rows of `dspy-judges score`, or a tool's results."""
 
 EXAMPLES = """\
 examples:
@@ -234,7 +233,7 @@ def parser() -> argparse.ArgumentParser:
     add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
     add_floor_flags(command_parser)
-    help_text = "decide whether JUDGE may replace OLD, a judge or recording"
+    help_text = "whether JUDGE may replace OLD, a judge or a recording"
     add("--against", metavar="OLD", help=help_text)
     help_text = f"how much worse JUDGE may be than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=help_text)

@@ -27,7 +27,7 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
     for name, (figure, _, _) in FLOORS.items():
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
         command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
-    help_text = "labels grow, and floors are checked N times in all (1)"
+    help_text = "how often growing labels will be checked in all (1)"
     command_parser.add_argument("--looks", type=count, default=1, metavar="N", help=help_text)
 
 
