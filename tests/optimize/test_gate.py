@@ -161,7 +161,8 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     assert choice.ship
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
-    said = f"(40 in all), beat the untuned judge by {choice.gain.value:.3f} {level}-level rho."
+    gain = f"{choice.gain.value:.3f} {level}-level rho"
+    said = f"40 documents, tuned prompts beat the untuned judge by {gain}."
     assert f"{said} If tuning did nothing, 10% of such runs" in choice.why
 
 
