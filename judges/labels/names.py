@@ -41,7 +41,7 @@ def tokens(name: str) -> tuple[str, ...]:
 
 
 @cache
-def known_word(column: str) -> str:
+def usual_name(column: str) -> str:
     """Return the name in SOURCES or OUTPUTS that a column's name is or contains, or "".
 
     A name contains a usual name if its other words are all in `_QUALIFIERS`.
@@ -51,19 +51,19 @@ def known_word(column: str) -> str:
     return next(filter((*SOURCES, *OUTPUTS).__contains__, keys), "")
 
 
-def is_known_text(column: str) -> bool:
+def is_source_or_output(column: str) -> bool:
     """Whether a column has a usual name of a source text or an output."""
-    return bool(known_word(column))
+    return bool(usual_name(column))
 
 
 def is_output(column: str) -> bool:
     """Whether a column has a usual name of an output."""
-    return known_word(column) in OUTPUTS
+    return usual_name(column) in OUTPUTS
 
 
 def is_usual_text(column: str) -> bool:
     """Whether a column has a usual name of a source text, an output or a reference answer."""
-    return is_known_text(column) or is_reference(column)
+    return is_source_or_output(column) or is_reference(column)
 
 
 def is_reference(column: str) -> bool:
@@ -77,7 +77,7 @@ def is_reference(column: str) -> bool:
 
 def source_name(texts: Iterable[str]) -> str | None:
     """Return the name of the source text: the text whose usual name comes first in SOURCES."""
-    by_usual_name = {known_word(name): name for name in reversed([*texts])}
+    by_usual_name = {usual_name(name): name for name in reversed([*texts])}
     return next((by_usual_name[name] for name in SOURCES if name in by_usual_name), None)
 
 
@@ -88,15 +88,15 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     usual name, texts with other names do not count. Returns None if the file has several texts, the
     judge reads several, or one name is that of a source text and the other that of an output.
     """
-    names = [*([*filter(is_known_text, texts)] or texts), *required]
+    names = [*([*filter(is_source_or_output, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
         return None
     # 1 for the name of a source text, -1 for that of an output, 0 for any other name.
-    signs = [(known_word(n) in SOURCES) - (known_word(n) in OUTPUTS) for n in names]
+    signs = [(usual_name(n) in SOURCES) - (usual_name(n) in OUTPUTS) for n in names]
     return names[0] if signs[0] * signs[1] >= 0 else None
 
 
-def split_quoted(text: str) -> list[str]:
+def split_at_commas(text: str) -> list[str]:
     """Split a text at its commas, as CSV does: double quotes enclose a part that has a comma."""
     if '"' not in text and "," not in text:
         return [text]

@@ -8,7 +8,7 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import Columns, check_mapping, mapping_advice
 from judges.labels.names import map_flag, tokens
 from judges.labels.rating_columns import (
-    NOT_RATED,
+    NON_RATING_NAMES,
     RatingColumns,
     check_ratings,
     close_names,
@@ -20,7 +20,7 @@ from judges.labels.types import LabelledOutput, LabelledSet
 from judges.labels.values import RatingCells
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
-ROLES = (*NOT_RATED, "annotator")
+ROLES = (*NON_RATING_NAMES, "annotator")
 
 
 def read_outputs(

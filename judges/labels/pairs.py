@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_in
-from judges.labels.columns import VOTES, Columns, check_mapping
+from judges.labels.columns import VOTE_COLUMNS, Columns, check_mapping
 from judges.labels.names import tokens
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions
@@ -17,28 +17,28 @@ from judges.labels.votes import VoteCells
 from judges.tables.problems import Problems, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
-_VOTE_NAMES = (*VOTES, "gewinner", "gagnant", "ganador")
+_VOTE_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
 _FIRST_SIDE = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
 _RESPONSES = ("response_a", "response_b")
 _OTHER_END = {"a": "b", "A": "B", "1": "2"}
 _SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 
-class Sides(NamedTuple):
+class CandidateColumns(NamedTuple):
     """The two columns of candidates, and the word that their names have in common."""
 
     word: str
     columns: tuple[str, str]
 
 
-def find_sides(columns: Columns) -> Sides | None:
+def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
     """Return the two columns of candidates, such as `answer_a` and `answer_b`, or None.
 
     Of several such columns, those with a usual name of a text are preferred.
     """
     first, second = columns.mapping.get("response_a"), columns.mapping.get("response_b")
     if first is not None and second is not None:
-        return Sides("response", (first[0], second[0]))
+        return CandidateColumns("response", (first[0], second[0]))
     sides = []
     for match in filter(None, map(_FIRST_SIDE.fullmatch, columns.table.columns)):
         both = match[0], f"{match[1]}{match[2]}{_OTHER_END[match[3]]}"
@@ -47,13 +47,13 @@ def find_sides(columns: Columns) -> Sides | None:
         )
         are_free = columns.has(both[1]) and both[0] not in columns.comments
         if are_free and are_texts and _SYSTEM_WORDS.isdisjoint(tokens(match[1])):
-            sides.append(Sides(name_key(match[1]), both))
+            sides.append(CandidateColumns(name_key(match[1]), both))
     return min(sides, key=lambda side: not columns.is_certain_text(side.word), default=None)
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
     """The columns of votes: the mapped ones, else the first with a usual name."""
-    mapped = next((columns.mapping[name] for name in VOTES if name in columns.mapping), ())
+    mapped = next((columns.mapping[name] for name in VOTE_COLUMNS if name in columns.mapping), ())
     return tuple(filter(columns.has, mapped)) if mapped else columns.find_all(_VOTE_NAMES)[:1]
 
 
@@ -62,7 +62,7 @@ def holds_pairs(columns: Columns) -> bool:
 
     A table with nested or long ratings never holds pairs.
     """
-    if find_sides(columns) is None or columns.has_nested_or_long_ratings:
+    if find_candidate_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_ratings(columns, None).flat
 
@@ -70,14 +70,14 @@ def holds_pairs(columns: Columns) -> bool:
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read the pairs that have a vote, or, from a file without labels, all pairs."""
     check_mapping(columns, problems)
-    sides, all_vote_columns = find_sides(columns), _find_vote_columns(columns)
+    sides, all_vote_columns = find_candidate_columns(columns), _find_vote_columns(columns)
     vote_columns = all_vote_columns if options.labelled else ()
     _check_columns(columns, problems, sides, options)
     reader = RowReader(
         columns,
         problems,
         roles=_ROLES,
-        rated={*all_vote_columns, *columns.find_all(VOTES)},
+        rated={*all_vote_columns, *columns.find_all(VOTE_COLUMNS)},
         judged=options.texts,
         candidates=dict(zip(_RESPONSES, sides.columns, strict=True)) if sides else {},
     )
@@ -110,7 +110,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
 
 
 def _check_columns(
-    columns: Columns, problems: Problems, sides: Sides | None, options: ReadOptions
+    columns: Columns, problems: Problems, sides: CandidateColumns | None, options: ReadOptions
 ) -> None:
     """Add a problem if the columns of candidates or of votes are missing."""
     names = joined_names(columns.table.columns)

@@ -9,13 +9,13 @@ from difflib import get_close_matches
 from dspy_judges.column_names import name_key
 from judges import catalog
 from judges.labels.cells import DOT
-from judges.labels.columns import NESTED, VOTES, Columns
-from judges.labels.names import is_known_text, map_flag, tokens
-from judges.labels.values import says_nothing, says_truth
+from judges.labels.columns import NESTED_COLUMNS, VOTE_COLUMNS, Columns
+from judges.labels.names import is_source_or_output, map_flag, tokens
+from judges.labels.values import is_missing_value, is_yes_or_no
 from judges.tables.problems import Problems, joined_names
 
-NOT_RATED = ("id", "group", "system", *NESTED)
-_RESERVED = (*NOT_RATED, "annotator")
+NON_RATING_NAMES = ("id", "group", "system", *NESTED_COLUMNS)
+_RESERVED = (*NON_RATING_NAMES, "annotator")
 _ANNOTATOR_COLUMN = re.compile(
     r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
     r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
@@ -75,7 +75,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     """
     if columns.is_long:
         return RatingColumns()
-    nested, used = columns.find_all(NESTED), columns.used_columns(_RESERVED)
+    nested, used = columns.find_all(NESTED_COLUMNS), columns.used_columns(_RESERVED)
     numbers = tuple(columns.of_kind(columns.columns_except(used), "rating"))
     groups, guesses = _annotator_groups(numbers), Headers()
     if dimensions is None:
@@ -86,7 +86,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     else:
         headers = {name: _find_headers(columns, name, groups) for name in dimensions}
         flat = {name: own_headers for name, own_headers in headers.items() if own_headers}
-    keys = (key for key in columns.nested_names if columns.root_of(key) in nested)
+    keys = (key for key in columns.nested_names if columns.outer_column(key) in nested)
     return RatingColumns(
         nested=nested,
         keys=tuple(key.partition(DOT)[2] for key in keys if key not in columns.comments),
@@ -99,11 +99,11 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
 
 def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
     """The entries of the mapping whose columns may hold ratings, even if some cells are faulty."""
-    not_rated = {*_RESERVED, *VOTES}
+    not_rated = {*_RESERVED, *VOTE_COLUMNS}
     return {
         name: headers
         for name, headers in columns.mapping.items()
-        if not (name in not_rated or is_known_text(name))
+        if not (name in not_rated or is_source_or_output(name))
         and (len(headers) > 1 or columns.kind(headers[0]) != "text")
     }
 
@@ -129,7 +129,7 @@ def _find_headers(columns: Columns, name: str, groups: Mapping[str, Headers]) ->
     by_key = {name_key(group): headers for group, headers in groups.items()}
     if name_key(name) in by_key:
         return by_key[name_key(name)]
-    labels = () if columns.find_all(NESTED) else tuple(_label_columns(columns, name))
+    labels = () if columns.find_all(NESTED_COLUMNS) else tuple(_label_columns(columns, name))
     return labels if len(labels) == 1 else ()
 
 
@@ -147,7 +147,10 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
     Their names consist of words for labels and words of the dimension. If the dimension's name may
     be a misspelling of another, there are none.
     """
-    words, used = {*tokens(dimension)} | _LABEL_WORDS, columns.used_columns((*NOT_RATED, *VOTES))
+    words, used = (
+        {*tokens(dimension)} | _LABEL_WORDS,
+        columns.used_columns((*NON_RATING_NAMES, *VOTE_COLUMNS)),
+    )
     named = (*columns.columns_except(used), *columns.nested_names)
     with_words = (c for c in named if c not in used and _has_label_name(c, words))
     labels = columns.of_kind(with_words, "rating", "label")
@@ -231,8 +234,10 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
         are_clear = not are_marks and _look_like_ratings(columns.values(layout.guesses[0]))
     if not are_clear:
         likely = _label_columns(columns, "label") or [*layout.guesses]
-        cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
-        kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
+        cells = [
+            cell for name in likely for cell in columns.values(name) if not is_missing_value(cell)
+        ]
+        kind = "labels" if all(map(is_yes_or_no, cells)) else "numbers that may not be ratings"
         fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
         problems.add("annotators", fault, _guess_advice(likely, are_marks=are_marks))
 

@@ -17,13 +17,20 @@ from judges.labels.cells import (
     as_object,
     is_blank,
     is_name,
-    rating_parts,
+    split_by_annotator,
     value_in,
 )
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.names import tokens
 from judges.labels.rating_columns import Headers, RatingColumns
-from judges.labels.values import VERDICTS, RatingCells, Scale, Values, says_nothing, word_of
+from judges.labels.values import (
+    VERDICTS,
+    RatingCells,
+    Scale,
+    Values,
+    is_missing_value,
+    normalize_word,
+)
 from judges.tables.problems import Problems, UnreadableError, excerpt
 from judges.tables.text import TableRow
 
@@ -143,7 +150,9 @@ def _make_reader(
 
     If they hold only 1 and -1, these are thumbs up and down, unless the scale has negative numbers.
     """
-    numbers = {_THUMBS.get(word_of(value)) for value in values if not says_nothing(value)}
+    numbers = {
+        _THUMBS.get(normalize_word(value)) for value in values if not is_missing_value(value)
+    }
     low, _ = options.scale(name) or (0, 1)
     are_thumbs = numbers == {1, 0} and low >= 0
     words = {**_THUMBS, **options.values} if are_thumbs else options.values
@@ -165,7 +174,9 @@ def _check_words(
         advice = "leave these --values out: TNR is the share of failures that a judge finds"
         problems.add("turned", fault, advice, field=names[0])
     bad_names = [name for name in names if _BAD_DIMENSION.match(" ".join(tokens(name)))]
-    is_clear = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(map(word_of, values))
+    is_clear = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(
+        map(normalize_word, values)
+    )
     if bad_names and not is_clear:
         fail, success = (f"--values {good}={number},{bad}={1 - number}" for number in (0, 1))
         advice = f"say {fail} ({good} is a fail) or {success}"
@@ -183,7 +194,7 @@ def _split_cells(
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
             for annotator, value in (
-                rating_parts(cell.value) if options.reads(cell.dimension) else ()
+                split_by_annotator(cell.value) if options.reads(cell.dimension) else ()
             ):
                 yield cell._replace(annotator=cell.annotator or annotator, value=value)
 
@@ -237,13 +248,13 @@ def _nested_cells(
     for column in layout.nested:
         value = value_in(row, column)
         by_name = as_object(value)
-        if by_name is None and not says_nothing(value):
+        if by_name is None and not is_missing_value(value):
             advice = "write an object of dimensions and their ratings"
             fault = "is not an object"
             problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
         for name, part in (by_name or {}).items():
             path = f"{column}{DOT}{name}"
-            if path not in excluded and not says_nothing(part):
+            if path not in excluded and not is_missing_value(part):
                 yield _rating_cell(columns, row, str(name), path, part)
 
 

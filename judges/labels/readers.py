@@ -10,16 +10,16 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import Columns
-from judges.labels.conversations import CONVERSATION, JUDGED, with_texts
+from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
 from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
-from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
+from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale, Values, word_of
+from judges.labels.values import Scale, Values, normalize_word
 from judges.labels.weights import weigh
 from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, name_of
@@ -165,7 +165,11 @@ def check_file(path: Source, options: ReadOptions, *, holds: ItemKind = "") -> L
 
 def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read the pairs; UnreadableError if the file has rated outputs and no pairs."""
-    if options.labelled and find_sides(columns) is None and columns.has_nested_or_long_ratings:
+    if (
+        options.labelled
+        and find_candidate_columns(columns) is None
+        and columns.has_nested_or_long_ratings
+    ):
         advice = "read it with read_labels, or tune on it with --dimension"
         raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
     return read_pair_rows(columns, problems, options)
@@ -175,7 +179,7 @@ def _read_outputs(
     columns: Columns, problems: Problems, options: ReadOptions, long: TableRatings | None
 ) -> LabelledSet:
     """Read the outputs; UnreadableError if the file holds pairs and no long file rates outputs."""
-    sides = None if long and long.by_item else find_sides(columns)
+    sides = None if long and long.by_item else find_candidate_columns(columns)
     names_ratings = (
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
     )
@@ -210,10 +214,12 @@ def _columns_of(table: Table, options: ReadOptions) -> Columns:
 
     Footers are removed, conversations are texts, and only each annotator's latest label is kept.
     """
-    words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
-    mapping = {name: column for name, column in options.map.items() if (name, column) not in JUDGED}
-    whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
-    table = with_texts(without_footers(table), mapping, whole=whole)
+    words = [normalize_word(w) for w, n in options.values.items() if isinstance(n, int | float)]
+    mapping = {
+        name: column for name, column in options.map.items() if (name, column) not in JUDGE_MAPPINGS
+    }
+    judge_whole = JUDGE_MAPPINGS[1] in options.map.items() or CONVERSATION in (options.texts or ())
+    table = with_texts(without_footers(table), mapping, judge_whole=judge_whole)
     return latest_labels(Columns(table, mapping, options.texts or (), words, options.labelled))
 
 

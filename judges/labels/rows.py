@@ -15,18 +15,18 @@ from judges.labels.cells import (
     value_in,
     without_keys,
 )
-from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
+from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER, Columns, add_missing_column
 from judges.labels.flags import read_bounds
 from judges.labels.names import is_output, is_usual_text, map_flag, only_text
 from judges.labels.types import FileReading
-from judges.labels.values import Scale, looks_like_rating, says_nothing, word_of
+from judges.labels.values import Scale, is_missing_value, looks_like_rating, normalize_word
 from judges.tables.formats import Table
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from judges.tables.text import TableRow
 
 # The columns that describe how a document was sampled: 1 / the probability that it was drawn, and
 # the number of documents that it was drawn from.
-SAMPLING = ("sampling_weight", "sampling_from")
+SAMPLING_COLUMNS = ("sampling_weight", "sampling_from")
 # The columns in which a label page writes how a label was given.
 _PAGE_COLUMNS = _TIME, _CHANGED, _SCALE = "labelled_at", "changed_after", "rating_scale"
 # The columns in which a label page notes that an annotator skipped an output or was unsure.
@@ -71,7 +71,7 @@ def latest_labels(columns: Columns) -> Columns:
         notes += (
             f"{count(n, 'label')} changed after seeing others' labels: agreement is not blind",
         )
-    others = (*_PAGE_COLUMNS, *SAMPLING, *(_FLAGS if _TIME in table.columns else ()))
+    others = (*_PAGE_COLUMNS, *SAMPLING_COLUMNS, *(_FLAGS if _TIME in table.columns else ()))
     names = tuple(columns.columns_except(others))
     return columns.with_table(
         replace(table, columns=names, rows=rows, notes=notes), columns.mapping
@@ -80,7 +80,7 @@ def latest_labels(columns: Columns) -> Columns:
 
 def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
     # A row without an annotator's name replaces no other row.
-    annotator = columns.cell(row, "annotator") or f"{ROW} {row.line}"
+    annotator = columns.cell(row, "annotator") or f"{ROW_NUMBER} {row.line}"
     return (
         columns.item_key(row),
         str(annotator).strip(),
@@ -182,15 +182,15 @@ class RowReader:
         """Return what was read from which columns; `ratings` are those of ratings or votes."""
         columns = self._file_columns
         role_columns = columns.find_each(
-            role for role in self._roles if role not in (*NESTED, "rating")
+            role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")
         )
         rows = {role: (column,) for role, column in role_columns.items()}
         if columns.ids_are_row_numbers:
-            rows["id"] = (ROW,)
+            rows["id"] = (ROW_NUMBER,)
         read = {*role_columns.values(), *self.texts.values(), *columns.comments}.union(
             *ratings.values()
         )
-        roots = {*map(columns.root_of, read)}
+        roots = {*map(columns.outer_column, read)}
         return FileReading(
             rows=rows,
             texts=self.texts,
@@ -227,7 +227,7 @@ class RowReader:
         texts = {name: text for name, text in cells.items() if text is not None}
         advice = "name the document in every row"
         document = self._read_name(row, self.columns.find("group"), "no-group", advice)
-        draw = {name: row.cells[name] for name in SAMPLING if name in row.cells}
+        draw = {name: row.cells[name] for name in SAMPLING_COLUMNS if name in row.cells}
         document = document or _document_id(item, texts, self._source)
         return ItemFields(item, document, systems, texts, draw)
 
@@ -321,7 +321,7 @@ def _merge_rows(
     comments are left out without a note.
     """
     labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
-    labels |= {*rated, *map(columns.root_of, rated)}
+    labels |= {*rated, *map(columns.outer_column, rated)}
     names = columns.columns_except(labels)
     must_agree = {*texts, *columns.find_all(_ORIGINS)}
     merged: dict[str, TableRow] = {}
@@ -448,7 +448,7 @@ def _labels_in(rows: Iterable[TableRow], column: str) -> list[str]:
     """The different labels in a column, without lists, which hold several annotators' labels."""
     cells = (value_in(row, column) for row in rows)
     single = (cell for cell in cells if not isinstance(cell, list | Mapping))
-    return sorted({word_of(cell) for cell in single if not says_nothing(cell)})
+    return sorted({normalize_word(cell) for cell in single if not is_missing_value(cell)})
 
 
 def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.names import is_known_text, source_name
+from judges.labels.names import is_source_or_output, source_name
 from judges.labels.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
 from judges.tables.problems import joined_names
 
@@ -176,5 +176,5 @@ def _source_texts(item: Item) -> tuple[str, ...]:
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     sides = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
-    usual = [text for name, text in item.texts.items() if is_known_text(name)]
+    usual = [text for name, text in item.texts.items() if is_source_or_output(name)]
     return (*(usual or item.texts.values()), *sides) or (item.id,)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from dspy_judges.column_names import name_key
 from judges.labels.cells import DOT, first_value, is_blank, list_in, objects_in, value_at
 from judges.labels.columns import Columns, is_comment
-from judges.labels.names import is_known_text
+from judges.labels.names import is_source_or_output
 from judges.labels.ratings import ReadOptions
-from judges.labels.values import word_of
+from judges.labels.values import normalize_word
 from judges.tables.formats import Table
 from judges.tables.problems import UnreadableError, count, joined_names
 from judges.tables.text import Row, TableRow
@@ -191,9 +191,11 @@ class _ExportReader:
         self._export, self._table, self._options = export, table, options
         columns = Columns(table, options.map)
         # Columns that the user maps are kept as they are.
-        self._mapped_columns = {*map(columns.root_of, columns.used_columns(()))} & {*table.columns}
+        self._mapped_columns = {*map(columns.outer_column, columns.used_columns(()))} & {
+            *table.columns
+        }
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
-        self._words = {word_of(word): number for word, number in options.values.items()}
+        self._words = {normalize_word(word): number for word, number in options.values.items()}
         # How many labels were left out, by their source or by the reason.
         self._omissions = Counter[str]()
 
@@ -247,7 +249,7 @@ class _ExportReader:
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Whether labels are to be read from this export, and from no column that the user maps."""
-        mapped = {name for name in self._options.map if not is_known_text(name)} - _NOT_RATED
+        mapped = {name for name in self._options.map if not is_source_or_output(name)} - _NOT_RATED
         has_other_labels = mapped or self._options.annotations or not self._export.advice
         return self._options.labelled and not (has_outputs and has_other_labels)
 
@@ -315,10 +317,10 @@ class _ExportReader:
 
         Counts the labels of other sources.
         """
-        counts = self._words.get(word_of(source), self._export.sources.get(source))
+        counts = self._words.get(normalize_word(source), self._export.sources.get(source))
         if any(value_at(entry, name) == value for name, value in _WITHDRAWN.items()):
             source, counts = "withdrawn", 0
-        elif counts is None and word_of(source) not in self._words:
+        elif counts is None and normalize_word(source) not in self._words:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"

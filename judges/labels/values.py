@@ -95,7 +95,7 @@ class _Cell:
     @property
     def text(self) -> str:
         """The text of a cell that is a string; "" for any other value."""
-        return plain_text(self.value) if isinstance(self.value, str) else ""
+        return normalize_text(self.value) if isinstance(self.value, str) else ""
 
     @property
     def number_word(self) -> str:
@@ -103,7 +103,7 @@ class _Cell:
         return f"{self.number:g}" if self.kind == _NUMBER else self.word
 
 
-def plain_text(value: object) -> str:
+def normalize_text(value: object) -> str:
     """Return a cell as text, with single spaces and without invisible characters."""
     if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
         value = int(value)
@@ -112,17 +112,17 @@ def plain_text(value: object) -> str:
     return text.removeprefix("'").strip()
 
 
-def word_of(value: object) -> str:
+def normalize_word(value: object) -> str:
     """Return a cell as a word, in lower case and with single spaces."""
-    return plain_text(value).casefold()
+    return normalize_text(value).casefold()
 
 
-def says_nothing(value: object) -> bool:
+def is_missing_value(value: object) -> bool:
     """Whether a cell is blank or a word for a missing rating."""
     return value is None or _short_word(value) in _MISSING_WORDS
 
 
-def says_truth(value: object, words: Collection[str] = ()) -> bool:
+def is_yes_or_no(value: object, words: Collection[str] = ()) -> bool:
     """Whether a cell is a known word such as yes, true or fail, a bool, or one of `words`."""
     word = _short_word(value)
     return isinstance(value, bool) or word in _TRUTH_WORDS or word in words
@@ -130,7 +130,9 @@ def says_truth(value: object, words: Collection[str] = ()) -> bool:
 
 def _short_word(value: object) -> str | None:
     """The word in a cell; None for longer texts (they would be slow) and values of other types."""
-    return word_of(value) if isinstance(value, str) and len(value) < _MAX_WORD_LENGTH else None
+    return (
+        normalize_word(value) if isinstance(value, str) and len(value) < _MAX_WORD_LENGTH else None
+    )
 
 
 def looks_like_rating(value: object, *, typed: bool) -> bool:
@@ -152,7 +154,7 @@ def _parse(value: object) -> _Cell:
             return _Cell(_NUMBER, float(value))
         except OverflowError:
             return _Cell(_NUMBER, math.inf)
-    text = plain_text(value)
+    text = normalize_text(value)
     word = text.casefold()
     if word in _MISSING_WORDS:
         return _Cell(_MISSING)
@@ -198,7 +200,7 @@ class RatingCells:
     def __init__(
         self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
     ) -> None:
-        self._words = {word_of(word): number for word, number in (words or {}).items()}
+        self._words = {normalize_word(word): number for word, number in (words or {}).items()}
         counts = Counter(map(_key, values))
         self._by_key = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
@@ -224,7 +226,7 @@ class RatingCells:
 
     def _parse(self, value: object) -> _Cell:
         """Read a cell by the user's words if it is one of them, else on its own."""
-        word = word_of(value)
+        word = normalize_word(value)
         meaning = self._words.get(word, "")
         if isinstance(meaning, str):
             return _parse(value)
@@ -265,7 +267,7 @@ class RatingCells:
     @property
     def is_unknown_pair(self) -> bool:
         """Whether the column has exactly two words, and neither has a known number."""
-        words = {word_of(cell.value) for cell in self._cells if cell.kind == _WORD}
+        words = {normalize_word(cell.value) for cell in self._cells if cell.kind == _WORD}
         return len(words) == 2 and {cell.kind for cell in self._cells} <= {_WORD, _MISSING}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
@@ -312,7 +314,7 @@ class RatingCells:
         It suggests numbers for misspelt words and for a pair of unknown words, else says NUMBER.
         """
         faulty = filter(self._fault, self._cells)
-        counts = _tally((word_of(cell.value), cell.count) for cell in faulty)
+        counts = _tally((normalize_word(cell.value), cell.count) for cell in faulty)
         words = [word for word, _ in counts.most_common() if _is_plain_word(word)]
         guesses = dict(zip(words, "10", strict=False)) if self.is_unknown_pair else {}
         entries = [
@@ -348,7 +350,7 @@ class RatingCells:
 
     def notes(self) -> Iterator[str]:
         """Yield notes on how cells were read, if it is not obvious."""
-        cells = {str(cell.value): cell for cell in self._cells if plain_text(cell.value)}
+        cells = {str(cell.value): cell for cell in self._cells if normalize_text(cell.value)}
         missing = {text: cell for text, cell in cells.items() if cell.kind == _MISSING}
         if two := self.two_values:
             note = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import rating_parts
+from judges.labels.cells import split_by_annotator
 from judges.labels.types import Vote
-from judges.labels.values import Values, says_nothing, word_of
+from judges.labels.values import Values, is_missing_value, normalize_word
 from judges.tables.problems import UnreadableError
 
 _WORDS: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
@@ -36,13 +36,13 @@ class VoteCells:
     """
 
     def __init__(self, values: Iterable[object], words: Values, columns: NamePair) -> None:
-        self._words = {word_of(word): vote for word, vote in words.items()}
+        self._words = {normalize_word(word): vote for word, vote in words.items()}
         self._columns = columns
         texts: set[str] = set()
         for value in values:
             # A cell that cannot be read is reported by `read`, with its row.
             with suppress(UnreadableError):
-                texts.update(word_of(part) for _, part in rating_parts(value))
+                texts.update(normalize_word(part) for _, part in split_by_annotator(value))
         self._numbers = set(map(float, filter(_NUMBER.fullmatch, texts - self._words.keys())))
         self._signed = min(self._numbers, default=0) < 0
         self._by_number: dict[float, Vote] = {}
@@ -53,7 +53,7 @@ class VoteCells:
 
     def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
         """Return all votes in a cell, which may be empty; else raises UnreadableError."""
-        parts = [part for _, part in rating_parts(value)]
+        parts = [part for _, part in split_by_annotator(value)]
         return tuple(self._vote(part, systems) for part in parts if not self._is_missing(part))
 
     def notes(self) -> Iterator[str]:
@@ -63,11 +63,11 @@ class VoteCells:
 
     def _is_missing(self, part: object) -> bool:
         """Whether a part of a cell is a missing vote, by the user's words or the usual ones."""
-        word = word_of(part)
-        return self._words[word] is None if word in self._words else says_nothing(part)
+        word = normalize_word(part)
+        return self._words[word] is None if word in self._words else is_missing_value(part)
 
     def _vote(self, part: object, systems: NamePair) -> Vote:
-        word = word_of(part)
+        word = normalize_word(part)
         if word in self._words:
             by_word, by_name = self._words[word], None
         else:
@@ -93,6 +93,6 @@ class VoteCells:
 
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:
     """Return the vote for the system or column with this name; None if neither or both have it."""
-    first, second = (name_key(word_of(name or "")) for name in names)
+    first, second = (name_key(normalize_word(name or "")) for name in names)
     votes: dict[str, Vote] = {first: "A", second: "B"}
     return votes.get(name_key(word)) if first != second else None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from judges.labels.cells import is_blank
 from judges.labels.columns import Columns
-from judges.labels.rows import SAMPLING
+from judges.labels.rows import SAMPLING_COLUMNS
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 
@@ -49,9 +49,11 @@ def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labell
     """Set the weights of outputs from a table's sampling columns; without these nothing changes."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
     draws: dict[str, Draw] = {}
-    advice = f"correct {' and '.join(SAMPLING)}, or remove both: then all documents count alike"
+    advice = (
+        f"correct {' and '.join(SAMPLING_COLUMNS)}, or remove both: then all documents count alike"
+    )
     for row in columns.table.rows:
-        cells = [row.cells.get(name) for name in SAMPLING]
+        cells = [row.cells.get(name) for name in SAMPLING_COLUMNS]
         document = documents.get(columns.item_key(row), "")
         if not document or all(map(is_blank, cells)):
             continue

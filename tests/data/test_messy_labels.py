@@ -16,7 +16,7 @@ from openpyxl import Workbook
 
 import data
 from judges.labels.flags import read_mapping, read_values
-from judges.labels.values import RatingCells, plain_text
+from judges.labels.values import RatingCells, normalize_text
 from judges.tables.problems import UnreadableError
 
 
@@ -359,7 +359,7 @@ def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells: list[
             continue
         if number is None or not isinstance(cell, str):
             continue
-        digits = re.sub(r"\D", "", plain_text(cell))
+        digits = re.sub(r"\D", "", normalize_text(cell))
         shown = re.sub(r"\D", "", f"{abs(number):.12f}".rstrip("0").rstrip("."))
         assert math.isfinite(number)
         assert shown.strip("0") in digits
