@@ -14,8 +14,8 @@ from judges.tables.problems import joined_names
 from judges.tables.text import Row
 
 CONVERSATION = "conversation"
-# Entries that the flag --judge adds to the mapping: the last assistant turn is judged, or the whole
-# conversation.
+# The flag --judge adds one of these entries to the mapping, to judge the last assistant turn or the
+# whole conversation.
 JUDGE_MAPPINGS = (("judge", "turn"), ("judge", CONVERSATION))
 # The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
@@ -51,8 +51,8 @@ Turn = tuple[str, str]
 def read_turns(value: object) -> list[Turn]:
     """Return the turns of the conversation in a cell; [] if it holds no conversation.
 
-    The cell holds a list of messages or an object with such a list, or either of them as a string
-    of JSON or of Python source.
+    The cell holds a message, a list of messages or an object with such a list. It may be a string
+    of JSON, or a list that was printed by Python.
     """
     if hasattr(value, "tolist"):
         # pandas reads a list in a Parquet file as a NumPy array.
