@@ -25,8 +25,8 @@ from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, name_of
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
-# A mapping from names such as `document` to the file's columns, with the keys `values` and `scale` for
-# words and the scale; or the path of a mapping file.
+# Maps names such as `document` to the file's columns. The key `values` holds the numbers for words,
+# and the key `scale` the scale. A path is that of a mapping file with these entries.
 ColumnMapping = Mapping[str, MapEntry] | str | Path
 Source = str | Path | Rows
 ItemKind = Literal["outputs", "pairs", ""]

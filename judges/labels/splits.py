@@ -146,9 +146,9 @@ def _split_documents(
         documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
         grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
-            f"{labelled.name}: {documents_are} too few to split into train, dev and test ({grouping}"
-            f"at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more "
-            "documents, correct the grouping with --map group=COLUMN, or measure a judge with "
+            f"{labelled.name}: {documents_are} too few to split into train, dev and test "
+            f"({grouping}at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label "
+            "more documents, correct the grouping with --map group=COLUMN, or measure a judge with "
             "dspy-judges verify"
         )
     shuffled_units = rng.permutation(units).tolist()
@@ -183,7 +183,7 @@ def _select_and_sort(
 
 
 def _documents_with_equal_texts(items: Sequence[Item]) -> list[set[str]]:
-    """Return the groups of two or more documents, by id, that are linked by equal source texts."""
+    """Return the sets of two or more document ids that are linked by equal source texts."""
     group_of = {item.document_id: {item.document_id} for item in items}
     # Maps each tuple of texts to the first document that has them.
     first_document: dict[tuple[str, ...], str] = {}

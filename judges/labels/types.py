@@ -64,7 +64,7 @@ class LabelledOutput:
 
     @property
     def row(self) -> dict[str, object]:
-        """Return the output's id, document, system and texts as a row of a table, without labels."""
+        """Return a table's row with the output's id, document, system and texts, but no labels."""
         id_cells = {"id": self.id, "group": self.document_id, "system": self.system}
         return {name: value for name, value in id_cells.items() if value} | {
             **self.texts,

@@ -92,7 +92,7 @@ ZOO: dict[str, Sheet] = {
     ),
     "a point of thousands among decimal commas": Sheet(
         column("1.234", "3,5"),
-        ("row 2", "'1.234' may have a decimal mark or a separator of thousands"),
+        ("row 2", "'1.234' may contain a decimal mark or a thousands separator"),
     ),
     "stars": Sheet(column("★★★★☆", "4"), ("row 2", "is not a number", "--values")),
     "percentages": Sheet(column("85%", "92,5 %", "70%"), ones(85, 92.5, 70), note="'85%' as 85"),
@@ -260,7 +260,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "words that may be ratings": (
         table(mark=["good", "fair", *["good"] * 6]),
-        ("'fair' is not a known word, as the others are", "--values 'fair=NUMBER'"),
+        ("'fair' is not a known word, but other cells are", "--values 'fair=NUMBER'"),
     ),
 }
 

@@ -97,9 +97,9 @@ def test_a_misspelt_word_is_named_with_its_row_and_the_flag_that_reads_it(
     with pytest.raises(data.LabelError):
         labels(tmp_path, *cells, "pas", "Fial", dimensions=["label"])
     out = checked(tmp_path, capsys)
-    assert "row 12, field 'label': 'pas' is not a known word, as the others are" in out
+    assert "row 12, field 'label': 'pas' is not a known word, but other cells are" in out
     assert "row 13, field 'label': 'Fial' is" in out
-    assert out.count("correct the word, or say what it counts: --values 'pas=1,fial=0'") == 2
+    assert out.count("correct the word, or give its number: --values 'pas=1,fial=0'") == 2
     out = checked(tmp_path, capsys, "--values", "pas=1,fial=0")
     assert "12 outputs rated: 6 pass, 6 fail" in out
     # Close to a word of another pair alone, it may be anything.

@@ -127,7 +127,7 @@ def test_without_the_columns_every_document_weighs_1() -> None:
         (
             (2, 8),
             (3, 8),
-            "line 2: [3, 8] differ in another row of 'a'; correct sampling_weight and",
+            "line 2: [3, 8] differ from another row of the document 'a'; correct sampling_weight",
         ),
     ],
 )
