@@ -15,8 +15,8 @@ Value = TypeVar("Value")
 RatingsByAnnotator = dict[str | None, float]
 
 # A column name `a.b` stands for the key `b` of the JSON objects in the column `a`.
-DOT = "."
-# A longer list of numbers is not read as ratings: it may be an embedding.
+KEY_SEPARATOR = "."
+# A list of more than 100 numbers is not read as ratings: it may be an embedding.
 MAX_ANNOTATORS = 100
 
 
@@ -36,9 +36,9 @@ def value_in(row: TableRow, column: str) -> object:
 def value_at(cells: Mapping[str, object], path: str) -> object:
     """Return the value at a dotted path of keys, such as `a.b`; None if a key is missing."""
     # A name that contains a dot may be a plain key.
-    if path in cells or DOT not in path:
+    if path in cells or KEY_SEPARATOR not in path:
         return cells.get(path)
-    key, _, inner_path = path.partition(DOT)
+    key, _, inner_path = path.partition(KEY_SEPARATOR)
     nested = as_object(cells.get(key))
     return None if nested is None else value_at(nested, inner_path)
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import (
-    DOT,
+    KEY_SEPARATOR,
     as_object,
     is_blank,
     is_name,
@@ -83,6 +83,7 @@ _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 # not enough, since the objects in different rows may have different keys.
 N_FIRST_ROWS = 1000
 
+# What the cells of a column are. The empty string stands for anything else.
 Kind = Literal["rating", "text", "label", ""]
 # The column that a name is mapped to, or a list of columns that hold one annotator's ratings each.
 ColumnNames = str | Sequence[str]
@@ -121,13 +122,15 @@ class Column:
         """Whether the column may hold the source texts, although its name is not a usual one.
 
         A source text is repeated for each of its outputs, so its column must have fewer different
-        values than `max_distinct`, the largest number in any column of texts. Most source texts
-        have three words or more.
+        values than the text column with the most (`max_distinct` values). Most source texts have
+        three words or more.
         """
         word_counts = sorted(len(str(cell).split()) for cell in self.cells)
-        repeats = 3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
+        has_repeats = (
+            3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
+        )
         is_named_like_output = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
-        return repeats and not is_named_like_output and word_counts[len(word_counts) // 2] > 2
+        return has_repeats and not is_named_like_output and word_counts[len(word_counts) // 2] > 2
 
 
 def infer_column(
@@ -143,21 +146,21 @@ def infer_column(
     Args:
         name: The column's name.
         cells: The cell of every row.
-        is_text: Whether the kind is "text" in any case.
+        is_text: Whether the kind is "text", whatever the cells are.
         typed: Whether a string never counts as a number, as in JSON.
         rating_words: The user's words for ratings, which count like yes and no.
     """
-    present = [cell for cell in cells if not is_missing_value(cell)]
-    values = {str(cell).strip() for cell in present}
+    present_cells = [cell for cell in cells if not is_missing_value(cell)]
+    values = {str(cell).strip() for cell in present_cells}
     is_short = all(
         len(v) <= _MAX_LABEL_LENGTH and v.count(" ") <= _MAX_LABEL_SPACES for v in values
     )
     kind: Kind
     if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
         kind = "text"
-    elif _are_ratings(present, typed, rating_words):
+    elif _are_ratings(present_cells, typed, rating_words):
         kind = "rating"
-    elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_is_text_or_texts, present)):
+    elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
         kind = ""
     else:
         # A column of labels has few different values, unless they begin with a digit, as in 4/5.
@@ -173,7 +176,7 @@ def _are_ratings(cells: Sequence[object], typed: bool, rating_words: Collection[
     return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
 
 
-def _is_text_or_texts(cell: object) -> bool:
+def _holds_text(cell: object) -> bool:
     return isinstance(cell, str) or join_texts(cell) is not None
 
 
@@ -204,9 +207,9 @@ class Columns:
     ) -> None:
         self.table, self.judge_texts, self.labelled = table, judge_texts, labelled
         self.rating_words = rating_words
-        self._by_key: dict[str, list[str]] = {}
+        self._columns_by_key: dict[str, list[str]] = {}
         for column in table.columns:
-            self._by_key.setdefault(name_key(column), []).append(column)
+            self._columns_by_key.setdefault(name_key(column), []).append(column)
         self.mapping: dict[str, tuple[str, ...]] = {
             name: self._headers(columns) for name, columns in (mapping or {}).items() if columns
         }
@@ -274,13 +277,13 @@ class Columns:
         """Return the id in a row, or the row's number if no column holds ids."""
         if self.find("id") is None:
             return str(row.number)
-        item = self.cell(row, "id")
+        item_id = self.cell(row, "id")
         # A problem is added later for an invalid id. Here such a row gets a key of its own.
-        return str(item).strip() if is_name(item) else f"{ROW_NUMBER} {row.number}"
+        return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER} {row.number}"
 
     def column_ignoring_case(self, name: str) -> str | None:
-        """Return the only column whose name differs in case and spacing at most; else None."""
-        columns = self._by_key.get(name_key(name), [])
+        """Return the one column that has this name in any case and spacing; else None."""
+        columns = self._columns_by_key.get(name_key(name), [])
         return columns[0] if len(columns) == 1 else None
 
     def exact_name(self, name: str) -> str:
@@ -293,7 +296,7 @@ class Columns:
 
     def outer_column(self, column: str) -> str:
         """Return `a` for a key `a.b` of the objects in column `a`, and `column` for a column."""
-        return column if column in self.table.columns else column.partition(DOT)[0]
+        return column if column in self.table.columns else column.partition(KEY_SEPARATOR)[0]
 
     def used_columns(self, names: Iterable[str]) -> set[str]:
         """Return the columns for these names and all columns in the user's mapping."""
@@ -301,9 +304,9 @@ class Columns:
 
     def find_all(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the columns for these names, without the names that have no column."""
-        return tuple(self.find_each(names).values())
+        return tuple(self.find_by_name(names).values())
 
-    def find_each(self, names: Iterable[str]) -> dict[str, str]:
+    def find_by_name(self, names: Iterable[str]) -> dict[str, str]:
         """Map each name to its column, without the names that have no column."""
         columns = {name: self.find(name) for name in names}
         return {name: column for name, column in columns.items() if column is not None}
@@ -333,7 +336,7 @@ class Columns:
 
     @property
     def has_row_per_annotator(self) -> bool:
-        """Whether each row comes from one annotator: in a long table, or by an annotator column."""
+        """Whether each row holds one annotator's labels: the table is long or names annotators."""
         return self.is_long or self.find("annotator") is not None
 
     @property
@@ -350,11 +353,16 @@ class Columns:
             if self.outer_column(name) in self.find_all(NESTED_COLUMNS)
         )
         named_like_comments = filter(self._is_comment, (*self.table.columns, *nested_names))
-        used = self.used_columns(()) | {*self.judge_texts}
-        return tuple(c for c in self.of_kind(named_like_comments, "text", "label") if c not in used)
+        other_columns = self.used_columns(()) | {*self.judge_texts}
+        return tuple(
+            c for c in self.of_kind(named_like_comments, "text", "label") if c not in other_columns
+        )
 
     def _is_comment(self, column: str) -> bool:
-        """Whether a column is named like comments; in a labelled file, a model's do not count."""
+        """Whether a column is named like comments by people.
+
+        If people have yet to label the rows, comments by a model count, too.
+        """
         return is_comment(column) and not (self.labelled and _MODEL_WORDS & {*tokens(column)})
 
     def texts(
@@ -375,10 +383,10 @@ class Columns:
             self._text_name(column): column for column in filter(self._may_be_text, possible_texts)
         }
         texts = without_keys(by_text_name, self.mapping)
-        mapped = self._mapped_texts(label_columns)
-        if self.of_kind((*texts.values(), *mapped.values()), "text"):
+        mapped_texts = self._mapped_texts(label_columns)
+        if self.of_kind((*texts.values(), *mapped_texts.values()), "text"):
             texts = {n: c for n, c in texts.items() if not self.column(c).is_category}
-        return {**texts, **mapped}
+        return {**texts, **mapped_texts}
 
     def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
         """The texts in the user's mapping, with their columns."""
@@ -413,8 +421,8 @@ class Columns:
         if no text can be the source.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
-        varied = [name for name, column in columns.items() if column.is_varied]
-        if usual_source := source_name(varied) or source_name(texts):
+        varied_texts = [name for name, column in columns.items() if column.is_varied]
+        if usual_source := source_name(varied_texts) or source_name(texts):
             return usual_source
         max_distinct = max((column.n_distinct for column in columns.values()), default=0)
         possible_sources = [
@@ -430,7 +438,11 @@ class Columns:
     def nested_names(self) -> tuple[str, ...]:
         """The keys of all objects in the first `N_FIRST_ROWS` rows, as `column.key`."""
         cells = (item for row in self.table.rows[:N_FIRST_ROWS] for item in row.cells.items())
-        names = (f"{column}{DOT}{key}" for column, cell in cells for key in as_object(cell) or ())
+        names = (
+            f"{column}{KEY_SEPARATOR}{key}"
+            for column, cell in cells
+            for key in as_object(cell) or ()
+        )
         return tuple(dict.fromkeys(names))
 
 
@@ -462,7 +474,7 @@ def mapping_advice(columns: Columns, name: str) -> str:
     synonyms = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
     nested = columns.of_kind(columns.nested_names, "text", "label")
     if synonyms:
-        nested = [key for key in nested if key.rpartition(DOT)[2] in synonyms]
+        nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]
     elif name not in columns.judge_texts:
         nested = columns.of_kind(columns.nested_names, "rating")
     suggestions = [*(c for c in columns.table.columns if name_key(c) in synonyms), *nested]

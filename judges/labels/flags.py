@@ -83,7 +83,7 @@ def split_mapping(
 
     Args:
         mapping: The mapping, or the path of a mapping file.
-        values: Further words with their numbers or votes. They replace the mapping's words.
+        values: Further words with their numbers or votes, which replace equal words in the mapping.
 
     Raises:
         LabelError: If the mapping file cannot be read, or if a word's number is not valid.

@@ -71,19 +71,19 @@ def is_usual_text(column: str) -> bool:
 
 def is_reference(column: str) -> bool:
     """Whether a column's name is usual for reference answers, the outputs that are expected."""
-    words = {*tokens(column)}
-    other_words = words - _REFERENCE_WORDS
+    column_words = {*tokens(column)}
+    other_words = column_words - _REFERENCE_WORDS
     # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
     is_qualified_output = (
-        len(other_words) == 1 and other_words < words and other_words <= {*OUTPUTS}
+        len(other_words) == 1 and other_words < column_words and other_words <= {*OUTPUTS}
     )
     return name_key(column) in _REFERENCE_NAMES or is_qualified_output
 
 
 def source_name(names: Iterable[str]) -> str | None:
     """Return the name of the source text: the first usual one in SOURCES; None if none is usual."""
-    by_usual_name = {usual_name(name): name for name in reversed([*names])}
-    return next((by_usual_name[name] for name in SOURCES if name in by_usual_name), None)
+    name_by_usual_name = {usual_name(name): name for name in reversed([*names])}
+    return next((name_by_usual_name[name] for name in SOURCES if name in name_by_usual_name), None)
 
 
 def only_text(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
@@ -114,6 +114,6 @@ def split_at_commas(text: str) -> list[str]:
 
 def map_flag(name: str, columns: Sequence[str]) -> str:
     """Return the flag `--map NAME=COLUMN,...` that maps a name to columns, quoted for a shell."""
-    quoted = [f'"{column}"' if "," in column else column for column in columns]
-    entry = f"{name}={','.join(quoted)}"
+    quoted_columns = [f'"{column}"' if "," in column else column for column in columns]
+    entry = f"{name}={','.join(quoted_columns)}"
     return f"--map {shlex.quote(entry if entry.isprintable() else 'NAME=COLUMN')}"

@@ -17,7 +17,7 @@ from judges.labels.rating_columns import (
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
-from judges.labels.values import RatingCells
+from judges.labels.values import RatingReader
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 # Names of columns that hold neither texts nor the ratings on one dimension.
@@ -32,8 +32,7 @@ def read_outputs(
 ) -> LabelledSet:
     """Read labelled outputs from a wide or long table, and add the problems in it to `problems`.
 
-    `second_file` holds the ratings from a second file. They replace the table's ratings on every
-    dimension that the second file rates.
+    The ratings in `second_file` replace the table's own ratings on each of their dimensions.
     """
     check_mapping(columns, problems)
     layout = find_ratings(columns, options.dimensions)
@@ -41,8 +40,7 @@ def read_outputs(
     if second_file is None:
         notes = check_ratings(columns, layout, options.dimensions, problems)
     else:
-        # The second file has the ratings. In the first one, only columns that the user names have
-        # ratings, too.
+        # In the first file, only columns that the user names then count as ratings.
         requested_columns = {name: (columns.exact_name(name),) for name in options.dimensions or ()}
         mapped_ratings = {
             name: headers
@@ -100,9 +98,9 @@ def _dimensions(outputs: Iterable[LabelledOutput]) -> list[str]:
 def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
     """Return notes that say, for each dimension, how many outputs have no rating on it."""
     n_rated = Counter(name for output in outputs for name in output.ratings)
-    total = count(len(outputs), "output")
+    n_outputs = count(len(outputs), "output")
     return [
-        f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {total}"
+        f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {n_outputs}"
         for name in dimensions
         if n_rated[name] < len(outputs)
     ]
@@ -112,8 +110,8 @@ def _replace_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
     """Return the ratings of both files; a dimension in both is read from the second file only."""
     replaced_dimensions = {name for ratings in second.by_item.values() for name in ratings}
     by_item = dict(second.by_item)
-    for item, ratings in first.by_item.items():
-        by_item[item] = without_keys(ratings, replaced_dimensions) | by_item.get(item, {})
+    for item_id, ratings in first.by_item.items():
+        by_item[item_id] = without_keys(ratings, replaced_dimensions) | by_item.get(item_id, {})
     words = without_keys(first.words, replaced_dimensions) | second.words
     return replace(first, by_item=by_item, words=words)
 
@@ -150,7 +148,7 @@ def _read_comments(columns: Columns, layout: RatingColumns, options: ReadOptions
     all_dimensions = [
         *(options.dimensions or (*layout.columns_by_dimension, *layout.nested_dimensions))
     ]
-    # Maps the words in a name to the dimension with this name, or to "" if it is not read.
+    # Maps the words of each dimension's name to the dimension, or to "" if it is not read.
     dimension_by_words = {tokens(column): "" for column in layout.numeric_columns}
     dimension_by_words |= {tokens(name): name for name in all_dimensions}
     for name, headers in layout.columns_by_dimension.items():
@@ -188,8 +186,8 @@ def _check_rated_ids(
         advice = "give the file with the outputs that people rated"
         problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
     elif unknown_ids:
-        number = count(len(unknown_ids), "rated id")
-        return [f"left out {number} without an output, such as {excerpt(unknown_ids[0])}"]
+        n_unknown = count(len(unknown_ids), "rated id")
+        return [f"left out {n_unknown} without an output, such as {excerpt(unknown_ids[0])}"]
     return []
 
 
@@ -225,11 +223,11 @@ def _check_has_ratings(
 
 
 def _label_advice(columns: Columns) -> str:
-    """Return advice to name the column of labels, or the good one of the two words in it."""
+    """Return advice to name the column of labels, or to say which of its two words is good."""
     unused = columns.columns_except({*columns.used_columns(ROLES), *columns.comments})
     nested_ratings = columns.of_kind(columns.nested_names, "rating")
     label_columns = nested_ratings or columns.of_kind(unused, "label")
-    readers = map(RatingCells, map(columns.values, label_columns))
+    readers = map(RatingReader, map(columns.values, label_columns))
     pair_flags = [reader.values_flag for reader in readers if reader.is_unknown_pair]
     if len(pair_flags) == 1:
         return f"say which word is good, as in {pair_flags[0]} (or the other way round)"

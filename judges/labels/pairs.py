@@ -13,7 +13,7 @@ from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
-from judges.labels.votes import VoteCells
+from judges.labels.votes import VoteReader
 from judges.tables.problems import Problems, count, joined_names
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
@@ -97,7 +97,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     pairs, notes = [], list[str]()
     if candidates is not None:
         vote_readers = {
-            column: VoteCells(columns.values(column), options.values, candidates.columns)
+            column: VoteReader(columns.values(column), options.values, candidates.columns)
             for column in vote_columns
         }
         votes = _read_votes(columns, vote_readers, problems)
@@ -154,7 +154,7 @@ def _make_pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...])
 
 
 def _read_votes(
-    columns: Columns, vote_readers: Mapping[str, VoteCells], problems: Problems
+    columns: Columns, vote_readers: Mapping[str, VoteReader], problems: Problems
 ) -> dict[str, list[Vote]]:
     """Return all votes on each pair, by the pair's id; adds a problem for each unreadable cell."""
     votes: dict[str, list[Vote]] = defaultdict(list)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from dspy_judges.column_names import name_key
 from judges import catalog
-from judges.labels.cells import DOT
+from judges.labels.cells import KEY_SEPARATOR
 from judges.labels.columns import NESTED_COLUMNS, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, map_flag, tokens
 from judges.labels.values import is_missing_value, is_yes_or_no
@@ -104,7 +104,9 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     return RatingColumns(
         nested_columns=nested_columns,
         nested_dimensions=tuple(
-            name.partition(DOT)[2] for name in nested_names if name not in columns.comments
+            name.partition(KEY_SEPARATOR)[2]
+            for name in nested_names
+            if name not in columns.comments
         ),
         columns_by_dimension=columns_by_dimension,
         annotator_groups=annotator_groups,
@@ -125,7 +127,7 @@ def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
 
 
 def _annotator_groups(numeric_columns: Headers) -> dict[str, Headers]:
-    """Map each dimension with two or more columns `relevance (annotator 1)` to these columns."""
+    """Map each dimension to its annotators' columns, if it has two or more of them."""
     groups: dict[str, list[re.Match[str]]] = defaultdict(list)
     for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, numeric_columns)):
         groups[name_key(match[1])].append(match)
@@ -156,7 +158,7 @@ def _find_headers(
 def _guess_ratings(
     columns: Columns, numeric_columns: Headers, annotator_groups: Mapping[str, Headers]
 ) -> Headers:
-    """The only numeric column that is named like labels, else all that are in no group."""
+    """The only numeric column that is named like labels, else all numeric columns in no group."""
     group_members = set[str]().union(*annotator_groups.values())
     ungrouped = tuple(column for column in numeric_columns if column not in group_members)
     label_columns = tuple(filter(ungrouped.__contains__, _label_columns(columns, "label")))
@@ -188,7 +190,7 @@ def close_names(name: str, names: Iterable[str]) -> list[str]:
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
     """Whether a name has one of `label_words`, and all its other words are usual qualifiers."""
-    name_words = {*tokens(column.rpartition(DOT)[2])}
+    name_words = {*tokens(column.rpartition(KEY_SEPARATOR)[2])}
     return not name_words.isdisjoint(label_words) and name_words <= label_words | _LABEL_QUALIFIERS
 
 
@@ -218,7 +220,7 @@ def check_ratings(
 def _check_dimension(
     columns: Columns, layout: RatingColumns, dimension: str, problems: Problems
 ) -> None:
-    """Add a problem if columns outside the user's mapping may hold ratings on a dimension, too."""
+    """Add a problem if it is unclear which columns hold the ratings on a dimension."""
     headers = layout.columns_by_dimension.get(dimension, ())
     # A column whose name contains the dimension's words may hold another annotator's ratings.
     dimension_words = {*tokens(dimension)}
@@ -245,8 +247,8 @@ def _check_dimension(
 def _likely_labels(columns: Columns, layout: RatingColumns, dimension: str) -> list[str]:
     """The columns that may hold the labels on a dimension that no column is named after.
 
-    They are named like labels, or else are numeric and the dimension is the user's own: neither a
-    catalogue judge nor a misspelling.
+    These are the columns that are named like labels. Without them, these are the numeric columns,
+    unless the dimension is in the catalogue or may be misspelt.
     """
     label_columns, catalog_names = _label_columns(columns, dimension), {*catalog.names()}
     if (

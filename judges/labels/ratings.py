@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from judges.labels.cells import (
-    DOT,
+    KEY_SEPARATOR,
     RatingsByAnnotator,
     as_object,
     is_blank,
@@ -25,7 +25,7 @@ from judges.labels.names import tokens
 from judges.labels.rating_columns import Headers, RatingColumns
 from judges.labels.values import (
     VERDICTS,
-    RatingCells,
+    RatingReader,
     Scale,
     Values,
     is_missing_value,
@@ -57,7 +57,7 @@ class ReadOptions:
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second, long file that holds the ratings.
         values: Maps words to the numbers that they stand for.
-        labelled: Whether labels are read. If not, the file needs none.
+        labelled: Whether labels are read. A file that is read without labels need not have any.
     """
 
     map: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -93,10 +93,10 @@ class TableRatings:
 
 
 class RatingCell(NamedTuple):
-    """A cell of ratings on one output and dimension; `annotator` is None if they are not named."""
+    """A cell with one or several ratings of an output; `annotator` is None if none is named."""
 
     line: int
-    item: str
+    item_id: str
     dimension: str
     column: str
     annotator: str | None
@@ -112,19 +112,21 @@ def read_ratings(
     each output, in the order of its rows.
     """
     cells = [*_single_ratings(columns, layout, options, problems)] if options.labelled else []
-    values: dict[str, list[object]] = defaultdict(list)
+    values_by_dimension: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
-        values[cell.dimension].append(cell.value)
-    readers = {
+        values_by_dimension[cell.dimension].append(cell.value)
+    reader_by_dimension = {
         name: _make_reader(columns, options, name, dimension_values)
-        for name, dimension_values in values.items()
+        for name, dimension_values in values_by_dimension.items()
     }
     by_item: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
-            rating = readers[cell.dimension].read(cell.value, options.scale(cell.dimension))
+            rating = reader_by_dimension[cell.dimension].read(
+                cell.value, options.scale(cell.dimension)
+            )
             if rating is not None:
-                by_annotator = by_item[cell.item][cell.dimension]
+                by_annotator = by_item[cell.item_id][cell.dimension]
                 name = (
                     _annotator_name(cell, by_annotator)
                     if columns.has_row_per_annotator
@@ -132,9 +134,13 @@ def read_ratings(
                 )
                 by_annotator[name] = rating
     if columns.has_row_per_annotator:
-        by_item = {item: _sort_annotators(ratings) for item, ratings in by_item.items()}
-    notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
-    words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
+        by_item = {item_id: _sort_annotators(ratings) for item_id, ratings in by_item.items()}
+    notes = [
+        f"{name}: {note}" for name, reader in reader_by_dimension.items() for note in reader.notes()
+    ]
+    words = {
+        name: pair for name, reader in reader_by_dimension.items() if (pair := reader.two_values)
+    }
     for name, pair in words.items():
         _check_good_word(
             (name, *layout.columns_by_dimension.get(name, ())), pair, options.values, problems
@@ -143,9 +149,9 @@ def read_ratings(
 
 
 def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
-    """The name or number of a row's annotator; UnreadableError if they rated the output twice."""
+    """Return a row's annotator, by name or number; raises UnreadableError for a second rating."""
     if cell.annotator in by_annotator:
-        names = map(excerpt, (cell.item, cell.dimension, cell.annotator))
+        names = map(excerpt, (cell.item_id, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
     return cell.annotator or str(len(by_annotator) + 1)
@@ -160,8 +166,8 @@ def _sort_annotators(ratings: RatingsByDimension) -> RatingsByDimension:
 
 def _make_reader(
     columns: Columns, options: ReadOptions, dimension: str, values: Sequence[object]
-) -> RatingCells:
-    """Make the reader for a dimension's cells, whose `values` are all known.
+) -> RatingReader:
+    """Make the reader for a dimension's cells, which hold `values`.
 
     If the only values are 1 and -1, they are read as thumbs up and down, unless the user states a
     scale with negative numbers.
@@ -172,7 +178,7 @@ def _make_reader(
     scale_low, _ = options.scale(dimension) or (0, 1)
     are_thumbs = numbers == {1, 0} and scale_low >= 0
     words = {**_THUMBS, **options.values} if are_thumbs else options.values
-    return RatingCells(values, words, decimal_commas=columns.table.delimiter == ";")
+    return RatingReader(values, words, decimal_commas=columns.table.delimiter == ";")
 
 
 def _check_good_word(
@@ -180,8 +186,8 @@ def _check_good_word(
 ) -> None:
     """Add a problem if the word that is read as 1 may be the bad one.
 
-    It is bad if the user's `values` contradict a known pair such as pass/fail. It may be bad if the
-    dimension or one of its columns (`names`) is named after something bad, such as `has errors`.
+    The word is bad if the user's `values` contradict a known pair such as pass/fail. It may be bad
+    if a name in `names`, the dimension and its columns, means something bad, such as `has errors`.
     """
     good, bad = words
     if f"{bad}/{good}" in VERDICTS:
@@ -191,10 +197,10 @@ def _check_good_word(
         advice = "leave these --values out: TNR is the share of failures that a judge finds"
         problems.add("turned", fault, advice, field=names[0])
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(tokens(name)))]
-    is_clear = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(
+    is_confirmed = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(
         map(normalize_word, values)
     )
-    if bad_names and not is_clear:
+    if bad_names and not is_confirmed:
         fail_flag, success_flag = (
             f"--values {good}={number},{bad}={1 - number}" for number in (0, 1)
         )
@@ -205,7 +211,7 @@ def _check_good_word(
 def _single_ratings(
     columns: Columns, layout: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
-    """Yield every rating in a cell of its own, split from the lists and objects of several."""
+    """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
     if columns.is_long:
         cells = _long_cells(columns, problems)
     else:
@@ -244,14 +250,16 @@ def _wide_cells(
         nested_cells = {
             cell.dimension: cell for cell in _nested_cells(columns, row, layout, problems)
         }
-        flat_headers = {
+        headers_by_dimension = {
             name: headers
             for name, headers in layout.columns_by_dimension.items()
             if name in columns.mapping or name not in nested_cells
         }
-        for dimension in {**nested_cells, **flat_headers}:
-            if dimension in flat_headers:
-                yield from _dimension_cells(columns, row, dimension, flat_headers[dimension])
+        for dimension in {**nested_cells, **headers_by_dimension}:
+            if dimension in headers_by_dimension:
+                yield from _dimension_cells(
+                    columns, row, dimension, headers_by_dimension[dimension]
+                )
             else:
                 yield nested_cells[dimension]
 
@@ -259,7 +267,7 @@ def _wide_cells(
 def _dimension_cells(
     columns: Columns, row: TableRow, dimension: str, headers: Headers
 ) -> Iterator[RatingCell]:
-    """Yield a row's cells for a dimension; of several columns, each is named as an annotator."""
+    """Yield a row's cells for a dimension. Of several columns, each is named after an annotator."""
     for column in headers:
         cell = _rating_cell(columns, row, dimension, column, value_in(row, column))
         yield cell._replace(annotator=column) if len(headers) > 1 else cell
@@ -272,7 +280,7 @@ def _nested_cells(
 
     Keys that hold comments, or that the user's mapping names, are skipped.
     """
-    excluded = {*columns.used_columns(()), *columns.comments}
+    excluded_columns = {*columns.used_columns(()), *columns.comments}
     for column in layout.nested_columns:
         value = value_in(row, column)
         ratings = as_object(value)
@@ -281,8 +289,8 @@ def _nested_cells(
             fault = "is not an object"
             problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
         for dimension, rating in (ratings or {}).items():
-            key_path = f"{column}{DOT}{dimension}"
-            if key_path not in excluded and not is_missing_value(rating):
+            key_path = f"{column}{KEY_SEPARATOR}{dimension}"
+            if key_path not in excluded_columns and not is_missing_value(rating):
                 yield _rating_cell(columns, row, str(dimension), key_path, rating)
 
 

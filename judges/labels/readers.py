@@ -129,10 +129,10 @@ def read_items(
 def _read_options(
     map: ColumnMapping | None, values: Values | None, scales: Mapping[str, Scale] | None = None
 ) -> ReadOptions:
-    columns, words = split_mapping(map, values)
+    columns, values_of_words = split_mapping(map, values)
     scale = pop_scale(columns)
     file_scales = {} if scale is None else {"*": scale}
-    return ReadOptions(map=columns, values=words, scales=scales or file_scales)
+    return ReadOptions(map=columns, values=values_of_words, scales=scales or file_scales)
 
 
 def _read_or_raise(

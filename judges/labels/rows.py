@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from judges.labels.cells import (
-    DOT,
+    KEY_SEPARATOR,
     as_object,
     is_blank,
     is_name,
@@ -44,7 +44,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def without_footers(table: Table) -> Table:
-    """Return the table without the rows of means or sums at its end; a note tells of each."""
+    """Return the table without rows of means or sums at its end, and a note on each such row."""
     rows, notes = [*table.rows], list[str]()
     while not table.typed and len(rows) > 1 and (footer_name := _footer_name(rows[-1])):
         notes.insert(
@@ -56,8 +56,8 @@ def without_footers(table: Table) -> Table:
 
 def _footer_name(row: TableRow) -> str | None:
     """The name of a row of means or sums, whose other cells are numbers; None for any other row."""
-    present = [str(value) for value in row.cells.values() if not is_blank(value)]
-    words = [value for value in present if not looks_like_rating(value, typed=False)]
+    present_values = [str(value) for value in row.cells.values() if not is_blank(value)]
+    words = [value for value in present_values if not looks_like_rating(value, typed=False)]
     return words[0] if len(words) == 1 and _FOOTER_NAME.match(words[0].strip()) else None
 
 
@@ -199,9 +199,9 @@ class RowReader:
         return f"identical text {self._source_text!r}, since there is no group"
 
     def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
-        """Return which columns were read as what; `ratings` are the columns of ratings or votes."""
+        """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
         columns = self._file_columns
-        role_columns = columns.find_each(
+        role_columns = columns.find_by_name(
             role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")
         )
         columns_by_role = {role: (column,) for role, column in role_columns.items()}
@@ -242,11 +242,13 @@ class RowReader:
             self._report_missing_outputs(column, lines)
 
     def _read_row(self, row: TableRow) -> ItemFields:
-        roles = (role for role in self._roles if role.startswith("system"))
-        systems = tuple(self._read_name(row, self.columns.find(role)) for role in roles)
+        system_roles = (role for role in self._roles if role.startswith("system"))
+        systems = tuple(self._read_name(row, self.columns.find(role)) for role in system_roles)
         item_id = self._read_id(row)
-        values = {name: self._read_text(row, name, column) for name, column in self.texts.items()}
-        texts = {name: text for name, text in values.items() if text is not None}
+        texts_or_none = {
+            name: self._read_text(row, name, column) for name, column in self.texts.items()
+        }
+        texts = {name: text for name, text in texts_or_none.items() if text is not None}
         advice = "name the document in every row"
         document_id = self._read_name(row, self.columns.find("group"), "no-group", advice)
         draw = {name: row.cells[name] for name in SAMPLING_COLUMNS if name in row.cells}
@@ -306,7 +308,8 @@ class RowReader:
         )
         advice = "write the text, or remove the row"
         if key := next(iter(as_object(value) or ()), None):
-            advice = f"name the key with the text, as in {map_flag(name, [f'{column}{DOT}{key}'])}"
+            flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{key}"])
+            advice = f"name the key with the text, as in {flag}"
         self._problems.add(
             "no-text", fault, advice, line=row.line, field=column, value=value or NO_VALUE
         )
@@ -347,7 +350,7 @@ def _merge_rows(
     dropped_labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
     dropped_labels |= {*label_columns, *map(columns.outer_column, label_columns)}
     item_columns = columns.columns_except(dropped_labels)
-    must_agree = {*texts, *columns.find_all(_ORIGIN_ROLES)}
+    must_be_equal = {*texts, *columns.find_all(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
     differing_columns: dict[str, None] = {}
     for row in columns.table.rows:
@@ -359,7 +362,7 @@ def _merge_rows(
                 first_cells[name] = cell
             if is_blank(cell) or cell == first_cells[name]:
                 continue
-            if name in must_agree:
+            if name in must_be_equal:
                 fault = f"differs from another row with the id {item_id!r:.60}"
                 advice = (
                     "write the same in all rows with this id, or give each output an id of its own"
@@ -419,8 +422,8 @@ def _find_required_texts(
         if name not in texts:
             add_missing_column(columns, problems, name, name, ", but the judge reads it")
     # Outputs are grouped into documents by the source text, even if the judge does not read it.
-    is_needed = source is not None and columns.find("group") is None
-    return {*judge_texts, str(source)} if is_needed else {*judge_texts}
+    needs_source = source is not None and columns.find("group") is None
+    return {*judge_texts, str(source)} if needs_source else {*judge_texts}
 
 
 def _check_repeats(
@@ -428,8 +431,8 @@ def _check_repeats(
 ) -> list[str]:
     """Return a note on rows that repeat another row's texts, and on whether their labels agree.
 
-    If the file names annotators, these rows may be several annotators' ratings of one output. They
-    should then have the same id, so a problem is added.
+    If the file names annotators, these rows may be several annotators' ratings of one output. Such
+    rows should have the same id, so a problem is added.
     """
     groups = _repeated_rows(columns, texts)
     repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
@@ -491,7 +494,7 @@ def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:
 def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
     """Return a document's id: a hash of its source text, or the item's id without such a text.
 
-    Two documents may have the same source text, such as an instruction, and another `input`.
+    Two documents may have the same source text, such as an instruction, but different `input`s.
     """
     if source not in texts:
         return item_id

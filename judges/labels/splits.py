@@ -32,27 +32,27 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     On a dimension with two values, an output is left out if half of its annotators gave one value,
     and half the other one.
     """
-    rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
-    if not rated:
+    rated_outputs = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
+    if not rated_outputs:
         raise LabelError(
             f"{labelled.name}: no output is rated on {dimension!r}, only on "
             f"{joined_names(labelled.dimensions)}; name your column with --map {dimension}=COLUMN"
         )
     if dimension not in labelled.words:
-        return replace(labelled, outputs=rated, n_tied=0)
-    untied = tuple(output for output in rated if output.rating(dimension) != 0.5)
-    n_tied, notes = len(rated) - len(untied), [*labelled.notes]
+        return replace(labelled, outputs=rated_outputs, n_tied=0)
+    untied_outputs = tuple(output for output in rated_outputs if output.rating(dimension) != 0.5)
+    n_tied, notes = len(rated_outputs) - len(untied_outputs), [*labelled.notes]
     if n_tied:
         notes.append(
             f"{dimension}: left out, since equally many annotators gave either value: {n_tied:,}"
         )
-    distinct_labels = {labelled.label(output, dimension) for output in untied}
+    distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
     if len(distinct_labels) == 1:
         word = labelled.words[dimension][0.0 in distinct_labels]
         notes.append(
             f"every label on {dimension} is {word}: there is nothing to learn or to measure"
         )
-    return replace(labelled, outputs=untied, notes=tuple(notes), n_tied=n_tied)
+    return replace(labelled, outputs=untied_outputs, notes=tuple(notes), n_tied=n_tied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +117,23 @@ def split(labelled: LabelledItems, *, seed: int) -> Splits[LabelledItems]:
         # Hold out at least three systems, so that a document's outputs can be ranked.
         n_held_out = max(3, round(len(systems) / 4))
         held_out = set(rng.permutation(sorted(systems))[:n_held_out].tolist())
-        seen: list[LabelledItems] = [
+        seen_splits: list[LabelledItems] = [
             _subset(subset, "system", systems - held_out) for subset in by_document
         ]
-        unseen: list[LabelledItems] = [
+        unseen_splits: list[LabelledItems] = [
             _subset(subset, "system", held_out) for subset in by_document
         ]
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(subset.document_subsets) >= 2 for subset in [*seen, *unseen[2:]]):
-            n_unused = len(unseen[0].items) + len(unseen[1].items)
-            return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
+        if all(len(subset.document_subsets) >= 2 for subset in [*seen_splits, *unseen_splits[2:]]):
+            n_unused = len(unseen_splits[0].items) + len(unseen_splits[1].items)
+            return Splits(
+                seen_splits[0],
+                seen_splits[1],
+                seen_splits[2],
+                unseen_splits[2],
+                tuple(sorted(held_out)),
+                n_unused,
+            )
     return Splits(by_document[0], by_document[1], by_document[2])
 
 
@@ -184,21 +191,23 @@ def _select_and_sort(
 
 def _documents_with_equal_texts(items: Sequence[Item]) -> list[set[str]]:
     """Return the sets of two or more document ids that are linked by equal source texts."""
-    group_of = {item.document_id: {item.document_id} for item in items}
+    group_by_document = {item.document_id: {item.document_id} for item in items}
     # Maps each tuple of texts to the first document that has them.
-    first_document: dict[tuple[str, ...], str] = {}
+    document_by_texts: dict[tuple[str, ...], str] = {}
     for item in items:
         linked_documents = (
             item.document_id,
-            first_document.setdefault(_source_texts(item), item.document_id),
+            document_by_texts.setdefault(_source_texts(item), item.document_id),
         )
         smaller_group, larger_group = sorted(
-            (group_of[document] for document in linked_documents), key=len
+            (group_by_document[document] for document in linked_documents), key=len
         )
         if smaller_group is not larger_group:
             larger_group |= smaller_group
-            group_of |= dict.fromkeys(smaller_group, larger_group)
-    return list({id(group): group for group in group_of.values() if len(group) > 1}.values())
+            group_by_document |= dict.fromkeys(smaller_group, larger_group)
+    return list(
+        {id(group): group for group in group_by_document.values() if len(group) > 1}.values()
+    )
 
 
 def _source_texts(item: Item) -> tuple[str, ...]:

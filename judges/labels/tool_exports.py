@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import DOT, first_value, is_blank, list_in, objects_in, value_at
+from judges.labels.cells import KEY_SEPARATOR, first_value, is_blank, list_in, objects_in, value_at
 from judges.labels.columns import Columns, is_comment
 from judges.labels.names import is_source_or_output
 from judges.labels.ratings import ReadOptions
@@ -166,7 +166,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 # A label with one of these values was withdrawn.
 _WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECTION"}
 # Names in the user's mapping that are not dimensions.
-_NON_DIMENSIONS = {"id", "group", "system", "annotator", "judge"}
+_NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
 def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
@@ -178,8 +178,7 @@ def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = Tr
     Args:
         table: The table as it was read from the file.
         options: The user's options for reading the file.
-        has_outputs: Whether the table must have the outputs' texts. It need not if another file has
-            them.
+        has_outputs: Whether the table must have the outputs' texts, since no other file has them.
 
     Raises:
         UnreadableError: If an export has no texts or no labels by people, or if it has labels from
@@ -284,10 +283,10 @@ class _ExportReader:
         return f"{note}: {count(n_labels, 'label')} by people (left out: {omitted})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
-        """Whether the export must have labels, as no mapped column or second file can have them."""
+        """Whether the export must have labels, since no mapped column or second file has any."""
         mapped_dimensions = {
             name for name in self._options.map if not is_source_or_output(name)
-        } - _NON_DIMENSIONS
+        } - _NON_DIMENSION_NAMES
         has_other_labels = mapped_dimensions or self._options.annotations or not self._export.advice
         return self._options.labelled and not (has_outputs and has_other_labels)
 
@@ -298,9 +297,9 @@ class _ExportReader:
         if texts == "*":
             cells = {name: _unwrap_rating(cell) for name, cell in row.cells.items()}
         elif texts:
-            objects = objects_in(row.cells[texts])
+            text_objects = objects_in(row.cells[texts])
             cells = {
-                name: text for texts_by_name in objects for name, text in texts_by_name.items()
+                name: text for texts_by_name in text_objects for name, text in texts_by_name.items()
             }
         cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
         cells |= {column: row.cells.get(column) for column in self._mapped_columns}
@@ -310,7 +309,7 @@ class _ExportReader:
 
     def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
         """The rows of people's labels, with the output's texts and the annotator's comments."""
-        labels: list[TableRow] = []
+        rows_of_labels: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
         for row in self._table.rows:
             for path, path_source in self._export.labels.items():
@@ -321,20 +320,20 @@ class _ExportReader:
                     if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
                         comments[cells["id"], cells["annotator"]].append(cells["rating"])
                     else:
-                        labels.append(row._replace(cells=cells))
-        for label in labels:
+                        rows_of_labels.append(row._replace(cells=cells))
+        for label in rows_of_labels:
             cells = label.cells
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
             cells["comment"] = "\n".join(str(text) for text in comment_texts if text) or None
-        return labels
+        return rows_of_labels
 
     def _label_cells(
         self, row: TableRow, entry: Row, source: str, outputs: Mapping[str, TableRow]
     ) -> Row | None:
         """Return the cells of a label for the long table, or None if the label is left out.
 
-        A label is left out if it is on a dimension that is not read. It is left out and counted if
-        no person gave it, its output is not in the file, or it has no rating and no comment.
+        A label on a dimension that is not read is left out. A label is left out and counted if no
+        person gave it, if its output is not in the file, or if it has no rating and no comment.
         """
         name = str(first_value(entry, PLACES["dimension"]))
         dimension = self._dimensions.get(name_key(name), name)
@@ -373,7 +372,7 @@ class _ExportReader:
 
 def _label_entries(cells: Row, path: str) -> Iterator[Row]:
     """Yield the objects at a path in a row, each with the fields of the objects around it."""
-    key, _, inner_path = path.partition(DOT)
+    key, _, inner_path = path.partition(KEY_SEPARATOR)
     if not path:
         yield cells
     elif re.compile(path).groups:
@@ -386,7 +385,7 @@ def _label_entries(cells: Row, path: str) -> Iterator[Row]:
 
 def _column_entries(cells: Row, column: str, dimension: str) -> Iterator[Row]:
     """Yield each value in a column's list, and its fields from the lists in `column.KEY`."""
-    prefix = f"{column}{DOT}"
+    prefix = f"{column}{KEY_SEPARATOR}"
     lists = {
         other_column.removeprefix(prefix): list_in(cells[other_column])
         for other_column in cells

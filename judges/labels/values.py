@@ -140,14 +140,14 @@ def is_yes_or_no(value: object, words: Collection[str] = ()) -> bool:
 
 
 def _short_word(value: object) -> str | None:
-    """A string in lower case; None for long strings, which would be slow, and for other types."""
+    """Return a short string in lower case; None for a long string or a value of another type."""
     return (
         normalize_word(value) if isinstance(value, str) and len(value) < _MAX_WORD_LENGTH else None
     )
 
 
 def looks_like_rating(value: object, *, typed: bool) -> bool:
-    """Whether a cell alone can be read as a number; in a `typed` format, a string never can."""
+    """Whether a cell can be read as a number. In a `typed` format, a string never can."""
     if isinstance(value, str):
         is_short = not typed and len(value) <= _MAX_WORD_LENGTH
         return is_short and _parse_alone(value).kind not in (
@@ -176,7 +176,7 @@ def _parse_alone(value: object) -> _CellValue:
     if word in _NUMBER_BY_YES_NO_WORD:
         return _CellValue(_YES_NO_KIND, _NUMBER_BY_YES_NO_WORD[word], word)
     if _PLAIN_NUMBER.fullmatch(text):
-        return _CellValue(_NUMBER_KIND, _decimal(text))
+        return _CellValue(_NUMBER_KIND, _parse_decimal(text))
     return _parse_fraction(text) or _parse_labelled(text) or _CellValue(_WORD_KIND)
 
 
@@ -185,7 +185,7 @@ def _parse_fraction(text: str) -> _CellValue | None:
     fraction = _FRACTION.fullmatch(text.replace("%", "/100"))
     if fraction is None or _POSSIBLE_DATE.match(text):
         return None
-    numerator, denominator = map(_decimal, fraction.groups())
+    numerator, denominator = map(_parse_decimal, fraction.groups())
     return (
         _CellValue(f"{_FRACTION_KIND}{denominator:g}", numerator)
         if numerator <= denominator
@@ -200,15 +200,15 @@ def _parse_labelled(text: str) -> _CellValue | None:
         return None
     label = match[2].strip().casefold()
     return _CellValue(
-        _MISSING_KIND if label in _MISSING_WORDS else _NUMBER_KIND, _decimal(match[1]), label
+        _MISSING_KIND if label in _MISSING_WORDS else _NUMBER_KIND, _parse_decimal(match[1]), label
     )
 
 
-def _decimal(digits: str) -> float:
+def _parse_decimal(digits: str) -> float:
     return float(digits.replace(",", "."))
 
 
-class RatingCells:
+class RatingReader:
     """Reads the cells in one column as ratings.
 
     All cells of a column must be of the same kind: plain numbers (which may have labels), fractions
@@ -233,7 +233,7 @@ class RatingCells:
         self._cells = self._cell_by_key.values()
         count_by_kind = _sum_counts((cell.kind, cell.count) for cell in self._cells)
         found_pairs = self._find_pairs()
-        # If any cell has one of the user's words, all of the user's words are known.
+        # The words with a known number. They include all of the user's words if any cell has one.
         self._number_by_word = {
             word: _NUMBER_BY_YES_NO_WORD[word] for pair in found_pairs for word in pair
         }
@@ -276,7 +276,7 @@ class RatingCells:
         )
 
     def _find_pairs(self) -> list[tuple[str, ...]]:
-        """Return the most frequent pairs of words for yes and no; [] if none is in most cells."""
+        """Return the pairs of words for yes and no that fit most cells; [] if no pair does."""
         count_by_word = _sum_counts(
             (cell.word, cell.count)
             for cell in self._cells
@@ -284,7 +284,7 @@ class RatingCells:
             and cell.number == _NUMBER_BY_YES_NO_WORD.get(cell.word)
         )
         counts = {pair: count_by_word[pair[0]] + count_by_word[pair[1]] for pair in _YES_NO_PAIRS}
-        # Up to a quarter of the cells may be misspelt.
+        # Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
         needed = max(1, *counts.values(), 3 * count_by_word.total() / 4)
         return [pair for pair, number in counts.items() if number == needed]
 
@@ -298,7 +298,7 @@ class RatingCells:
         rated_cells = [cell for cell in self._cells if cell.kind != _MISSING_KIND]
         if not {cell.kind for cell in rated_cells} <= {_NUMBER_KIND, _YES_NO_KIND, _MAPPED_KIND}:
             return None
-        # Counts the cells with each word, by its number. A known word that no cell has counts 0.
+        # The number of cells with each word, for each rating. It is 0 for a known word in no cell.
         word_counts: dict[float, Counter[str]] = defaultdict(Counter)
         for word, number in self._number_by_word.items():
             word_counts[number][word] = 0
@@ -310,7 +310,7 @@ class RatingCells:
 
     @property
     def is_unknown_pair(self) -> bool:
-        """Whether the column has exactly two words, and the number of both is unknown."""
+        """Whether the column holds exactly two words, whose numbers are both unknown."""
         words = {normalize_word(cell.value) for cell in self._cells if cell.kind == _WORD_KIND}
         return len(words) == 2 and {cell.kind for cell in self._cells} <= {
             _WORD_KIND,
@@ -343,7 +343,7 @@ class RatingCells:
         return cell.number
 
     def _find_fault(self, cell: _CellValue) -> str:
-        """Return the fault of a cell, as the end of a sentence; "" if the cell can be read."""
+        """Return the end of a sentence on why a cell cannot be read; "" if it can be read."""
         if cell.kind in (_MISSING_KIND, _MAPPED_KIND):
             return ""
         if cell.kind != self._main_kind or (
@@ -375,7 +375,7 @@ class RatingCells:
         words = [word for word, _ in counts.most_common() if _can_be_in_flag(word)]
         guessed_numbers = dict(zip(words, "10", strict=False)) if self.is_unknown_pair else {}
         entries = [
-            f"{_quoted(word)}={guessed_numbers.get(word) or self._likely_number(word)}"
+            f"{_quote_if_needed(word)}={guessed_numbers.get(word) or self._likely_number(word)}"
             for word in words[:_MAX_WORDS] or ["WORD"]
         ]
         # After a space, argparse would read a word such as -99 as another flag.
@@ -408,7 +408,7 @@ class RatingCells:
         return frozenset(codes - {-1.0} if may_be_signed else codes)
 
     def _likely_number(self, word: str) -> str:
-        """The number of a known word that `word` may misspell; "NUMBER" if it is like none."""
+        """The number for the known word that `word` may misspell; "NUMBER" if none is similar."""
         known_numbers = self._number_by_word if self._main_kind == _YES_NO_KIND else {}
         similar_words = get_close_matches(word, known_numbers, n=1)
         return f"{known_numbers[similar_words[0]]:g}" if similar_words else "NUMBER"
@@ -429,7 +429,8 @@ class RatingCells:
             and not _STANDARD_NUMBER.fullmatch(text)
         ]:
             ellipsis = ", ..." if len(readings) > _MAX_WORDS else ""
-            yield f"read {', '.join(sorted(readings[:_MAX_WORDS]))}{ellipsis}; --values changes this"
+            listed = ", ".join(sorted(readings[:_MAX_WORDS]))
+            yield f"read {listed}{ellipsis}; --values changes this"
         if missing_cells:
             words = ", ".join(map(excerpt, [*missing_cells][:_MAX_WORDS]))
             n_missing = sum(cell.count for cell in missing_cells.values())
@@ -447,7 +448,7 @@ def _can_be_in_flag(word: str) -> bool:
     return word.isprintable() and len(word) <= _MAX_WORD_LENGTH and "'" not in word
 
 
-def _quoted(word: str) -> str:
+def _quote_if_needed(word: str) -> str:
     return f'"{word}"' if "," in word else word
 
 

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 NamePair = tuple[str | None, str | None]
 
 
-class VoteCells:
+class VoteReader:
     """Reads the votes in one column.
 
     The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If any number is negative, all negative

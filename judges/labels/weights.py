@@ -25,8 +25,8 @@ def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
     Documents with the same second number in their `Draw` were sampled together, in one round. Each
     round gives an estimate of the mean over all documents: documents that were labelled in earlier
     rounds stand for themselves only, and the documents drawn in the round stand for all documents
-    that they were drawn from. The weights belong to the mean of these estimates, in which a round
-    counts in proportion to the number of documents that were drawn in it.
+    that they were drawn from. The final estimate is the mean of the rounds' estimates, in which
+    each round counts in proportion to the number of documents that were drawn in it.
     """
     weights, earlier_documents = dict.fromkeys(draws, 0.0), list[str]()
     for round_size in sorted({round_size for _, round_size in draws.values()}, reverse=True):
@@ -55,14 +55,16 @@ def _positive_number(cell: object) -> float:
 
 def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the labelled outputs with weights from the table's sampling columns, if it has any."""
-    documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
+    document_by_output = {
+        output.id: output.document_id for output in labelled.outputs if output.ratings
+    }
     draws: dict[str, Draw] = {}
     advice = (
         f"correct {' and '.join(SAMPLING_COLUMNS)}, or remove both: then all documents count alike"
     )
     for row in columns.table.rows:
         draw_cells = [row.cells.get(name) for name in SAMPLING_COLUMNS]
-        document = documents.get(columns.item_key(row), "")
+        document = document_by_output.get(columns.item_key(row), "")
         if not document or all(map(is_blank, draw_cells)):
             continue
         draw = tuple(map(_positive_number, draw_cells))
@@ -74,7 +76,7 @@ def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labell
             problems.add("sampling", fault, advice, line=row.line, value=draw_cells)
     if problems or not draws:
         return labelled
-    weights = document_weights(dict.fromkeys(documents.values(), AT_RANDOM) | draws)
+    weights = document_weights(dict.fromkeys(document_by_output.values(), AT_RANDOM) | draws)
     outputs = (
         replace(output, weight=weights.get(output.document_id, 1.0)) for output in labelled.outputs
     )

@@ -16,7 +16,7 @@ from openpyxl import Workbook
 
 import data
 from judges.labels.flags import read_mapping, read_values
-from judges.labels.values import RatingCells, normalize_text
+from judges.labels.values import RatingReader, normalize_text
 from judges.tables.problems import UnreadableError
 
 
@@ -351,7 +351,7 @@ CELLS = st.lists(
 @given(cells=CELLS)
 def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells: list[object]) -> None:
     """None is made up: read, refused or empty; whole parts and decimals stand in the cell."""
-    reader = RatingCells(cells)
+    reader = RatingReader(cells)
     for cell in cells:
         try:
             number = reader.read(cell)
