@@ -224,7 +224,7 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole:
     notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
     if unread_columns := columns[len(read_columns) :]:
         notes.append(
-            f"only one conversation of a row is read, and not {joined_names(unread_columns)}"
+            f"only one conversation per row is read: {joined_names(unread_columns)} is left out"
         )
     return replace(
         table,

@@ -124,7 +124,7 @@ def split(labelled: LabelledItems, *, seed: int) -> Splits[LabelledItems]:
             _subset(subset, "system", held_out) for subset in by_document
         ]
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(subset.document_subsets) >= 2 for subset in [*seen_splits, *unseen_splits[2:]]):
+        if all(len(subset.documents) >= 2 for subset in [*seen_splits, *unseen_splits[2:]]):
             n_unused = len(unseen_splits[0].items) + len(unseen_splits[1].items)
             return Splits(
                 seen_splits[0],

@@ -132,7 +132,7 @@ LABEL_EXPORTS = [
     LabelExport(
         "Braintrust",
         {"span_id": "", "root_span_id": "", "scores": LIST_OR_OBJECT},
-        "it does not say who gave a score: name people's, as in --map quality=scores.quality",
+        "it does not say who gave a score: name scores by people, as in --map quality=scores.quality",
     ),
     LabelExport(
         "MLflow",

@@ -88,7 +88,7 @@ ZOO: dict[str, Sheet] = {
         column("3,5", "4", "2,25", delimiter=";"), ones(3.5, 4, 2.25), note="'3,5' as 3.5"
     ),
     "a comma that may set thousands apart": Sheet(
-        column("1,234", "2,500"), ("row 2", "'1,234' may have", '--values \'"1,234"=NUMBER,')
+        column("1,234", "2,500"), ("row 2", "'1,234' may contain", '--values \'"1,234"=NUMBER,')
     ),
     "a point of thousands among decimal commas": Sheet(
         column("1.234", "3,5"),

@@ -46,7 +46,7 @@ ROWS: dict[str, tuple[Mapping[str, object], str]] = {
     "a missing text": ({"document": None}, ", line 2, field 'document': is missing"),
     "half a character": (
         {"document": "\ud83d"},
-        ", line 2, field 'document': '\\ud83d' holds half",
+        ", line 2, field 'document': '\\ud83d' is not valid Unicode",
     ),
     "an empty group": ({"group": None}, ", line 2, field 'group': is empty"),
 }
@@ -97,7 +97,7 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     assert alike.notes[0].endswith("repeats another row's texts (lines 3). Their labels agree")
     by = [{**row, "annotator": "x"} for row in rows]
     message = refused(file_of(tmp_path, *by))
-    assert message.startswith(", line 4, field 'id': has the same texts as line 1: both may be")
+    assert message.startswith(", line 4, field 'id': has the same texts as line 1, so both may")
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) -> None:

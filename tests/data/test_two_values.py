@@ -162,7 +162,7 @@ def test_another_spelling_is_one_problem_and_the_commonest_words_stay(
     for flags in ([], ["--values", "pass=1,fail=0"]):
         *told, _ = checked(tmp_path, capsys, *flags).splitlines()
         assert [line.split(" is ")[0].split(": ")[1] for line in told] == ["'passed'", "'pas'"]
-        assert all(line.endswith("it counts: --values 'passed=1,pas=1'") for line in told)
+        assert all(line.endswith("its number: --values 'passed=1,pas=1'") for line in told)
     said = checked(tmp_path, capsys, "--values", "pass=1,fail=0,passed=1,pas=1")
     assert "12 outputs rated: 7 pass, 5 fail" in said
 
