@@ -105,21 +105,21 @@ def dspy_signature(judge: Any) -> Any:
     import dspy
     from dspy.experimental import Choice, Noul, Score
 
-    from judges.decisions import question
+    from judges.decisions import typed_question
 
     fields: dict[str, Any] = {
         field.name: (str, dspy.InputField(desc=field.description)) for field in judge.prompt.inputs
     }
     for field in judge.prompt.choices:
-        asked = question(field)
-        criteria, kind = asked.get("criteria"), asked["type"]
-        if kind == "score":
+        asked = typed_question(field)
+        criteria = asked.criteria or {}
+        if isinstance(criteria, list):
             answer: Any = Score[tuple(criteria)]
-        elif kind == "noul":
+        elif asked.type == "noul":
             answer = Noul[(True, criteria["true"]), (False, criteria["false"])]
         else:
             answer = Choice[tuple((option, "") for option in criteria)]
-        fields[field.name] = (answer, dspy.OutputField(desc=asked["instructions"]))
+        fields[field.name] = (answer, dspy.OutputField(desc=asked.instructions))
     return dspy.Signature(fields, judge.prompt.instruction)
 
 

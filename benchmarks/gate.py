@@ -302,7 +302,8 @@ def judged(rating: str, ab: dict[str, float], ba: dict[str, float] | None = None
     if ba is None:
         return ItemJudgement(Judgement(score=ab[rating], answers=ab))
     margins = ab[rating], -ba[rating]
-    return ItemJudgement(Preference.of_orders(*margins, answers_ab=ab, answers_ba=ba))
+    preference = Preference.of_orders(*margins)
+    return ItemJudgement(replace(preference, answers_ab=ab, answers_ba=ba))
 
 
 def with_questions(

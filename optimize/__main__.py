@@ -2,8 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from dspy_judges.startup import exit_on_ctrl_c, run
 
@@ -51,10 +50,10 @@ def parser() -> Parser:
     )
 
     def add(name: str, metavar: str, help_text: str) -> None:
-        action: Any = {"action": "append"} if name in MODEL_FLAGS else {}
-        group.add_argument(flag_of(name), metavar=metavar, help=help_text, **action)
+        action = "append" if name in MODEL_FLAGS else "store"
+        group.add_argument(flag_of(name), metavar=metavar, help=help_text, action=action)
 
-    group: Any = parser.add_argument_group("what is judged")
+    group = parser.add_argument_group("what is judged")
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
     add("pairwise", "NAME", "the same, for a comparison of two outputs")
     add_label_flags(group)
@@ -126,11 +125,13 @@ def command(arguments: Sequence[str]) -> int:
     )
 
 
-def model_settings(flags: dict[str, Any]) -> dict[str, Any]:
+def model_settings(flags: Mapping[str, object]) -> dict[str, object]:
     """Turn flags into settings: `--price proposer=1,2` becomes `proposer_price`."""
     settings = dict(flags)
     for name in MODEL_FLAGS:
-        for text in settings.pop(name, ()):
+        texts = settings.pop(name, [])
+        assert isinstance(texts, list)
+        for text in texts:
             setting = f"proposer_{name}" if text.startswith(PROPOSER_PREFIX) else name
             settings[setting] = text.removeprefix(PROPOSER_PREFIX)
     return settings

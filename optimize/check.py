@@ -8,9 +8,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from judges import catalog
 from judges.cli.flags import Parser, mapping
@@ -59,14 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     command = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command.add_argument
-    repeatable: dict[str, Any] = {"action": "append", "default": []}
+    add_list = partial(add, action="append", default=[])
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
-    add("--map", metavar="NAME=COLUMN,...", help=help_text, **repeatable)
+    add_list("--map", metavar="NAME=COLUMN,...", help=help_text)
     help_text = "for conversations: judge turn or conversation (turn)"
-    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text, **repeatable)
+    add_list("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text)
     help_text = "what words count, as in up=1,down=0, n/a= (nothing) or, for pairs, left=A,right=B"
-    add("--values", metavar="WORD=NUMBER,...", help=help_text, **repeatable)
+    add_list("--values", metavar="WORD=NUMBER,...", help=help_text)
     help_text = "read only this one; it must be rated; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
     help_text = "the scale that people were given, as in 1-5; a rating off it is a problem (none)"
@@ -171,7 +171,7 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     }
     # A judge reads every text in a mapping. So leave out texts without a usual name.
     texts = {name: column for name, column in reading.texts.items() if is_source_or_output(name)}
-    content: dict[str, Any] = {**plain_columns, **texts, **options.map}
+    content: dict[str, object] = {**plain_columns, **texts, **options.map}
     if options.values:
         content[VALUES_KEY] = {
             word: "" if value is None else value for word, value in options.values.items()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
-from optimize.figures.as_json import FLAT, to_json
+from optimize.figures.as_json import FLAT, object_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, run
 from optimize.inputs.labelled import find_subject
 from optimize.measuring.asking import Entry, Task, ask_entries
@@ -33,7 +33,7 @@ from optimize.measuring.request import (
 )
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
-from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
+from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, RunConfig, open_run, write_json
 
 NAME = "dspy-judges compare"
 ABOUT = """\
@@ -126,7 +126,7 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
             seconds=round(time.monotonic() - started, 3),
             folder=str(folder),
         )
-        write_json(folder / SUMMARY, to_json(result))
+        write_json(folder / SUMMARY, object_json(result))
         write_comparison(folder / REPORT, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out
@@ -140,12 +140,12 @@ def ask_all(
     flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
 ) -> Iterator[tuple[Path, list[Entry]]]:
     """Open a run's folder, new or to go on with, and ask all judges; yields folder and entries."""
-    config = {
-        "command": f"optimize.{name}",
-        "settings": {"dimension": task.dimension, "seed": flags.seed},
-        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
-        "judges": [entry.name for entry in entries],
-    }
+    config = RunConfig(
+        command=f"optimize.{name}",
+        settings={"dimension": task.dimension, "seed": flags.seed},
+        data={"name": task.labelled.name, "sha256": task.labelled.sha256},
+        judges=[entry.name for entry in entries],
+    )
     with open_run(flags.out, name, config, print_note) as folder:
         for line in expectation_lines(entries):
             print_note(line)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
 from judges.dimension import Dimension
 from judges.labels.flags import pop_scale
-from judges.labels.readers import read_labels
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
@@ -27,9 +25,8 @@ from optimize.inputs.flags import (
     add_label_flags,
     bounds_of,
     run,
-    values_of,
 )
-from optimize.inputs.labelled import find_subject, only_dimension
+from optimize.inputs.labelled import LabelSource, find_subject, only_dimension
 from optimize.measuring.exports import read_scores
 from optimize.measuring.scored import are_shares
 from optimize.statistics.balanced import verdicts
@@ -75,8 +72,8 @@ class Sample:
 
     label: Vector
     score: Vector
-    document: NDArray[Any]
-    system: NDArray[Any]
+    document: NDArray[np.generic]
+    system: NDArray[np.generic]
     weight: Vector
 
     @classmethod
@@ -145,14 +142,8 @@ class EstimateResult:
 def estimate(flags: argparse.Namespace) -> Outcome:
     """Read the labels and scores that flags name, and estimate every mean."""
     bounds = bounds_of(flags.scale)
-    labelled = read_labels(
-        flags.data,
-        map=mapping(flags.map),
-        dimensions=flags.dimension and [flags.dimension],
-        scales=bounds and {"*": bounds},
-        texts=(),
-        annotations=flags.annotations,
-        values=values_of(flags.values),
+    labelled = LabelSource.of(flags).outputs(
+        dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
     )
     dimension = only_dimension(labelled)
     metric, file = split_name(flags.scores)

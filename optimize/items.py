@@ -192,7 +192,7 @@ class DataCounts:
             n_documents=len(items.documents),
             n_systems=len(items.systems),
             n_outputs=len(items),
-            n_tied=n_tied_of(labelled) or None,
+            n_tied=labelled.n_tied or None,
             weighted=bool(items.is_weighted),
         )
 
@@ -200,11 +200,6 @@ class DataCounts:
     def is_constructed(self) -> bool:
         """Whether the labels were constructed from known faults instead of given by people."""
         return is_constructed(self.sha256)
-
-
-def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:
-    """The number of outputs that have no label because annotators are tied."""
-    return labelled.n_tied if isinstance(labelled, LabelledSet) else 0
 
 
 def text_key(texts: Mapping[str, str]) -> str:

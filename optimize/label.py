@@ -6,9 +6,9 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
@@ -34,7 +34,7 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
 from optimize.label_page.server import Server
-from optimize.label_page.session import Session, State, numbers_of
+from optimize.label_page.session import JudgeAnswer, Row, Session, Value, numbers_of
 from optimize.measuring.asking import on_labels_scale
 from optimize.measuring.request import asking_options
 from optimize.search.evaluator import reason_of
@@ -42,7 +42,6 @@ from optimize.search.evaluator import reason_of
 COMMAND = "dspy-judges label"
 MOST_ANSWERS = 10
 PARTS = ("turn", "conversation")
-Row = dict[str, Any]
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
 without its system, the outputs of a document together. Every label is saved
@@ -68,14 +67,14 @@ def parser() -> Parser:
     group.add_argument("--pairwise", metavar="NAME", help="the same, for pairs: which is better")
     help_text = "the labels (FILE's name with .NAME.jsonl)"
     add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
-    repeatable: Any = {"action": "append", "default": []}
-    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
+    add_list = partial(add, action="append", default=[])
+    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "ratings on this scale (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     help_text = (
         f"shown at the end if it disagrees: {JUDGE}; for conversations: turn or conversation"
     )
-    add("--judge", metavar="JUDGE", help=help_text, **repeatable)
+    add_list("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser
@@ -219,11 +218,9 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     return judge
 
 
-def _ask(
-    judge: AnyJudge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
-) -> dict[str, State]:
+def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dict[str, JudgeAnswer]:
     """The judge's answers by row id, for as many rows as the limits allow."""
-    columns, answers = judge.find_columns(rows[0]), dict[str, State]()
+    columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,
@@ -234,18 +231,18 @@ def _ask(
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    answers[row["id"]] = _answer(judgement, numbers_of(judge.subject))
+                    answers[str(row["id"])] = _answer(judgement, numbers_of(judge.subject))
         except BudgetSpentError as error:
             print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
     return answers
 
 
-def _answer(judgement: AnyJudgement, numbers: Mapping[Any, float]) -> State:
+def _answer(judgement: AnyJudgement, numbers: Mapping[Value | None, float]) -> JudgeAnswer:
     """A judgement in the page's form, with the answer that is nearest to its score."""
-    value: object = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
+    value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):
         value = judgement.preferred
-    return {"value": value, "score": judgement.score, "reason": reason_of(judgement)}
+    return JudgeAnswer(value, judgement.score, reason_of(judgement))
 
 
 def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:

@@ -17,11 +17,10 @@ from typing import Any, Literal
 
 from judges.cli.flags import split_name
 from judges.labels.splits import split
-from judges.labels.types import LabelledPairs
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, JsonObject, to_json
+from optimize.figures.as_json import DIGITS, FLAT, JsonObject, object_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -39,6 +38,7 @@ from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, tuned_rows, with_both_scores
+from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import Answer, Table, Tile
 from optimize.report.page import Page, Section, write
 from optimize.statistics.correlations import Level
@@ -82,7 +82,7 @@ class PanelLabels:
     """The ids of labels from which a panel is learned, and by split of those that measure it."""
 
     learning: frozenset[str]
-    measuring: Mapping[str, frozenset[str]]
+    measuring: HeldOut[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class PanelFigures:
     level: Level
     data: DataCounts
     fit: PanelFit = field(metadata=FLAT)
-    splits: Mapping[str, PanelSplit] = field(metadata=FLAT)
+    splits: HeldOut[PanelSplit] = field(metadata=FLAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class PanelRun:
         shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
         per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
         record = {
-            **to_json(self.figures),
+            **object_json(self.figures),
             "members": [self._member_json(entry) for entry in self.members],
             "cost_per_1000_rows": total_dollars(per_1000_rows),
             "cost_usd": total_dollars(e.usage.cost_usd for e in self.members if e.judge),
@@ -173,7 +173,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
         # Raises an error before anything is paid if the judges cannot be joined or saved.
         _join(judges, [Part(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
-    ids = labels.learning.union(*labels.measuring.values())
+    ids = labels.learning.union(*labels.measuring.by_name.values())
     entries = [
         entry.with_items(_items_with_ids(entry.items, ids), flags.price) if entry.judge else entry
         for entry in entries
@@ -214,8 +214,8 @@ def _save(
     judge: AnyJudge = judges[fit.own]
     if fit.kind != "own":
         joined = _join(judges, fit.parts)
-        provenance = to_json(figures)
-        provenance["data"]["constructed"] = figures.data.is_constructed
+        data = {**object_json(figures.data), "constructed": figures.data.is_constructed}
+        provenance = object_json(figures) | {"data": data}
         items = _items_with_ids(task.items(joined), labels.learning)
         provenance["tuned_on"] = tuned_keys(items, joined.subject)
         judge = replace(joined, provenance=provenance)
@@ -234,12 +234,10 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
         tuned_ids |= {items.items[row].id for row in tuned_rows(judge, items)}
     if tuned_ids:
         print_note(f"note: {counted(len(tuned_ids), 'row')} left out, on which a member was tuned")
-    labelled: Any = task.labelled
-    field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
-    held_out = tuple(item for item in labelled.items if item.id not in tuned_ids)
-    splits = split(replace(labelled, **{field: held_out}), seed=seed)
-    parts = {name: frozenset(ids) for name, ids in splits.ids().items()}
-    return PanelLabels(learning=parts.pop("train") | parts.pop("dev"), measuring=parts)
+    ids = {item.id for item in task.labelled.items} - tuned_ids
+    splits = split(task.labelled.subset(ids), seed=seed)
+    train, dev, *held_out = map(frozenset, splits.ids().values())
+    return PanelLabels(learning=train | dev, measuring=HeldOut(*held_out))
 
 
 def learn_and_measure(
@@ -266,13 +264,7 @@ def learn_and_measure(
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
     joined = from_numbers(zip(ids, panel_scores.tolist(), strict=True), pairwise=first.is_pairs)
-    panel = task.scored("panel", joined, None)
-    splits = {
-        name: _held_out_figures(
-            panel.of_rows(rows_of(part)), scored[fit.own].of_rows(rows_of(part))
-        )
-        for name, part in labels.measuring.items()
-    }
+    both = task.scored("panel", joined, None), scored[fit.own]
     return PanelFigures(
         dimension=task.dimension,
         kind="pairwise" if first.is_pairs else "rating",
@@ -280,7 +272,9 @@ def learn_and_measure(
         level=task.level,
         data=DataCounts.of(task.labelled, first.items),
         fit=fit,
-        splits=splits,
+        splits=labels.measuring.map(
+            lambda part: _held_out_figures(*(each.of_rows(rows_of(part)) for each in both))
+        ),
     )
 
 
@@ -316,7 +310,7 @@ def write_page(path: Path, run: PanelRun) -> None:
     head, rows = _member_table(run)
     step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _sentences(run)
-    split = run.figures.splits["test"]
+    split = run.figures.splits.test
     figure = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
     figures_by_text = {"of the best single judge": split.own, "of what ships": split.panel}
     write(
@@ -350,8 +344,7 @@ def _sentences(run: PanelRun) -> list[str]:
             f"On {title} ({counted(split.difference.n, unit)}), {symbol}: best single "
             f"judge {figure_text(split.own)}, chosen {figure_text(split.panel)}, difference "
             f"{figure_text(split.difference, signed=True)}."
-            for name, title in SPLITS.items()
-            if (split := figures.splits.get(name))
+            for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)
         ),
         *(f"{name} has no part: it {why}." for name, why in fit.passed_over.items()),
     ]

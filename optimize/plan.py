@@ -7,8 +7,8 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "written in random order: it is fine to label only the first ones.",
     )
     add = command_parser.add_argument
-    repeatable: Any = {"action": "append", "default": []}
+    add_list = partial(add, action="append", default=[])
     add("file", metavar="FILE", help="all outputs")
     add("--labels", metavar="FILE", help="labels so far, by the same ids")
     add("--scores", metavar="FILE", help="the judge's scores for all")
@@ -76,8 +76,8 @@ def parser() -> argparse.ArgumentParser:
         help_text = f"plan a decision about this floor of {name.upper()}, not a width"
         add(f"--min-{name}", type=float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
-    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
-    add("--values", metavar="WORD=N,...", help=VALUES_HELP, **repeatable)
+    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
+    add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
     add("--seed", type=int, default=0, metavar="N", help="of the draw (0)")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser

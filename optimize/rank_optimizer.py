@@ -39,9 +39,10 @@ from judges.protocol import EMBEDDED, FatalModelError, Model, is_decision, is_em
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
+from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import RISK, SettingsError
 from optimize.items import Item, Items, text_key
-from optimize.measuring.tuning_result import TuningResult
+from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.report.tuning import run_lines
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
@@ -86,11 +87,11 @@ class RankResult:
     """
 
     result: TuningResult = field(repr=False)
-    trials: Sequence[Mapping[str, Any]] = field(repr=False)
+    trials: Sequence[JsonObject] = field(repr=False)
     search: SearchResult = field(repr=False)
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> JsonObject:
         """The object that `tune()` would write to summary.json."""
         return self.result.to_json()
 
@@ -234,8 +235,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     new_questions=False,
                 )
                 result = run.search()
-                outcome = summarize(run, result, {}, time.monotonic() - start)
-        chosen = result.judges[result.shipped]
+                outcome = summarize(run, result, None, time.monotonic() - start)
+        chosen = result.judges.of(result.shipped)
         threshold = chosen.threshold if prepared.goal == "balanced" else None
         compiled = program.tuned(chosen.prompt(judge.prompt), chosen.weights, threshold)
         compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
@@ -266,8 +267,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             everything=everything,
             train=everything.of_documents(order[:half]),
             dev=everything.of_documents(order[half:]),
-            measured={},
-            split={"by": "document" if group else "row"},
+            measured=HeldOut(Items(())),
         )
         for items in (labels.train, labels.dev):
             if np.ptp(items.human) == 0:
@@ -280,7 +280,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
         """Open the models that were given as dspy.LMs, by role, and make the run's settings."""
         # No reasoning is added, since the program must keep its fields for saved states to fit.
-        settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        settings: dict[str, object] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
         # Examples have no answers to questions, and no inputs that the program computes itself.
         if len(program.answers) > 1 or {*program.text_names} != {*program.signature.input_fields}:
@@ -298,10 +298,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 settings |= {f"{prefix}lm": opened[role].name, f"{prefix}api_base": base}
         if "judge" in opened:
             settings["concurrency"] = settings["concurrency"] or dspy.settings.num_threads
-            if self.proposer_lm is None and not is_decision(settings["lm"]):
+            if self.proposer_lm is None and not is_decision(opened["judge"].name):
                 opened["proposer"] = opened["judge"]
-        program.check_decisions(settings["lm"])
-        return opened, read_settings(settings)
+        checked = read_settings(settings)
+        program.check_decisions(checked.lm)
+        return opened, checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

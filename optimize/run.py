@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
@@ -16,6 +16,7 @@ from judges.protocol import Model
 from judges.tables.formats import read_records
 from judges.tables.in_memory import Rows
 from judges.terminal import print_error
+from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import find_subject
 from optimize.measuring.tuning_result import TuningResult
@@ -43,7 +44,7 @@ class Run:
     result: TuningResult
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> JsonObject:
         """The content of summary.json."""
         return self.result.to_json()
 

@@ -12,7 +12,6 @@ from optimize.figures.as_text import (
     counted,
     interval_text,
     looks_text,
-    miss_line,
     number_text,
     short_name,
     wrapped,
@@ -155,8 +154,8 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
     """Lines for a certificate, the verdict first; `page` is the file of the report."""
     rows = []
     for row in result.changed[:MOST_SHOWN]:
-        old, new, human = (_word(result, row[column]) for column in ("old", "new", "human"))
-        rows.append(miss_line({**row, "miss": f"{old} → {new} (people {human})"}))
+        old, new, human = (_word(result, score) for score in (row.old, row.new, row.human))
+        rows.append(row.remarks.line(f"{old} → {new} (people {human})", row.id))
     page_lines = [f"What changes: {address(Path(page))}"] if page else []
     return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
 

@@ -12,7 +12,6 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -25,9 +24,16 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import JsonObject, judgement_rows, to_json
+from optimize.figures.as_json import JsonObject, judgement_rows, object_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
-from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject, load_labels
+from optimize.inputs.labelled import (
+    AnyLevel,
+    AnyPath,
+    Labelled,
+    LabelSource,
+    find_subject,
+    load_labels,
+)
 from optimize.items import is_two_valued
 from optimize.measuring.asking import (
     Task,
@@ -122,8 +128,7 @@ class Measurement:
 
     def summary(self) -> JsonObject:
         """What `dspy-judges verify --json` prints for this judge."""
-        summary: JsonObject = to_json(self.result)
-        return summary
+        return object_json(self.result)
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))
@@ -178,19 +183,13 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; '0-100', (0, 100) or 'any' is wanted")
-    read = partial(
-        load_labels,
-        data,
-        mapping=map,
-        values=values_of(values or {}),
-        scale=scale,
-        annotations=annotations,
-    )
+    words = values_of(values or {})
+    source = LabelSource(data=data, map=map, values=words, annotations=annotations, scale=scale)
     if hasattr(judge, "items"):
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
         subject = find_subject(dimension)
-        task = Task.of(read(dimension, subject, recorded=True), dimension, level)
+        task = Task.of(load_labels(source, dimension, subject, recorded=True), dimension, level)
         by_id = from_numbers(judge.items(), pairwise=isinstance(task.labelled, LabelledPairs))
         scored = task.scored("scores", by_id, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
@@ -205,7 +204,8 @@ def measure(
             f"this judge is about {judge.name!r}, not {dimension!r}; if the labels call it "
             f"otherwise, say map={{{judge.name!r}: COLUMN}}"
         )
-    task = Task.of(read(judge.name, judge.subject), judge.name, level)
+    labelled = load_labels(source, judge.name, judge.subject)
+    task = Task.of(labelled, judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
     items = task.items(judge).items
     with judge.open_client(keep_going=keep_going, **options) as client:

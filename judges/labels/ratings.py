@@ -134,7 +134,14 @@ def read_ratings(
                 )
                 by_annotator[name] = rating
     if columns.has_row_per_annotator:
-        by_item = {item_id: _sort_annotators(ratings) for item_id, ratings in by_item.items()}
+        # Sort by the annotator's name, so that the order of the rows does not matter.
+        by_item = {
+            item_id: {
+                dimension: dict(sorted(by_annotator.items(), key=str))
+                for dimension, by_annotator in ratings.items()
+            }
+            for item_id, ratings in by_item.items()
+        }
     notes = [
         f"{name}: {note}" for name, reader in reader_by_dimension.items() for note in reader.notes()
     ]
@@ -155,13 +162,6 @@ def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
     return cell.annotator or str(len(by_annotator) + 1)
-
-
-def _sort_annotators(ratings: RatingsByDimension) -> RatingsByDimension:
-    """Sort each dimension's ratings by annotator, so that the order of the rows does not matter."""
-    return {
-        name: dict(sorted(by_annotator.items(), key=str)) for name, by_annotator in ratings.items()
-    }
 
 
 def _make_reader(

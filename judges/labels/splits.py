@@ -5,18 +5,17 @@ A split does not depend on the order of the rows in the file.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from judges.labels.names import is_source_or_output, source_name
-from judges.labels.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
+from judges.labels.types import Item, LabelError, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import joined_names
 
-LabelledItems = TypeVar("LabelledItems", LabelledSet, LabelledPairs)
-AnyItem = TypeVar("AnyItem", bound=Item)
+AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
 
 # The fractions of documents in train, dev and test. Dev is the largest split, since prompts are
 # chosen and tested on it; test is only used once.
@@ -56,7 +55,7 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Splits(Generic[LabelledItems]):
+class Splits(Generic[AnyLabelledItems]):
     """The splits of a labelled set.
 
     Attributes:
@@ -70,10 +69,10 @@ class Splits(Generic[LabelledItems]):
             in no split.
     """
 
-    train: LabelledItems
-    dev: LabelledItems
-    test: LabelledItems
-    test_unseen_systems: LabelledItems | None = None
+    train: AnyLabelledItems
+    dev: AnyLabelledItems
+    test: AnyLabelledItems
+    test_unseen_systems: AnyLabelledItems | None = None
     held_out_systems: tuple[str, ...] = ()
     n_unused: int = 0
 
@@ -94,7 +93,7 @@ class Splits(Generic[LabelledItems]):
         return hashlib.sha256(json.dumps(self.ids(), sort_keys=True).encode()).hexdigest()
 
 
-def split(labelled: LabelledItems, *, seed: int) -> Splits[LabelledItems]:
+def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
     """Split a labelled set into train, dev and test, by document.
 
     Documents with the same source text are put into the same split. If every output names its
@@ -109,37 +108,29 @@ def split(labelled: LabelledItems, *, seed: int) -> Splits[LabelledItems]:
         LabelError: If there are too few documents.
     """
     rng = np.random.default_rng(seed)
-    document_subsets = _split_documents(labelled, rng)
-    by_document = [_subset(labelled, "document_id", subset) for subset in document_subsets]
+    documents_by_split = _split_documents(labelled, rng)
+    ids_by_split = [
+        {item.id for item in labelled.items if item.document_id in documents}
+        for documents in documents_by_split
+    ]
+    by_document = [*map(labelled.subset, ids_by_split)]
     if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
         has_enough_systems = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
         systems: set[str] = {*labelled.systems} if has_enough_systems else set()
         # Hold out at least three systems, so that a document's outputs can be ranked.
         n_held_out = max(3, round(len(systems) / 4))
         held_out = set(rng.permutation(sorted(systems))[:n_held_out].tolist())
-        seen_splits: list[LabelledItems] = [
-            _subset(subset, "system", systems - held_out) for subset in by_document
-        ]
-        unseen_splits: list[LabelledItems] = [
-            _subset(subset, "system", held_out) for subset in by_document
-        ]
+        held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
+        seen = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
+        unseen = [labelled.subset(ids & held_out_ids) for ids in ids_by_split]
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(subset.documents) >= 2 for subset in [*seen_splits, *unseen_splits[2:]]):
-            n_unused = len(unseen_splits[0].items) + len(unseen_splits[1].items)
-            return Splits(
-                seen_splits[0],
-                seen_splits[1],
-                seen_splits[2],
-                unseen_splits[2],
-                tuple(sorted(held_out)),
-                n_unused,
-            )
+        if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
+            n_unused = len(unseen[0].items) + len(unseen[1].items)
+            return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
     return Splits(by_document[0], by_document[1], by_document[2])
 
 
-def _split_documents(
-    labelled: LabelledSet | LabelledPairs, rng: np.random.Generator
-) -> list[set[str]]:
+def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
     """Assign documents to train, dev and test at random; equal source texts stay together."""
     documents_by_unit = {
         min(documents): documents for documents in _documents_with_equal_texts(labelled.items)
@@ -171,22 +162,6 @@ def _split_documents(
         set().union(*(documents_by_unit.get(unit, {unit}) for unit in split_units))
         for split_units in splits
     ]
-
-
-def _subset(
-    labelled: LabelledItems, field: Literal["document_id", "system"], values: Collection[str]
-) -> LabelledItems:
-    """The items whose `field` is in `values`, sorted so that the file's order has no effect."""
-    if isinstance(labelled, LabelledPairs):
-        return replace(labelled, pairs=_select_and_sort(labelled.pairs, field, values))
-    return replace(labelled, outputs=_select_and_sort(labelled.outputs, field, values))
-
-
-def _select_and_sort(
-    items: Iterable[AnyItem], field: str, values: Collection[str]
-) -> tuple[AnyItem, ...]:
-    selected = (item for item in items if getattr(item, field) in values)
-    return tuple(sorted(selected, key=lambda item: (item.document_id, item.id)))
 
 
 def _documents_with_equal_texts(items: Sequence[Item]) -> list[set[str]]:

@@ -132,7 +132,7 @@ LABEL_EXPORTS = [
     LabelExport(
         "Braintrust",
         {"span_id": "", "root_span_id": "", "scores": LIST_OR_OBJECT},
-        "it does not say who gave a score: name scores by people, as in --map quality=scores.quality",
+        "it does not say who gave a score: map people's scores, as in --map quality=scores.quality",
     ),
     LabelExport(
         "MLflow",
@@ -184,16 +184,10 @@ def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = Tr
         UnreadableError: If an export has no texts or no labels by people, or if it has labels from
             an unknown source.
     """
-    export = next((candidate for candidate in LABEL_EXPORTS if _matches(table, candidate)), None)
-    return _ExportReader(export, table, options).read(has_outputs=has_outputs) if export else table
-
-
-def _matches(table: Table, export: LabelExport) -> bool:
-    """Whether a table has the columns and cells of this export."""
-    return all(
-        _has_cell(table, column_pattern, cell_pattern)
-        for column_pattern, cell_pattern in export.columns.items()
-    )
+    for export in LABEL_EXPORTS:
+        if all(_has_cell(table, column, cell) for column, cell in export.columns.items()):
+            return _ExportReader(export, table, options).read(has_outputs=has_outputs)
+    return table
 
 
 def _has_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:

@@ -1,8 +1,8 @@
 """The types of labelled outputs and labelled pairs, and of sets of them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self, TypeVar
 
 from dspy_judges.errors import JudgesError
 from judges.tables.problems import Problem
@@ -129,10 +129,16 @@ class FileReading:
 
 
 Item = LabelledOutput | LabelledPair
+AnyItem = TypeVar("AnyItem", bound=Item)
+
+
+def _select_and_sort(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
+    selected = (item for item in items if item.id in ids)
+    return tuple(sorted(selected, key=lambda item: (item.document_id, item.id)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LabelledItems:
+class LabelledItems:
     """The fields that `LabelledSet` and `LabelledPairs` have in common.
 
     Attributes:
@@ -142,6 +148,9 @@ class _LabelledItems:
         grouped_by: Which items share a document, in words.
         notes: Sentences on how the file was read, to be printed.
         reading: What each column of the file was read as.
+        words: Maps each dimension with only two values to the file's words for 1 (good) and for 0.
+        n_tied: The number of outputs that were left out because half of their annotators gave 1 and
+            half gave 0.
     """
 
     name: str
@@ -149,9 +158,15 @@ class _LabelledItems:
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
     reading: FileReading = field(default_factory=FileReading, compare=False, repr=False)
+    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    n_tied: int = 0
 
     @property
     def items(self) -> Sequence[Item]:
+        raise NotImplementedError
+
+    def subset(self, ids: Collection[str]) -> Self:
+        """Return the set with only these items, sorted so that the file's order has no effect."""
         raise NotImplementedError
 
     @property
@@ -161,25 +176,23 @@ class _LabelledItems:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledSet(_LabelledItems):
+class LabelledSet(LabelledItems):
     """Labelled outputs: a whole data set, or one of its splits. No two splits share a document.
 
     Attributes:
         outputs: The labelled outputs.
-        words: Maps each dimension with only two values to the file's words for 1 (good) and for 0.
         scales: Maps dimensions to the scales (low, high) that the file states.
-        n_tied: The number of outputs that were left out because half of their annotators gave 1 and
-            half gave 0.
     """
 
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
-    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    n_tied: int = 0
 
     @property
     def items(self) -> tuple[LabelledOutput, ...]:
         return self.outputs
+
+    def subset(self, ids: Collection[str]) -> Self:
+        return replace(self, outputs=_select_and_sort(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
         """Return an output's mean rating or, on a dimension with two values, the majority's.
@@ -202,7 +215,7 @@ class LabelledSet(_LabelledItems):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledPairs(_LabelledItems):
+class LabelledPairs(LabelledItems):
     """Labelled pairs: a whole data set, or one of its splits.
 
     Attributes:
@@ -217,6 +230,9 @@ class LabelledPairs(_LabelledItems):
     @property
     def items(self) -> tuple[LabelledPair, ...]:
         return self.pairs
+
+    def subset(self, ids: Collection[str]) -> Self:
+        return replace(self, pairs=_select_and_sort(self.pairs, ids))
 
     @property
     def systems(self) -> tuple[str, ...]:

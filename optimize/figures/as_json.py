@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import encodable
@@ -12,7 +12,10 @@ from optimize.figures.as_text import DIGITS as DIGITS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
 
-JsonObject = dict[str, Any]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+JsonObject = dict[str, object]
 # The metadata of a field that is not nested in JSON: its own fields are put next to the others.
 FLAT = {"json": "flat"}
 
@@ -24,16 +27,10 @@ def json_number(value: float, digits: int | None = None) -> float | None:
     return (float(value) if digits is None else round(float(value), digits)) + 0.0
 
 
-def to_json(result: Any, digits: int | None = DIGITS) -> Any:
-    """The result as values for JSON; a dataclass becomes an object of its fields.
-
-    A class may have a method `to_json` of its own. Numbers in dataclasses are rounded to `digits`
-    decimals (None: not rounded), and undefined ones are null.
-    """
-    if hasattr(result, "to_json"):
-        return result.to_json()
-    if is_dataclass(result):
-        return fields_json(result, digits=digits)
+def to_json(result: object, digits: int | None = DIGITS) -> object:
+    """The result as values for JSON; a dataclass becomes an object (see `object_json`)."""
+    if is_dataclass(result) and not isinstance(result, type):
+        return object_json(result, digits)
     if hasattr(result, "_asdict"):
         return result._asdict()
     if isinstance(result, Mapping):
@@ -41,7 +38,19 @@ def to_json(result: Any, digits: int | None = DIGITS) -> Any:
     return [to_json(v, digits) for v in result] if isinstance(result, list | tuple) else result
 
 
-def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> JsonObject:
+def object_json(result: "DataclassInstance", digits: int | None = DIGITS) -> JsonObject:
+    """A dataclass as a JSON object: by its own method `to_json`, else of its fields.
+
+    Numbers are rounded to `digits` decimals (None: not rounded), and undefined ones are null.
+    """
+    record: JsonObject
+    record = result.to_json() if hasattr(result, "to_json") else fields_json(result, digits=digits)
+    return record
+
+
+def fields_json(
+    result: "DataclassInstance", *without: str, digits: int | None = DIGITS
+) -> JsonObject:
     """A dataclass' fields as values for JSON, without those named in `without`.
 
     An interval becomes two fields for its ends, null if there is no interval. The fields of a FLAT
@@ -60,7 +69,7 @@ def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> Json
                 number = getattr(value, end, math.nan)
                 record[name.removesuffix("interval") + end] = json_number(number, digits)
         elif dataclass_field.metadata == FLAT:
-            record |= to_json(value, digits)
+            record |= object_json(value, digits)
         else:
             is_number = isinstance(value, float)
             record[name] = json_number(value, digits) if is_number else to_json(value, digits)

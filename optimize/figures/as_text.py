@@ -2,9 +2,9 @@
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.correlations import Correlation
@@ -114,16 +114,3 @@ def signature(rho: "Correlation", unit: str, n_systems: int) -> str:
         f"{rho.n_failed:,} failed" if rho.n_failed else "",
     ]
     return f"{rho.level}-level {symbol} {figure_text(rho)}, n={', '.join(filter(None, counts))}"
-
-
-def miss_line(row: Mapping[str, Any]) -> str:
-    """A miss in one line: the output's first words, people's comment and the judge's reason."""
-    start = f"{row['miss']} {short_name(row['id'], 16)}: "
-    reason = row["decided_by"] or row["reason"]
-    parts = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", reason)]
-    parts = [(label, " ".join(text.split())) for label, text in parts if text and text.strip()]
-    width = (WIDTH - len(start) - 3 * (len(parts) - 1)) // max(len(parts), 1)
-    return start + " | ".join(
-        label + (text if len(label + text) <= width else f"{text[: width - len(label) - 1]}…")
-        for label, text in parts
-    )

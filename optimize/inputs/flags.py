@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dspy_judges.errors import UsageError
@@ -17,7 +18,7 @@ from judges.tables.formats import READ_ENDINGS
 from judges.terminal import (
     DONE,
     FAILED,
-    QUIET,
+    QUIET_HELP,
     print_error,
     print_lines,
     print_output,
@@ -108,7 +109,7 @@ class Parser(OneLineParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.add_argument("--quiet", action="store_true", help=QUIET)
+        self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
 def add_label_flags(group: Flags, required: str | None = None) -> None:
@@ -117,12 +118,12 @@ def add_label_flags(group: Flags, required: str | None = None) -> None:
     With `required`, the help text of --data, labels have to be named; by default they need not.
     """
     add = group.add_argument
-    repeatable: Any = {"action": "append", "default": []}
+    add_list = partial(add, action="append", default=[])
     add("--data", metavar="FILE", required=required is not None, help=required or DATA_HELP)
-    add("--map", metavar="NAME=COLUMN", help=MAP_HELP, **repeatable)
-    add("--values", metavar="WORD=N,...", help=VALUES_HELP, **repeatable)
+    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
+    add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
     help_text = "for conversations: judge turn or conversation (turn)"
-    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text, **repeatable)
+    add_list("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Read the human labels for a command, and find or make the subject that they are on."""
 
+import argparse
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -12,6 +13,7 @@ import numpy as np
 
 from dspy_judges.column_names import name_key
 from judges import loading
+from judges.cli.flags import mapping
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.labels.columns import ColumnNames
 from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS
@@ -21,10 +23,17 @@ from judges.labels.readers import read_labels, read_pairs, starter, starter_pair
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Values
-from judges.prompt import NAME, are_words
+from judges.prompt import NAME, are_verdict_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
-from optimize.inputs.flags import ANY_SCALE, SettingsError, bounds_of, fitting_scale, whole_ratings
+from optimize.inputs.flags import (
+    ANY_SCALE,
+    SettingsError,
+    bounds_of,
+    fitting_scale,
+    values_of,
+    whole_ratings,
+)
 from optimize.items import Items, annotation_matrix, levels_of
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
@@ -42,6 +51,50 @@ PASS_FAIL = ("pass", "fail")
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
 # The scale of a judge for labels whose own scale is unknown.
 DEFAULT_SCALE = (1, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSource:
+    """Labels and how they are read: see `read_labels`.
+
+    `data` is a file, rows or a labelled set; None for the starter set. `scale` is the scale that
+    people used; by default the judge's, or the usual one that fits.
+    """
+
+    data: AnyPath | Labelled | Rows | None = None
+    map: Mapping[str, MapEntry] | str | Path | None = None
+    values: Values | None = None
+    annotations: AnyPath | None = None
+    scale: str | None = None
+
+    @classmethod
+    def of(cls, flags: argparse.Namespace) -> "LabelSource":
+        """The labels that the flags of a command name."""
+        return cls(
+            data=flags.data or None,
+            map=mapping(flags.map),
+            values=values_of(flags.values),
+            annotations=flags.annotations,
+            scale=flags.scale,
+        )
+
+    def outputs(
+        self,
+        *,
+        dimensions: Sequence[str] | None = None,
+        scales: Mapping[str, tuple[float, float]] | None = None,
+        texts: Sequence[str] | None = (),
+    ) -> LabelledSet:
+        """The labelled outputs in the file or rows; for the arguments see `read_labels`."""
+        return read_labels(
+            _file_or_rows(self.data),
+            map=self.map,
+            dimensions=dimensions,
+            scales=scales,
+            texts=texts,
+            annotations=None if self.annotations is None else os.fspath(self.annotations),
+            values=self.values,
+        )
 
 
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
@@ -72,25 +125,14 @@ def _find_or_error(name: str) -> Subject | UnknownDimensionError:
 
 
 def subject_of(
-    spec: str,
-    source: AnyPath | Labelled | Rows | None,
-    *,
-    pairwise: bool = False,
-    scale: str | None = None,
-    map: Mapping[str, MapEntry],
-    values: Mapping[str, object],
-    annotations: AnyPath | None = None,
+    spec: str, labels: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, Labelled] | None:
     """Read labels and make a subject from them; returns both, or None without labels of its name.
 
     Args:
         spec: NAME, or NAME=DEFINITION. Labels that are ratings need the definition.
-        source: A file, rows or a labelled set.
+        labels: The labels.
         pairwise: Whether the labels are on pairs.
-        scale: The scale that people used; by default the usual one that fits.
-        map: Which columns hold what, for a file or rows.
-        values: What words in a file or rows count.
-        annotations: A file with every annotator's ratings.
 
     Raises:
         SettingsError: The definition is empty, or there are no labels for it.
@@ -99,23 +141,24 @@ def subject_of(
         LabelError: The labels cannot be read.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
-    if equals and (source is None or not definition.strip(".…")):
+    if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
             f"{written_name}=LINE defines labels of your own: write what earns a good one, "
             "and name them by --data"
         )
-    if source is None:
+    if labels.data is None:
         raise UnknownDimensionError(
             f"no --data FILE names labels, and {_find_or_error(written_name)}"
         )
     name = judge_name(written_name)
     if not NAME.match(name):
         return None
-    columns, words = split_mapping(map, values)
+    columns, words = split_mapping(labels.map, labels.values)
     if name_key(name) != name_key(written_name) and not pairwise:
         columns = {name: written_name, **columns}
     try:
-        labelled = _read(source, name, columns, words, pairwise=pairwise, annotations=annotations)
+        source = replace(labels, map=columns, values=words, scale=None)
+        labelled = _read(source, name, pairwise=pairwise)
     except LabelError as error:
         unknown = _find_or_error(written_name)
         is_absent = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
@@ -124,7 +167,7 @@ def subject_of(
         raise
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
-    subject = _subject_on(labelled, name, definition, scale, columns)
+    subject = _subject_on(labelled, name, definition, labels.scale, columns)
     return None if subject is None else (subject, labelled)
 
 
@@ -210,19 +253,15 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
 
     They are people's own words, or pass and fail if a judge cannot answer with people's words.
     """
-    words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
-    return words if words is None or are_words(words) else PASS_FAIL
+    words = labelled.words.get(name)
+    return words if words is None or are_verdict_words(words) else PASS_FAIL
 
 
 def load_labels(
-    source: AnyPath | Labelled | Rows | None,
+    labels: LabelSource,
     name: str,
     subject: Subject | None,
     *,
-    mapping: Mapping[str, MapEntry] | str | Path | None = None,
-    values: Mapping[str, object] | None = None,
-    scale: str | None = None,
-    annotations: AnyPath | None = None,
     recorded: bool = False,
     pairwise: bool = False,
 ) -> Labelled:
@@ -234,72 +273,53 @@ def load_labels(
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judge = None if recorded else subject
-    is_file = source is not None and not isinstance(source, LabelledSet | LabelledPairs)
-    if not is_file and any((mapping, values, annotations)):
+    is_file = not isinstance(labels.data, LabelledSet | LabelledPairs | None)
+    if not is_file and any((labels.map, labels.values, labels.annotations)):
         raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
-    starter_set = starter_pairs if pairwise else starter
-    labelled = _read(
-        starter_set() if source is None else source,
-        name,
-        *(split_mapping(mapping, values) if is_file else ({}, {})),
-        texts=tuple(judge.inputs) if judge else (),
-        pairwise=pairwise,
-        judge=judge,
-        scale=scale,
-        annotations=annotations,
-    )
+    texts = tuple(judge.inputs) if judge else ()
+    labelled = _read(labels, name, pairwise=pairwise, texts=texts, judge=judge)
     if pairwise != isinstance(labelled, LabelledPairs):
         holds, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
         raise LabelError(f"{labelled.name}: holds {holds}, and {name} {task}")
     if isinstance(labelled, LabelledPairs):
         return labelled
-    if source is None and name not in labelled.dimensions:
+    if labels.data is None and name not in labelled.dimensions:
         raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
     if isinstance(judge, Dimension):
-        labelled = _on_two_values(labelled, judge, any_scale=scale == ANY_SCALE)
+        labelled = _on_two_values(labelled, judge, any_scale=labels.scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return with_ratings(labelled, name)
 
 
 def _read(
-    source: AnyPath | Labelled | Rows,
+    labels: LabelSource,
     name: str,
-    columns: Mapping[str, ColumnNames],
-    words: Values,
     *,
     pairwise: bool,
     texts: Sequence[str] | None = None,
     judge: Subject | None = None,
-    scale: str | None = None,
-    annotations: AnyPath | None = None,
 ) -> Labelled:
-    """The labels in a file or rows, on one dimension or on pairs; a labelled set as it is."""
-    if isinstance(source, LabelledSet | LabelledPairs):
-        return source
-    rows = _file_or_rows(source)
+    """The labels on one dimension or on pairs; a labelled set and the starter set as they are."""
+    if labels.data is None:
+        return starter_pairs() if pairwise else starter()
+    if isinstance(labels.data, LabelledSet | LabelledPairs):
+        return labels.data
+    columns, words = split_mapping(labels.map, labels.values)
     if pairwise:
-        return read_pairs(rows, map=columns, texts=texts, values=words)
-    good_and_bad = judge.words if isinstance(judge, Dimension) else None
-    if good_and_bad:
+        return read_pairs(_file_or_rows(labels.data), map=columns, texts=texts, values=words)
+    if isinstance(judge, Dimension) and judge.words:
         # A judge's own words need no --values.
-        words = {good_and_bad[0]: 1, good_and_bad[1]: 0, **words}
-    read = partial(
-        read_labels,
-        rows,
-        map=columns,
-        dimensions=[name],
-        texts=texts,
-        annotations=None if annotations is None else os.fspath(annotations),
-        values=words,
-    )
-    return _read_on_scale(read, name, judge, scale)
+        words = {judge.words[0]: 1, judge.words[1]: 0, **words}
+    source = replace(labels, map=columns, values=words)
+    read = partial(source.outputs, dimensions=[name], texts=texts)
+    return _read_on_scale(read, name, judge, labels.scale)
 
 
-def _file_or_rows(source: AnyPath | Rows) -> str | Rows:
+def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
-    if not is_in_memory(source):
+    if isinstance(source, LabelledSet | LabelledPairs | None) or not is_in_memory(source):
         raise TypeError(
             f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
             "of dicts or a labelled set is wanted"

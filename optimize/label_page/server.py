@@ -6,7 +6,7 @@ import sys
 from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from socket import socket
 from urllib.parse import parse_qs
 
 import msgspec
@@ -45,7 +45,7 @@ class Server(ThreadingHTTPServer):
         self.hosts = [f"{host}:{self.server_port}" for host in ("127.0.0.1", "localhost")]
         self.address = f"http://{self.hosts[0]}/{self.token}/"
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
         """Print no error if the page was closed before it had the response."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         return action if has_token and is_own_page else None
 
     def _answer(
-        self, status: int, body: Any, content_type: str = "application/json", nonce: str = ""
+        self, status: int, body: object, content_type: str = "application/json", nonce: str = ""
     ) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response_only(status)
@@ -113,10 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def send_error(self, code: int, message: Any = None, explain: Any = None) -> None:
+    def send_error(self, code: int, message: object = None, explain: object = None) -> None:
         """Respond with an empty 404 to every bad request, so that strangers learn nothing."""
         self.close_connection = True
         self._answer(404, b"", "text/plain")
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Log nothing, because addresses contain the token."""

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from threading import RLock
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -41,13 +41,21 @@ SeenAnswers = Literal["annotators", "judge"]
 # Given instead of a label. A skipped item is shown again at the end; an unsure one is not.
 Mark = Literal["skipped", "unsure"]
 # A JSON object for the page.
-State = dict[str, Any]
+State = dict[str, object]
 # The fields of an output or a pair, as in a line of the label file.
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 # The time for a label is the median over this many of the latest labels, if there are at least
 # `FEWEST_TIMES`.
 RECENT_LABELS, FEWEST_TIMES = 20, 3
 LONGEST_NAME = 80
+
+
+class JudgeAnswer(msgspec.Struct, frozen=True):
+    """A judge's answer to an item: the nearest possible answer, the score, and the reason."""
+
+    value: Value | None
+    score: float
+    reason: str
 
 
 class RefusedError(JudgesError, ValueError):
@@ -152,7 +160,7 @@ class Session:
         outputs: The keys of the outputs, by their names on the page.
         path: The label file.
         seed: The seed of the order of items.
-        judge: The judge's `value`, `score` and `reason`, by the item's id; None without a judge.
+        judge: The judge's answers, by the item's id; None without a judge.
         now: Returns the current time.
         notes: Sentences on further content of the file when it was opened.
     """
@@ -163,7 +171,7 @@ class Session:
     outputs: Mapping[str, str]
     path: Path
     seed: int = 0
-    judge: Mapping[str, State] | None = None
+    judge: Mapping[str, JudgeAnswer] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     notes: list[str] = field(default_factory=list, init=False)
 
@@ -171,14 +179,15 @@ class Session:
         self._lock, self._numbers = RLock(), numbers_of(self.subject)
         self._kind = kind_of(self.subject)
         self._key = "preferred" if self._kind == "pairwise" else "rating"
-        self._common_fields = {} if self._kind == "pairwise" else {"dimension": self.subject.name}
+        self._dimension = None if self._kind == "pairwise" else self.subject.name
+        self._common_fields = {"dimension": self._dimension} if self._dimension else {}
         if self._kind == "rating":
             self._common_fields["rating_scale"] = (
                 f"{min(self.subject.scale)}-{max(self.subject.scale)}"
             )
         rng, documents = random.Random(self.seed), dict[str, list[Row]]()
         for row in self.rows:
-            documents.setdefault(row["group"], []).append(row)
+            documents.setdefault(str(row["group"]), []).append(row)
         order = rng.sample([*documents.values()], len(documents))
         groups = [rng.sample(group, len(group)) for group in order]
         self.rows = [row for group in groups for row in group]
@@ -187,7 +196,8 @@ class Session:
             for n, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
         ]
-        self._index = {row["id"]: item for item, row in enumerate(self.rows)}
+        self._ids = [str(row["id"]) for row in self.rows]
+        self._index = {item_id: item for item, item_id in enumerate(self._ids)}
         self._labels: dict[str, _Labels] = {}
         self._read()
 
@@ -220,11 +230,11 @@ class Session:
     def _add_line(self, line: bytes, number: int) -> bool:
         """Add the label of a line; return False if it is about another output or dimension."""
         try:
-            row = msgspec.json.decode(line)
+            row = msgspec.json.decode(line, type=dict[str, object])
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
-            item = self._index.get(row["id"])
-            if row.get("dimension") != self._common_fields.get("dimension"):
+            item = self._index.get(row["id"]) if isinstance(row["id"], str) else None
+            if row.get("dimension") != self._dimension:
                 return False
             fault = self._fault(row, label, item)
         except (ValueError, LookupError, TypeError, RecursionError):
@@ -390,12 +400,16 @@ class Session:
                     if after == "annotators" and (label := self._labels[name].latest.get(item))
                 ]
                 judge = None if after == "annotators" else self._judge_of(item)
-                labels = {"own": own[item].content, "others": other_labels, "judge": judge}
+                labels = {
+                    "own": own[item].content,
+                    "others": other_labels,
+                    "judge": msgspec.to_builtins(judge),
+                }
                 items.append(self._content(item) | labels | {"after": after})
             return {"items": items}
 
-    def _judge_of(self, item: int) -> State | None:
-        return (self.judge or {}).get(self.rows[item]["id"])
+    def _judge_of(self, item: int) -> JudgeAnswer | None:
+        return (self.judge or {}).get(self._ids[item])
 
     def _disagreements(self, annotator: str) -> list[tuple[int, SeenAnswers]]:
         """The items on which the annotator disagrees, with whom; other annotators come first."""
@@ -414,7 +428,7 @@ class Session:
             return "annotators"
         if not (judge := self._judge_of(item)):
             return None
-        number = judge["score"] if self._kind == "rating" else self._numbers[judge["value"]]
+        number = judge.score if self._kind == "rating" else self._numbers[judge.value]
         return "judge" if abs(own - number) >= 1 else None
 
     def _agreement(self, annotator: str) -> list[State]:
@@ -431,10 +445,10 @@ class Session:
         return rows
 
 
-def numbers_of(subject: Subject) -> dict[Any, float]:
+def numbers_of(subject: Subject) -> Mapping[Value | None, float]:
     """The number that each answer counts; if the answers are two words, the good one is first."""
     if isinstance(subject, Comparison):
-        return {**VOTES}
+        return dict(VOTES.items())
     good, bad = subject.words or ("", "")
     return {good: 1, bad: 0} if good else {rating: rating for rating in subject.scale}
 

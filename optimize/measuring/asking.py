@@ -31,7 +31,7 @@ from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, JsonObject, json_number
 from optimize.inputs.flags import bounds_of, rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
-from optimize.items import Items, choose_level, items_of, n_tied_of
+from optimize.items import Items, choose_level, items_of
 from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
 from optimize.measuring.scored import Scored, labelled_in_order, tuned_rows
 from optimize.statistics.correlations import Level
@@ -90,7 +90,7 @@ class Task:
             tuned_rows=tuned_rows(judge, items),
             tuned_documents=tuned_rows(judge, items, of_documents=True),
             labelled=labelled_in_order(self.labelled, items),
-            n_tied=n_tied_of(self.labelled),
+            n_tied=self.labelled.n_tied,
             n_unjudged=len(all_items) - len(items),
             n_unknown=len(judgements) - len(items),
             words=words_of(self.labelled, self.dimension) or PASS_FAIL,

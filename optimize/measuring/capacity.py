@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -108,10 +107,9 @@ def _tuning_capacity(
     """Which figures get an interval, how likely a gain ships, and which labels would help."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
     intervals, gain = f"verify on all {_figures_with_interval(items, words, level)}", ""
-    any_labelled: Any = labelled  # because the type variable of `split` takes one kind of labels
     try:
         # The splits that a tuning run makes with its default seed.
-        splits = split(any_labelled, seed=0)
+        splits = split(labelled, seed=0)
     except LabelError:
         too_few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
         return intervals, gain, [too_few]

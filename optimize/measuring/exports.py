@@ -17,7 +17,7 @@ from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER
 from judges.labels.names import OUTPUTS
-from judges.labels.types import Item, LabelledSet
+from judges.labels.types import Item
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Row, read_json_file
 from optimize.inputs.labelled import Labelled
@@ -139,7 +139,7 @@ def read_export(
         )
     row_entries = [[*_entries(tool, row)] for row in rows]
     metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(row_entries)])
-    is_verdict = isinstance(labelled, LabelledSet) and dimension in labelled.words
+    is_verdict = dimension in labelled.words
     items = {item.id: item for item in labelled.items}
     scores: dict[str, list[Score]] = defaultdict(list)
     n_other_outputs = 0

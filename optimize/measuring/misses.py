@@ -1,11 +1,14 @@
 """The outputs on which a judge and people differ, one by one, the worst of each kind first."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from judges.judgement import choice_of
-from optimize.figures.as_json import JsonObject, json_number
+from optimize.figures.as_json import FLAT, JsonObject, fields_json
+from optimize.figures.as_text import WIDTH, short_name
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
 from optimize.search.evaluator import reason_of
@@ -13,7 +16,7 @@ from optimize.statistics.balanced import THRESHOLD
 from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Vector
 
-Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side"]
+Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
 # A rating is a miss if its place is wrong by at least this share of all places.
 FAR = 0.25
 # Numbers that differ by less look the same in two decimals.
@@ -22,6 +25,74 @@ MISS_COLUMNS = (
     *("miss", "id", "document_id", "system", "label", "verdict", "score"),
     *("comment", "reason", "decided_by", "output"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remarks:
+    """What people and the judge wrote about an output, the output, and all other texts."""
+
+    comment: str
+    reason: str
+    decided_by: str
+    output: str
+    texts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, scored: Scored, row: int) -> "Remarks":
+        texts = dict(scored.texts(row))
+        return cls(
+            comment=scored.items.items[row].comment,
+            reason=reason_of(scored.judgements[row]),
+            decided_by=scored.judgements[row].decided_by or "",
+            output=texts.pop(output_name(tuple(texts)) or "", ""),
+            texts=texts,
+        )
+
+    def to_json(self) -> JsonObject:
+        texts = {f"text_{name}": text for name, text in self.texts.items()}
+        return {**fields_json(self, "texts"), **texts}
+
+    def line(self, title: str, item_id: str) -> str:
+        """One line: the output's first words, people's comment and the judge's reason."""
+        start, reason = f"{title} {short_name(item_id, 16)}: ", self.decided_by or self.reason
+        parts = [("", self.output), ("people: ", self.comment), ("judge: ", reason)]
+        parts = [(label, " ".join(text.split())) for label, text in parts if text.strip()]
+        width = (WIDTH - len(start) - 3 * (len(parts) - 1)) // max(len(parts), 1)
+        return start + " | ".join(
+            label + (text if len(label + text) <= width else f"{text[: width - len(label) - 1]}…")
+            for label, text in parts
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """One miss: the output, and what people and the judge answered and wrote."""
+
+    miss: Kind
+    id: str
+    document_id: str | None = ""
+    system: str | None = ""
+    label: str
+    verdict: str
+    score: float
+    remarks: Remarks = field(metadata=FLAT)
+
+    @classmethod
+    def of(cls, scored: Scored, kind: Kind, row: int) -> "Miss":
+        item, score = scored.items.items[row], scored.scores[row]
+        return cls(
+            miss=kind,
+            id=item.id,
+            document_id=item.document_id,
+            system=item.system,
+            label=_word(scored, item.human),
+            verdict=_word(scored, score),
+            score=score,
+            remarks=Remarks.of(scored, row),
+        )
+
+    def to_json(self) -> JsonObject:
+        return fields_json(self, digits=None)
 
 
 def misses(scored: Scored) -> dict[Kind, list[int]]:
@@ -66,40 +137,13 @@ def place_gaps(scored: Scored) -> Vector:
     return gaps
 
 
-def miss_rows(scored: Scored, limit: int | None = None) -> list[JsonObject]:
-    """A flat row for each miss; `limit` is the most rows for each kind."""
+def all_misses(scored: Scored, limit: int | None = None) -> list[Miss]:
+    """The misses of all kinds; `limit` is the most of each kind."""
     kinds = misses(scored).items()
-    return [miss_row(scored, kind, row) for kind, rows in kinds for row in rows[:limit]]
-
-
-def miss_row(scored: Scored, kind: Kind, row: int) -> JsonObject:
-    """One miss: the output's id, what people and the judge answered and wrote, then the texts."""
-    item, score = scored.items.items[row], scored.scores[row]
-    return {
-        "miss": kind,
-        "id": item.id,
-        "document_id": item.document_id,
-        "system": item.system,
-        "label": _word(scored, item.human),
-        "verdict": _word(scored, score),
-        "score": json_number(score),
-        **comments_and_texts(scored, row),
-    }
+    return [Miss.of(scored, kind, row) for kind, rows in kinds for row in rows[:limit]]
 
 
 def _word(scored: Scored, value: float) -> str:
     if scored.is_pairs:
         return choice_of(value) or "tie"
     return scored.word(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
-
-
-def comments_and_texts(scored: Scored, row: int) -> JsonObject:
-    """What people and the judge wrote about an output, then the texts."""
-    texts = dict(scored.texts(row))
-    return {
-        "comment": scored.items.items[row].comment,
-        "reason": reason_of(scored.judgements[row]),
-        "decided_by": scored.judgements[row].decided_by or "",
-        "output": texts.pop(output_name(tuple(texts)) or "", ""),
-        **{f"text_{name}": text for name, text in texts.items()},
-    }

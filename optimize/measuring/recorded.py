@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
@@ -94,7 +95,9 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             other_dimensions[f"{dimension_in_row}"] = None
             continue
         try:
-            record = row["judgements"].get(dimension) if "judgements" in row else row
+            record: Row | None = row
+            if "judgements" in row:
+                record = msgspec.convert(row["judgements"], dict[str, Row | None]).get(dimension)
             if record is None:
                 continue
             item_id = str(row["id"]).strip()
@@ -105,15 +108,15 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
                 if f"{column}_failure" in record
             )
             score = record[next(score_columns, "score" if "score" in record else dimension)]
-            value = math.nan if score in (None, "") else float(score)
-            if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
+            value = math.nan if score in (None, "") else float(str(score))
+            if abs(value) > LARGEST_SCORE:
                 raise ValueError
         except KeyError as error:
             raise RecordingError(
                 f"{place}: {error} is not among {joined_names(list(row))}; use the same name in "
                 "labels and scores"
             ) from error
-        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        except ValueError as error:
             raise RecordingError(
                 f'{place}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {LARGEST_SCORE:g}"
@@ -268,7 +271,7 @@ def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row
             yield place, row
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield each row with its place, which names the file without its folder."""
     try:
         for place, row in read_records(path):

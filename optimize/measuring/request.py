@@ -6,21 +6,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import cast, get_args
+from typing import get_args
 
 import numpy as np
 
-from judges.cli.flags import Flags, constructed_note, mapping, request_options, split_name
+from judges.cli.flags import Flags, constructed_note, request_options, split_name
 from judges.cli.table import total_estimate
 from judges.client import ModelOptions, check_name
 from judges.dimension import Comparison, Subject
-from judges.labels.readers import read_labels
 from judges.labels.values import Values
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
 from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, values_of
-from optimize.inputs.labelled import find_subject, load_labels, only_dimension, words_of
+from optimize.inputs.labelled import (
+    LabelSource,
+    find_subject,
+    load_labels,
+    only_dimension,
+    words_of,
+)
 from optimize.measuring.asking import (
     Entry,
     Task,
@@ -52,14 +57,7 @@ def add_task_flags(group: Flags) -> None:
 def name_dimension(flags: argparse.Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
     if flags.data and not (flags.judges or flags.dimension or flags.pairwise):
-        labelled = read_labels(
-            flags.data,
-            map=mapping(flags.map),
-            values=values_of(flags.values),
-            annotations=flags.annotations,
-            texts=(),
-        )
-        flags.dimension = only_dimension(labelled)
+        flags.dimension = only_dimension(LabelSource.of(flags).outputs())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,20 +104,15 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
     """
     name_dimension(flags)
     named_subject = NamedSubject.of(flags, judges)
+    source, name = LabelSource.of(flags), named_subject.name
     labelled = load_labels(
-        flags.data or None,
-        named_subject.name,
+        source if judges else replace(source, scale=None),
+        name,
         named_subject.subject,
-        values=values_of(flags.values),
-        annotations=flags.annotations,
-        mapping=mapping(flags.map),
-        scale=flags.scale if judges else None,
         recorded=not judges,
         pairwise=named_subject.is_pairwise,
     )
-    return with_recordings(
-        flags, named_subject, Task.of(labelled, named_subject.name, flags.level), judges
-    )
+    return with_recordings(flags, named_subject, Task.of(labelled, name, flags.level), judges)
 
 
 def with_recordings(
@@ -213,8 +206,9 @@ def check_names(entries: Sequence[Entry]) -> None:
 
 def asking_options(flags: argparse.Namespace) -> ModelOptions:
     """Options for the requests to all judges' models, and the limits for all of them together."""
-    limits = {"max_calls": flags.max_calls, "max_cost": flags.max_cost}
-    return cast(ModelOptions, limits | request_options(flags))
+    options = request_options(flags)
+    options["max_calls"], options["max_cost"] = flags.max_calls, flags.max_cost
+    return options
 
 
 def expectation_lines(entries: Sequence[Entry]) -> list[str]:

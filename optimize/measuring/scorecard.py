@@ -7,7 +7,7 @@ import numpy as np
 
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from optimize.figures.as_json import FLAT, JsonObject, fields_json, to_json
+from optimize.figures.as_json import FLAT, JsonObject, fields_json, object_json
 from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
@@ -110,7 +110,7 @@ class TwoValueFigures:
         rates = fields_json(self.judge, "n_more", "n_documents")
         constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
         constant = {"word": self.constant_word, **constant_rates}
-        return {**rates, "constant": constant, **to_json(self.judge)}
+        return {**rates, "constant": constant, **object_json(self.judge)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -163,9 +162,8 @@ def tuned_rows(
         return frozenset()
     tuned_keys: set[str] = set()
     for part in (judge, *judge.parts):
-        provenance: Mapping[str, Any] = part.provenance or {}
-        if provenance.get("shipped") != "seed" or getattr(part, "threshold", 0.5) != 0.5:
-            tuned_keys.update(provenance.get("tuned_on") or ())
+        if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5:
+            tuned_keys.update(part.origin.tuned_on)
     texts = (
         (given_texts(item.texts, judge.subject) if of_documents else item.texts)
         for item in items.items

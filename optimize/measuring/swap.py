@@ -5,14 +5,14 @@ Of judges that are worse by the margin, at most 5 of 100 get a certificate (benc
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT, JsonObject, fields_json, json_number
+from optimize.figures.as_json import FLAT, JsonObject, fields_json
 from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
@@ -25,7 +25,7 @@ from optimize.measuring.comparison import (
     held_out_from_all,
     on_common_rows,
 )
-from optimize.measuring.misses import comments_and_texts
+from optimize.measuring.misses import Remarks
 from optimize.measuring.scored import Scored, with_both_scores
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, verdicts
 from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
@@ -33,6 +33,8 @@ from optimize.statistics.floor import MOST_FURTHER
 from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_interval
 
 Outcome = Literal["better", "not worse", "worse", "undecided"]
+Side = Literal["neither", "new", "old"]
+SIDES: tuple[Side, Side, Side] = ("neither", "new", "old")
 # The most changed rows that JSON lists.
 MOST_CHANGED = 100
 
@@ -104,6 +106,22 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A row on which two judges differ: where it moved, with whom people side, and all scores."""
+
+    id: str
+    moved: Literal["up", "down"]
+    people_side_with: Side
+    new: float
+    old: float
+    human: float
+    remarks: Remarks = field(metadata=FLAT)
+
+    def to_json(self) -> JsonObject:
+        return fields_json(self, digits=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SwapResult(Certificate):
     """The certificate of a swap by labels on random outputs.
 
@@ -118,7 +136,7 @@ class SwapResult(Certificate):
     n_changed: int
     moved: Counter[str]
     people_side_with: Counter[str]
-    changed: Sequence[Mapping[str, Any]]
+    changed: Sequence[Change]
 
     @property
     def judges(self) -> Sequence[ComparedJudge]:
@@ -162,8 +180,8 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
         difference=Difference(value=contrast.value, interval=interval, n_documents=n),
         documents_to_decide=n_documents_needed,
         n_changed=len(changed),
-        moved=Counter(row["moved"] for row in changed),
-        people_side_with=Counter(row["people_side_with"] for row in changed),
+        moved=Counter(row.moved for row in changed),
+        people_side_with=Counter(row.people_side_with for row in changed),
         changed=changed[:MOST_CHANGED],
     )
 
@@ -254,7 +272,7 @@ def outcome_of(interval: Interval | None, margin: float) -> Outcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new: Scored, old: Scored) -> list[JsonObject]:
+def changed_rows(new: Scored, old: Scored) -> list[Change]:
     """The rows on which the judges differ: in the verdict, the side of a pair, or else the rank.
 
     Rows that moved most come first, among equal ones those on which people side with the old judge.
@@ -267,14 +285,14 @@ def changed_rows(new: Scored, old: Scored) -> list[JsonObject]:
     gain = np.abs(old_places - human_places) - np.abs(new_places - human_places)
     order = np.lexsort((gain, -np.abs(new_places - old_places)))
     return [
-        {
-            "id": new.items.items[row].id,
-            "moved": "up" if new_places[row] > old_places[row] else "down",
-            "people_side_with": ("neither", "new", "old")[int(np.sign(gain[row]))],
-            "new": json_number(new.scores[row]),
-            "old": json_number(old.scores[row]),
-            "human": json_number(new.human[row]),
-            **comments_and_texts(new, row),
-        }
+        Change(
+            id=new.items.items[row].id,
+            moved="up" if new_places[row] > old_places[row] else "down",
+            people_side_with=SIDES[int(np.sign(gain[row]))],
+            new=new.scores[row],
+            old=old.scores[row],
+            human=new.human[row],
+            remarks=Remarks.of(new, row),
+        )
         for row in order[new_places[order] != old_places[order]].tolist()
     ]

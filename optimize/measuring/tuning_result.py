@@ -1,42 +1,43 @@
 """The result of a tuning run: which judge ships and why, both judges' figures, and the cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Generic, TypeVar, get_args
 
+from judges.client import Spending
 from judges.questions import AnswerShare
-from optimize.figures.as_json import FLAT, JsonObject, fields_json, figure_json, to_json
+from optimize.figures.as_json import (
+    DIGITS,
+    FLAT,
+    JsonObject,
+    fields_json,
+    figure_json,
+    json_number,
+    to_json,
+)
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
-from optimize.search.optimizer import JudgeName, LastRound
+from optimize.search.optimizer import ByJudge, JudgeName, LastRound
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Figure
 
+T = TypeVar("T")
+U = TypeVar("U")
 # The fields of summary.json that come before the figures, and those that come last.
 FIRST_FIELDS = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
 LAST_FIELDS = ["request_changes", "tuned_file", "answers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitResult:
+class SplitResult(ByJudge[Scorecard]):
     """Both judges on one held-out split, and the tuned judge's figure less the untuned one's.
 
     `gain` is the gain in rho. `balanced_gain` is that in balanced accuracy; None if the judge was
     tuned for another objective.
     """
 
-    untuned: Scorecard
-    tuned: Scorecard
     gain: Figure
     balanced_gain: Figure | None = None
-
-    def card(self, judge: JudgeName) -> Scorecard:
-        return self.tuned if judge == "tuned" else self.untuned
-
-    @property
-    def cards(self) -> dict[str, Scorecard]:
-        """Both scorecards by the judges' names in texts for people."""
-        return {"untuned": self.untuned, "tuned": self.tuned}
 
     @property
     def objective_gain(self) -> Figure:
@@ -48,6 +49,41 @@ class SplitResult:
         """Whether the gain's interval lies above 0, in the three decimals that people read."""
         interval = self.objective_gain.interval
         return interval is not None and round(interval.low, 3) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut(Generic[T]):
+    """What there is on each split that is held out: test, and systems that tuning did not see."""
+
+    test: T
+    unseen: T | None = None
+
+    @property
+    def by_name(self) -> dict[str, T]:
+        """By the splits' names in files."""
+        named = {"test": self.test, "test_unseen_systems": self.unseen}
+        return {name: split for name, split in named.items() if split is not None}
+
+    def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
+        """The function's results for all splits."""
+        return HeldOut(*map(function, self.by_name.values()))
+
+    def to_json(self) -> JsonObject:
+        return {name: to_json(split) for name, split in self.by_name.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpending:
+    """The tokens and dollars of a run, in total and by purpose.
+
+    Dollars are at list price, and None if a model's price is unknown. They include the worst cost
+    of requests that were never answered; if there are any, `cost_unconfirmed_usd` is that part.
+    """
+
+    tokens: Mapping[str, int]
+    cost_usd: float | None
+    cost_unconfirmed_usd: float | None = None
+    spending: Sequence[Spending]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +100,7 @@ class TuningResult:
         risk: The accepted chance that a judge ships which is no better.
         ship: The setting that says when a tuned judge ships.
         cached_calls: Calls that the reply cache answered; `lm_calls` does not count them.
-        spending: Tokens and dollars, in the form that summary.json has.
+        spending: Tokens and dollars.
         last_round: The last round of the search, as a mean over the searches on both halves.
         max_cost: The limit in dollars; None if no model is paid.
         request_changes: What was changed in requests because an endpoint did not accept it.
@@ -89,11 +125,11 @@ class TuningResult:
     lm_calls: int
     proposer_calls: int
     cached_calls: int
-    spending: Mapping[str, Any] = field(metadata=FLAT)
+    spending: RunSpending = field(metadata=FLAT)
     seconds: float
     last_round: LastRound | None = None
     max_cost: float | None = None
-    cost_per_1000_rows: Mapping[str, float] | None = None
+    cost_per_1000_rows: ByJudge[float] | None = None
     request_changes: Sequence[str] | None = None
     tuned_file: str | None = None
     answers: Sequence[AnswerShare] | None = None
@@ -101,19 +137,17 @@ class TuningResult:
     @property
     def cost_usd(self) -> float | None:
         """Dollars at list price; None if a model's price is unknown."""
-        cost: float | None = self.spending["cost_usd"]
-        return cost
+        return self.spending.cost_usd
 
     @property
     def splits(self) -> dict[str, SplitResult]:
         """The held-out splits, by their names in files."""
-        named = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {name: split for name, split in named.items() if split}
+        return HeldOut(self.test, self.unseen).by_name if self.test else {}
 
     @property
     def card(self) -> Scorecard | None:
         """The shipped judge's figures on test."""
-        return self.test.card(self.shipped) if self.test else None
+        return self.test.of(self.shipped) if self.test else None
 
     @property
     def is_pairs(self) -> bool:
@@ -136,7 +170,7 @@ class TuningResult:
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
         rhos = {
             f"{judge}_judge": {
-                name: to_json(split and split.card(judge).rho) for name, split in splits.items()
+                name: to_json(split and split.of(judge).rho) for name, split in splits.items()
             }
             for judge in get_args(JudgeName)
         }
@@ -147,29 +181,26 @@ class TuningResult:
 
     def _on_test(self) -> JsonObject:
         """The figures other than rho: order, scales, annotators, pass and fail, accuracy."""
-        if not (card := self.card):
+        if not (self.test and (card := self.card)):
             return {}
         gains = {
             name: split.balanced_gain for name, split in self.splits.items() if split.balanced_gain
         }
-        details, order = card.to_json(), self._of_both("order")
-        accuracy = {name: cell["value"] for name, cell in order["test"].items()}
+        accuracy = self.test.map(lambda each: json_number(each.order.value, DIGITS))
         balanced = {name: figure_json(gain) for name, gain in gains.items()}
         return {
             **({"balanced_gain": balanced} if gains else {}),
-            "order": order,
-            "scales": details["scales"],
-            **({"people": details["people"]} if card.people else {}),
-            **({"two_values": self._of_both("two_values")} if card.two_values else {}),
-            **({"accuracy": accuracy} if card.is_pairs else {}),
+            "order": self._of_both(lambda each: each.order),
+            "scales": to_json(card.scales),
+            **({"people": to_json(card.people)} if card.people else {}),
+            **(
+                {"two_values": self._of_both(lambda each: each.two_values)}
+                if card.two_values
+                else {}
+            ),
+            **({"accuracy": accuracy.to_json()} if card.is_pairs else {}),
         }
 
-    def _of_both(self, name: str) -> JsonObject:
-        """One field of both judges' scorecards, by split."""
-        return {
-            split: {
-                "seed_judge": to_json(getattr(result.untuned, name)),
-                "tuned_judge": to_json(getattr(result.tuned, name)),
-            }
-            for split, result in self.splits.items()
-        }
+    def _of_both(self, figures: Callable[[Scorecard], object]) -> JsonObject:
+        """Some figures of both judges' scorecards, by split."""
+        return {name: split.map(figures).to_json() for name, split in self.splits.items()}

@@ -3,10 +3,9 @@
 An output's length, its position in a pair, and chance may explain them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import comb
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from judges.winrate import text_length, win_rate
 from optimize.figures.as_json import FLAT
 from optimize.inputs.labelled import Labelled
 from optimize.items import DataCounts, output_name
-from optimize.measuring.misses import miss_rows
+from optimize.measuring.misses import Miss, all_misses
 from optimize.measuring.scorecard import Scorecard, rho
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import Correlation, Level, contrast_judges, correlation
@@ -141,7 +140,7 @@ class Verification:
     tuned_on_these_labels: bool
     card: Scorecard = field(metadata=FLAT)
     associations: Associations
-    misses: Sequence[Mapping[str, Any]] | None = None
+    misses: Sequence[Miss] | None = None
     words: tuple[str, str] | None
     gate: Gate | None = field(default=None, metadata=FLAT)
 
@@ -163,8 +162,8 @@ class Verification:
             tuned_on_these_labels=is_tuned_on,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
-            misses=miss_rows(held_out, MOST_MISSES) if held_out.is_binary else None,
-            words=getattr(labelled, "words", {}).get(scored.dimension),
+            misses=all_misses(held_out, MOST_MISSES) if held_out.is_binary else None,
+            words=labelled.words.get(scored.dimension),
         )
 
     @property

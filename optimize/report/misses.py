@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from judges.labels.types import LabelledOutput
 from optimize.figures.as_text import counted
 from optimize.items import output_name
-from optimize.measuring.misses import Kind, miss_row, misses
+from optimize.measuring.misses import Kind, Miss, misses
 from optimize.measuring.scored import Scored
 from optimize.measuring.swap import MOST_CHANGED, SwapResult
 
 # Upper bounds on the characters of a text, and of the first part of an output.
 MAX_TEXT, FIRST_PART = 1500, 400
+TextList = list[tuple[str, str]]
 SUREST, WORST = "The judge's surest verdicts come first.", "The worst come first."
 KINDS: dict[Kind, tuple[str, str]] = {
     "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST}"),
@@ -23,17 +23,28 @@ KINDS: dict[Kind, tuple[str, str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Article:
+    """A miss or a change on a page.
+
+    It has `people` (each annotator with label and comment), the first parts of the `outputs`, and
+    all `texts` if these are longer.
+    """
+
+    anchor: str
+    miss: Miss
+    people: TextList
+    outputs: TextList
+    texts: TextList
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissGroup:
-    """The misses of one kind, worst first, for a page.
-
-    A miss has the cells of `miss_row`, an `anchor`, `people` (each annotator with label and
-    comment), the first parts of the `outputs`, and all `texts` if these are longer.
-    """
+    """The misses of one kind, worst first, for a page."""
 
     title: str
     caption: str
-    misses: Sequence[dict[str, Any]]
+    misses: Sequence[Article]
 
 
 def miss_groups(scored: Scored) -> list[MissGroup]:
@@ -42,12 +53,12 @@ def miss_groups(scored: Scored) -> list[MissGroup]:
     for kind, rows in misses(scored).items():
         title, caption = KINDS[kind]
         articles = [
-            {
-                **miss_row(scored, kind, row),
-                "anchor": f"{kind.replace(' ', '-')}-{number}",
-                "people": _people(scored, row),
-                **_shown_texts(scored.texts(row), is_pairs=scored.is_pairs),
-            }
+            Article(
+                f"{kind.replace(' ', '-')}-{number}",
+                Miss.of(scored, kind, row),
+                _people(scored, row),
+                *_shown_texts(scored.texts(row), is_pairs=scored.is_pairs),
+            )
             for number, row in enumerate(rows, start=1)
         ]
         title = f"{title}: {counted(len(rows), 'pair' if scored.is_pairs else 'output')}"
@@ -59,22 +70,22 @@ def change_group(result: SwapResult, word: Callable[[float], str]) -> MissGroup:
     """The rows on which two judges differ, the largest change first; `word` writes a score."""
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
-        texts = {name[5:]: text for name, text in row.items() if name.startswith("text_")}
-        change: dict[str, Any] = {
-            "anchor": f"change-{number}",
-            "miss": "change",
-            "system": None,
-            "people": [],
-            "label": word(row["human"]),
-            "verdict": f"{word(row['old'])} → {word(row['new'])}",
-        }
-        shown = _shown_texts(texts | {"output": row["output"]}, is_pairs=card.is_pairs)
-        articles.append({**row, **change, **shown})
+        miss = Miss(
+            miss="change",
+            id=row.id,
+            label=word(row.human),
+            verdict=f"{word(row.old)} → {word(row.new)}",
+            score=row.new,
+            remarks=row.remarks,
+        )
+        texts = {**row.remarks.texts, "output": row.remarks.output}
+        shown = _shown_texts(texts, is_pairs=card.is_pairs)
+        articles.append(Article(f"change-{number}", miss, [], *shown))
     caption = f"The {card.unit} on which the judges differ, old → new; {MOST_CHANGED} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
 
-def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> dict[str, Any]:
+def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList, TextList]:
     """The first parts of the output or outputs, and all texts if these are longer."""
     names = [*texts]
     if is_pairs:
@@ -82,7 +93,7 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> dict[str, Any]:
     outputs = ("A", "B") if is_pairs else (output_name(names),)
     first = [(n, cut_text(text, FIRST_PART)) for n, text in texts.items() if n in outputs]
     whole = [(name, cut_text(text)) for name, text in texts.items()]
-    return {"outputs": first, "texts": whole if whole != first else []}
+    return first, whole if whole != first else []
 
 
 def _people(scored: Scored, row: int) -> list[tuple[str, str]]:

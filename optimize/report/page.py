@@ -26,10 +26,10 @@ from optimize.figures.as_text import number_text, signature
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
-from optimize.measuring.misses import MISS_COLUMNS, miss_rows
+from optimize.measuring.misses import MISS_COLUMNS, all_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import Scored
-from optimize.measuring.tuning_result import TuningResult
+from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.answer import Answer, Fact, Table
@@ -39,6 +39,7 @@ from optimize.report.comparison import comparison_answer, price_text, usage_tabl
 from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import run_answer
 from optimize.report.verification import MISSES, verification_answer
+from optimize.search.optimizer import ByJudge
 
 # Upper bounds on the failures, the characters of a reason, the demonstrations and the judges shown.
 MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_JUDGES = 20, 300, 5, 12
@@ -72,11 +73,11 @@ class Page:
     @property
     def choices(self) -> dict[str, list[str]]:
         """The systems, questions and annotators by which the misses can be filtered."""
-        misses = [miss for group in self.groups for miss in group.misses]
-        names_by_kind = {
-            "system": {miss["system"] for miss in misses},
-            "question": {miss["decided_by"] for miss in misses},
-            "annotator": {name for miss in misses for name, _ in miss["people"]},
+        articles = [each for group in self.groups for each in group.misses]
+        names_by_kind: dict[str, set[str | None]] = {
+            "system": {each.miss.system for each in articles},
+            "question": {each.miss.remarks.decided_by for each in articles},
+            "annotator": {name for each in articles for name, _ in each.people},
         }
         return {kind: sorted(filter(None, names)) for kind, names in names_by_kind.items()}
 
@@ -119,12 +120,12 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 def write_run(
     path: Path,
     result: TuningResult,
-    judged: Mapping[str, Mapping[str, Scored]],
-    prompts: Mapping[str, Prompt],
+    judged: ByJudge[HeldOut[Scored]],
+    prompts: ByJudge[Prompt],
     probes: Probes,
 ) -> None:
     """Write the page on a run; `judged` has both judges' judgements by split."""
-    scored, folder = judged[result.shipped]["test"], str(path.parent)
+    scored, folder = judged.of(result.shipped).test, str(path.parent)
     answer = run_answer(result, successful_attacks(probes, scored), folder)
     more_steps = answer.steps[1:]
     # The page is written last, because its file marks the end of a run.
@@ -183,7 +184,7 @@ def _write_misses(path: Path, scored: Scored) -> None:
     """Write the table of all misses, if labels and verdicts are pass or fail."""
     if not scored.is_binary:
         return
-    rows = miss_rows(scored)
+    rows = [miss.to_json() for miss in all_misses(scored)]
     columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
     with RowWriter(path, columns=columns) as writer:
         for row in rows:
@@ -249,9 +250,9 @@ def _failure_table(scored: Scored) -> Table:
     return Table(("without a score", "why"), failures[:MAX_FAILURES], caption)
 
 
-def _prompt_section(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
+def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """The section on the prompt that ships: what tuning changed, demonstrations and questions."""
-    untuned, tuned, shipped = prompts["seed"], prompts["tuned"], prompts[result.shipped]
+    untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.of(result.shipped)
     demos = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
     if len(shipped.demos) > MAX_DEMOS:
         demos += f"; the first {MAX_DEMOS} are below"

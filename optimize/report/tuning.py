@@ -77,14 +77,14 @@ def _table(result: TuningResult) -> Table:
     if result.is_binary:
         for name, split in result.splits.items():
             title = "test" if name == "test" else "new systems"
-            for word, card in split.cards.items():
+            for word, card in zip(("untuned", "tuned"), split, strict=True):
                 if card.two_values:
                     *rates, kappa = card.two_values.rates
                     texts = *map(figure_text, rates), number_text(kappa.value)
                     rows.append((f"{title}, {word}", *texts))
         return Table(("", *RATES), rows, caption)
     for name, split in result.splits.items():
-        rhos = [card.rho for card in split.cards.values()]
+        rhos = [card.rho for card in split]
         rows.append((SPLITS[name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
     head = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
     return Table(head, rows, caption)
@@ -100,9 +100,9 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         return "It is not known whether tuning helped: the gain on test is undefined."
     if gain.value == 0 and interval and interval.low == interval.high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    name, figures = f"{result.level}-level rho", [card.rho.value for card in test.cards.values()]
+    name, figures = f"{result.level}-level rho", [card.rho.value for card in test]
     if test.balanced_gain:
-        name, figures = "balanced accuracy", [c.beside_coin.value for c in test.cards.values()]
+        name, figures = "balanced accuracy", [c.beside_coin.value for c in test]
     untuned, tuned = map(number_text, figures)
     documents = counted(test.tuned.rho.n_documents, "document")
     meaning = f"{documents} cannot tell that from luck."
@@ -137,7 +137,7 @@ def _cost(result: TuningResult) -> str:
     text = f"{cost_text(result.cost_usd)}{most}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return f"{text} 1,000 rows are free, too." if result.cost_usd == 0 else text
-    own, untuned = costs[f"{result.shipped}_judge"], costs["seed_judge"]
+    own, untuned = costs.of(result.shipped), costs.untuned
     text += f" 1,000 rows will cost {cost_text(own)}"
     if result.shipped == "tuned" and untuned:
         text += f", untuned {cost_text(untuned)} ({own / untuned:.1f} times)"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from optimize.figures.as_text import address, miss_line, number_text, signature, wrapped
+from optimize.figures.as_text import address, number_text, signature, wrapped
 from optimize.measuring.verification import Associations, Verification, is_clear
 from optimize.report.answer import SCREEN_LINES, Answer, Fact, fact_lines
 from optimize.report.card import (
@@ -45,8 +45,8 @@ def verification_lines(
         last = [f"Its errors: {address(Path(page))}{more}"]
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     rows = result.misses or ()
-    kinds = ([row for row in rows if row["miss"] == kind] for kind in ("false pass", "false alarm"))
-    misses = [miss_line(row) for row in chain(*zip_longest(*kinds)) if row]
+    kinds = ([row for row in rows if row.miss == kind] for kind in ("false pass", "false alarm"))
+    misses = [row.remarks.line(row.miss, row.id) for row in chain(*zip_longest(*kinds)) if row]
     extra = [*misses[:2], *fact_lines([*people_facts(card, MAX_ANNOTATOR_PAIRS)]), *misses[2:]]
     lines = answer.lines(SCREEN_LINES - n_faults, extra=extra, last=last)
     if not everything:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -187,11 +187,7 @@ class SearchBudget:
 class Evaluator:
     """Judges items with candidates, charges the budget, and keeps the judgements.
 
-    Attributes:
-        untuned: The untuned prompt, which candidates change.
-        judge: Judges items with a prompt.
-        budget: The budget of the search.
-        pricing: The cost of judging one item.
+    `untuned` is the prompt that candidates change.
     """
 
     untuned: Prompt
@@ -400,7 +396,7 @@ class SearchProblem:
         texts = {text for item in self.labelled.items for text in item.texts.values()}
         return {run for text in texts for run in word_runs(text)}
 
-    def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
+    def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Record a trial with the number of calls so far."""
         self.record_trial(stage, round_number, **fields, calls=self.evaluator.budget.calls)
 

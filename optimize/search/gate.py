@@ -163,7 +163,8 @@ def decide(
     if not kinds:
         return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
     rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
-    decision = decision_on(_contrasts(kinds, problem.goal), problem.goal, rng, risk)
+    gains = [[[each.gain(problem.goal) for each in half] for half in kind] for kind in kinds]
+    decision = decision_on(gains, problem.goal, rng, risk)
     best = kinds[decision.gain.kind]
     tuned, tests = _choose_tuned(
         problem, list(chain(*best)), questions if best is with_questions else None
@@ -179,10 +180,6 @@ def decide(
         ship=decision.ship,
     )
     return tuned, decision
-
-
-def _contrasts(kinds: Sequence[Sequence[Sequence[Finalist]]], goal: Goal) -> list[Contrasts]:
-    return [[[each.gain(goal) for each in half] for half in kind] for kind in kinds]
 
 
 def _choose_tuned(

@@ -5,14 +5,14 @@ is the objective over all of them. GEPA has the proposer write instructions from
 judged documents, and the search's budget pays for these requests.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any
 
 import gepa
 import numpy as np
 from gepa.core.adapter import EvaluationBatch
+from gepa.core.state import GEPAState
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import NoScoreError
@@ -62,7 +62,7 @@ class Adapter:
         self.fatal_error: JudgesError | None = None
         self.n_requests = self.n_fruitless = 0
 
-    def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
+    def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
         """The indices of the next minibatch; the documents are shuffled anew each epoch."""
         epoch, part = divmod(state.i, self.n_parts)
         order = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
@@ -70,7 +70,7 @@ class Adapter:
 
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
-    ) -> Any:
+    ) -> EvaluationBatch:
         """Score the documents of the batch, in order.
 
         Raises SearchBudgetSpentError if this costs more than is left of the budget.
@@ -93,7 +93,7 @@ class Adapter:
         )
 
     def make_reflective_dataset(
-        self, texts: Mapping[str, str], evaluation: Any, components: Sequence[str]
+        self, texts: Mapping[str, str], evaluation: EvaluationBatch, components: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
         """The evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from judges.prompt import Field, Prompt
+from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
@@ -90,6 +91,29 @@ class CrossFit:
 
 # The names of the untuned and the tuned judge in JSON.
 JudgeName = Literal["seed", "tuned"]
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByJudge(Generic[T]):
+    """A value for the untuned judge, and one for the tuned judge."""
+
+    untuned: T
+    tuned: T
+
+    def __iter__(self) -> Iterator[T]:
+        return iter((self.untuned, self.tuned))
+
+    def of(self, judge: JudgeName) -> T:
+        return self.tuned if judge == "tuned" else self.untuned
+
+    def map(self, function: Callable[[T], U]) -> "ByJudge[U]":
+        """The function's results for both."""
+        return ByJudge(untuned=function(self.untuned), tuned=function(self.tuned))
+
+    def to_json(self) -> JsonObject:
+        return {"seed_judge": to_json(self.untuned), "tuned_judge": to_json(self.tuned)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,15 +100,10 @@ def show_labels(problem: SearchProblem) -> Exploration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """A candidate's result in a race.
+    """A candidate's result in a race, and its gain over the untuned judge on the same documents.
 
-    Attributes:
-        candidate: The candidate.
-        value: Its objective.
-        gain: Its gain over the untuned judge on the same documents.
-        error: The standard error of the gain.
-        n_documents: The number of documents.
-        is_reliable: Whether the candidate fails on few enough outputs to ship.
+    `error` is the standard error of the gain. `is_reliable` says whether the candidate fails on few
+    enough outputs to ship.
     """
 
     candidate: Candidate

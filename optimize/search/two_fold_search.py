@@ -11,6 +11,7 @@ from optimize.search.evaluator import BUDGET_ERRORS, SearchProblem, first_docume
 from optimize.search.gate import Finalist, ShipDecision, decide
 from optimize.search.optimizer import (
     N_FINALISTS,
+    ByJudge,
     CrossFit,
     Exploration,
     JudgeName,
@@ -48,9 +49,9 @@ class SearchResult:
         return "tuned" if self.decision.ship else "seed"
 
     @property
-    def judges(self) -> dict[JudgeName, Candidate]:
-        """The untuned and the tuned judge, by their names in JSON."""
-        return {"seed": self.untuned, "tuned": self.tuned}
+    def judges(self) -> ByJudge[Candidate]:
+        """The untuned and the tuned judge."""
+        return ByJudge(untuned=self.untuned, tuned=self.tuned)
 
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:

@@ -5,7 +5,6 @@ Ratings are a matrix of shape (outputs, annotators), NaN if an annotator did not
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,8 +26,8 @@ class _Ratings:
     """Annotators' ratings, with the document and the system of each output."""
 
     values: Matrix
-    document: NDArray[Any]
-    system: NDArray[Any]
+    document: NDArray[np.generic]
+    system: NDArray[np.generic]
 
     def of(self, rows: Mask) -> "_Ratings":
         return _Ratings(self.values[rows], self.document[rows], self.system[rows])

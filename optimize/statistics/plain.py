@@ -5,7 +5,6 @@ judge ranks perfectly but rates one point too high.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,7 +141,7 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
 
 
 def _interval_of_share(
-    same_order: NDArray[Any], counts: NDArray[Any], documents_per_pair: int = 1
+    same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
     """The interval for the share of pairs in the same order.
 

@@ -8,7 +8,7 @@ judgement is estimated from the length of the texts; during a run it is measured
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from judges.catalog import candidate_questions
 from judges.client import (
@@ -23,11 +23,12 @@ from judges.prompt import MAX_DEMOS, Prompt
 from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
 from judges.terminal import dollars_text
-from optimize.figures.as_json import DIGITS
+from optimize.figures.as_json import DIGITS, JsonObject, to_json
 from optimize.figures.as_text import wrapped
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items
 from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
+from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
     MAX_RACE_DOCUMENTS,
@@ -98,18 +99,10 @@ class CallTokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """The plan of what a run spends.
+    """The plan of what a run spends, in the unit of its `search`.
 
-    Attributes:
-        prepared: The run.
-        search: The budget of the search, with the unit of all costs.
-        options: The bounds of the search.
-        pricing: The cost of judging one item.
-        limit: What the whole run may spend.
-        reserve: The cost that is reserved for the final measurement.
-        reserve_calls: The calls that are reserved for the final measurement.
-        rows: The expected calls, tokens and dollars for each purpose.
-        call_seconds: The seconds that one call takes.
+    The whole run may spend `limit`. `reserve` and `reserve_calls` are the cost and the calls that
+    are reserved for the final measurement. `rows` are what is expected for each purpose.
     """
 
     prepared: PreparedRun
@@ -159,7 +152,7 @@ class RunBudget:
         table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
         for row in (*self.rows, self.expected):
             counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
-            table.append((row.purpose, *counts, "free" if row.cost == 0 else _dollars(row)))
+            table.append((row.purpose, *counts, "free" if row.cost_usd == 0 else _dollars(row)))
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
@@ -211,21 +204,22 @@ class RunBudget:
         goal, risk = prepared.goal, prepared.settings.risk
         return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The JSON object that `--dry-run --json` prints."""
-        expected, labels = spending_row(self.expected), self.prepared.labels
-        counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
+        expected, labels = self.expected, self.prepared.labels
+        cost = expected.cost_usd and round(expected.cost_usd, DIGITS)
+        counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured.test}
         return {
             "documents": {name: len(items.documents) for name, items in counts.items()},
             "chance": self.chance(),
             "calls": {
-                "expected": expected["calls"],
+                "expected": expected.calls,
                 "at_most": self.prepared.settings.max_calls,
             },
             "minutes": round(self.minutes, 1),
-            "tokens": {"in": expected["tokens_in"], "out": expected["tokens_out"]},
-            "cost_usd": {"expected": expected["cost_usd"], "at_most": self.limit_in_dollars},
-            "spending": [spending_row(row) for row in self.rows],
+            "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
+            "cost_usd": {"expected": cost, "at_most": self.limit_in_dollars},
+            "spending": to_json(self.rows),
         }
 
 
@@ -256,7 +250,7 @@ def plan_budget(
     # A free proposer with a paid judge gets a tiny cost, because the code divides by this cost.
     proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
     worst_cost = _worst_proposal(settings, proposer, proposal) if unit == "dollars" else 0.0
-    item_cost, n_measured = pricing.untuned_cost, sum(map(len, labels.measured.values()))
+    item_cost, n_measured = pricing.untuned_cost, labels.n_measured
     limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
     # The cost of judging one item with the most expensive candidate that is allowed.
@@ -268,7 +262,7 @@ def plan_budget(
             MAX_CANDIDATE_RATIO * item_cost, affordable_item_cost if options.max_demos else 0
         )
     reserve = n_measured * (item_cost + max_item_cost)
-    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
+    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.test))
     n_probes *= settings.probes or (
         is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
     )
@@ -356,7 +350,7 @@ def _limit(
     user's limit is too small to learn anything.
     """
     item_cost, n_all = pricing.untuned_cost, len(labels.everything)
-    test_cost = sum(map(len, labels.measured.values())) * item_cost
+    test_cost = labels.n_measured * item_cost
     smallest, default = test_cost, max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
     if unit != "calls":
         raced = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
@@ -477,44 +471,32 @@ def _spending(
         calls=round(number * calls),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        cost=None if price is None else price.cost(tokens_in, tokens_out),
+        cost_usd=None if price is None else price.cost(tokens_in, tokens_out),
     )
 
 
-def spending_summary(*accounts: Account) -> dict[str, Any]:
-    """The tokens and dollars for summary.json, in total and by purpose.
-
-    Dollars are at list price, and None if a model's price is unknown. They include the worst cost
-    of requests that were never answered; if there are any, `cost_unconfirmed_usd` is that part.
-    """
-    spending = _in_order(row for account in accounts for row in account.spending())
-    rows = [spending_row(row) for row in spending]
-    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
-    cost = round(sum(costs), DIGITS) if len(costs) == len(rows) else None
-    tokens = {side: sum(row[f"tokens_{side}"] for row in rows) for side in ("in", "out")}
-    summary = {"tokens": tokens, "cost_usd": cost}
+def spending_summary(*accounts: Account) -> RunSpending:
+    """What these accounts spent, in total and by purpose."""
+    rows = _in_order(row for account in accounts for row in account.spending())
+    total = total_spending(rows, "total")
     unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
-    if cost is not None and unconfirmed > 0:
-        summary["cost_unconfirmed_usd"] = unconfirmed
-    return {**summary, "spending": rows}
-
-
-def spending_row(row: Spending) -> dict[str, Any]:
-    """One purpose's spending as a JSON object."""
-    cost = None if row.cost is None else round(row.cost, DIGITS)
-    counts = {"calls": row.calls, "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
-    return {"purpose": row.purpose or "unknown", **counts, "cost_usd": cost}
+    return RunSpending(
+        tokens={"in": total.tokens_in, "out": total.tokens_out},
+        cost_usd=total.cost_usd,
+        cost_unconfirmed_usd=None if total.cost_usd is None else unconfirmed or None,
+        spending=rows,
+    )
 
 
 def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
     """The sum of all rows, as a row with this purpose; its cost is None if a row's cost is."""
-    costs = [row.cost for row in rows if row.cost is not None]
+    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
     return Spending(
         purpose=purpose,
         calls=sum(row.calls for row in rows),
         tokens_in=sum(row.tokens_in for row in rows),
         tokens_out=sum(row.tokens_out for row in rows),
-        cost=sum(costs) if len(costs) == len(rows) else None,
+        cost_usd=sum(costs) if len(costs) == len(rows) else None,
     )
 
 
@@ -530,4 +512,4 @@ def _rounded(number: float) -> str:
 
 
 def _dollars(row: Spending) -> str:
-    return "price unknown" if row.cost is None else dollars_text(row.cost)
+    return "price unknown" if row.cost_usd is None else dollars_text(row.cost_usd)

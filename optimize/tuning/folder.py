@@ -7,17 +7,19 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
 from judges.client import Store, endpoint_of
+from judges.labels.splits import Splits
+from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import encodable
 from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
-from optimize.figures.as_json import as_json
+from optimize.figures.as_json import JsonObject, as_json
 from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import CHANGEABLE, flag_of
 
@@ -33,15 +35,40 @@ SUMMARY = "summary.json"
 REPORT = "report.html"
 RUNS = Path("runs")
 AnyPath = str | os.PathLike[str]
+T = TypeVar("T")
 
 
 class RunFolderError(JudgesError):
     """The run's folder cannot be used; the message says why and what to do."""
 
 
+class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The content of config.json.
+
+    The digest `prompt` changes with the definition and questions; `judges` are those that a
+    command compares or joins.
+    """
+
+    started: str = "unknown"
+    command: str
+    settings: dict[str, object]
+    endpoints: dict[str, str | None] = {}
+    data: dict[str, str]
+    prompt: str = ""
+    judges: list[str] = []
+
+
+class EarlierSummary(msgspec.Struct):
+    """What a further start reads from the summary.json of an earlier one."""
+
+    limit_reached: bool = False
+    left_out: list[object] = []
+    request_changes: list[str] = []
+
+
 @contextmanager
 def open_run(
-    out: AnyPath | None, name: str, config: Mapping[str, object], print_line: Callable[[str], None]
+    out: AnyPath | None, name: str, config: RunConfig, print_line: Callable[[str], None]
 ) -> Iterator[Path]:
     """Open the folder of a run and lock it.
 
@@ -68,7 +95,10 @@ def open_run(
                 started = started_at(folder)
                 (folder / REPORT).unlink(missing_ok=True)
             has_lock = True
-            write_json(folder / CONFIG, {"started": started, **config})
+            write_json(
+                folder / CONFIG,
+                msgspec.to_builtins(msgspec.structs.replace(config, started=started)),
+            )
             if continues:
                 print_line(f"goes on with {folder} (delete the folder to start afresh)")
             yield folder
@@ -78,49 +108,55 @@ def open_run(
         raise
 
 
-def run_config(prepared: PreparedRun) -> dict[str, Any]:
-    """The content of config.json. Its digest `prompt` changes with the definition and questions."""
+def run_config(prepared: PreparedRun) -> RunConfig:
+    """The content of a tuning run's config.json."""
     settings, labelled = prepared.settings, prepared.labels.labelled
     template = str(prepared.untuned_judge.template())
     if prepared.subject.questions:
         template += str(prepared.subject.questions)
-    return {
-        "command": "optimize.tune",
-        "settings": msgspec.to_builtins(settings),
-        "endpoints": {
+    return RunConfig(
+        command="optimize.tune",
+        settings=msgspec.to_builtins(settings),
+        endpoints={
             "judge": endpoint_of(settings.lm, settings.api_base),
             "proposer": endpoint_of(settings.proposer.lm, settings.proposer.api_base),
         },
-        "data": {"name": labelled.name, "sha256": labelled.sha256},
-        "prompt": sha256(template.encode(errors="backslashreplace")).hexdigest(),
+        data={"name": labelled.name, "sha256": labelled.sha256},
+        prompt=sha256(template.encode(errors="backslashreplace")).hexdigest(),
+    )
+
+
+def splits_json(splits: Splits[LabelledSet | LabelledPairs], seed: int) -> JsonObject:
+    """The content of splits.json."""
+    return {
+        "by": splits.by,
+        "seed": seed,
+        "sha256": splits.sha256,
+        "held_out_systems": list(splits.held_out_systems),
+        "n_unused": splits.n_unused,
+        **splits.ids(),
     }
 
 
 def started_at(folder: Path) -> str:
     """The time at which the run was first started, in ISO format."""
-    return str(read_object(folder / CONFIG).get("started", "unknown"))
+    return _read(folder / CONFIG, RunConfig).started
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file in a run folder.
-
-    Raises RunFolderError if the file cannot be read or holds anything else.
-    """
+def _read(path: Path, kind: type[T]) -> T:
+    """The content of a JSON file; raises RunFolderError if it cannot be read or is damaged."""
     try:
-        value = read_json_file(path)
+        return msgspec.convert(read_json_file(path), kind)
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path}: cannot be read ({error})") from error
-    if not isinstance(value, dict):
-        raise RunFolderError(f"{path} is damaged: it does not hold a JSON object")
-    return value
 
 
-def read_summary(folder: Path) -> dict[str, Any]:
+def read_summary(folder: Path) -> EarlierSummary:
     """The summary.json of an earlier start; empty if there is no readable one."""
     try:
-        return read_object(folder / SUMMARY)
+        return _read(folder / SUMMARY, EarlierSummary)
     except RunFolderError:
-        return {}
+        return EarlierSummary()
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
@@ -139,8 +175,8 @@ class Trials:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self._path = path and claim_file(path, anew=True)
+        self.rows: list[JsonObject] = []
+        self._path = path and claim_file(path, replace=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a trial with these fields; `stage` is the part of the search that made it."""
@@ -151,7 +187,7 @@ class Trials:
                 file.write(as_json(trial) + "\n")
 
 
-def _can_continue(folder: Path, config: Mapping[str, object]) -> bool:
+def _can_continue(folder: Path, config: RunConfig) -> bool:
     """Whether the folder holds an unfinished run with this configuration; False if it is empty.
 
     Raises RunFolderError if it holds anything else.
@@ -162,14 +198,10 @@ def _can_continue(folder: Path, config: Mapping[str, object]) -> bool:
         return False
     summary = read_summary(folder)
     # The report is the last file of a run. If a limit ended the run, a larger one may continue it.
-    cut_short = summary.get("limit_reached") or summary.get("left_out")
+    cut_short = summary.limit_reached or summary.left_out
     if (folder / REPORT).exists() and not cut_short:
         raise RunFolderError(f"{folder} holds a finished run: name another --out")
-    try:
-        difference = _difference(read_object(folder / CONFIG), config)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{folder / CONFIG} is damaged ({error!r})") from error
-    if difference:
+    if difference := _difference(_read(folder / CONFIG, RunConfig), config):
         raise RunFolderError(
             f"{folder} holds an unfinished run with other settings ({difference}): name another "
             "--out, or delete the folder"
@@ -177,28 +209,24 @@ def _can_continue(folder: Path, config: Mapping[str, object]) -> bool:
     return True
 
 
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def _difference(before: RunConfig, now: RunConfig) -> str:
     """A phrase about the first difference between two configurations; "" if there is none."""
-    if before.get("command") != now["command"]:
-        return f"it was started by {before.get('command')}"
-    for name, value in now["settings"].items():
-        if name not in CHANGEABLE and (earlier := before["settings"].get(name)) != value:
+    if before.command != now.command:
+        return f"it was started by {before.command}"
+    for name, value in now.settings.items():
+        if name not in CHANGEABLE and (earlier := before.settings.get(name)) != value:
             return f"{flag_of(name)} was {earlier!r} and is {value!r}"
-    for role, address in now.get("endpoints", {}).items():
-        if (earlier := before["endpoints"].get(role)) != address:
+    for role, address in now.endpoints.items():
+        if (earlier := before.endpoints.get(role)) != address:
             return f"the address of its {role} was {earlier} and is {address}"
-    phrases = {
-        "data": "it had other labels",
-        "prompt": "it had another definition",
-        "judges": "it had other judges",
-    }
-    for name, phrase in phrases.items():
-        if before.get(name) != now.get(name):
-            return phrase
-    return ""
+    if before.data != now.data:
+        return "it had other labels"
+    if before.prompt != now.prompt:
+        return "it had another definition"
+    return "it had other judges" if before.judges != now.judges else ""
 
 
-def _unfinished(name: str, config: Mapping[str, object]) -> Path | None:
+def _unfinished(name: str, config: RunConfig) -> Path | None:
     """The newest folder runs/NAME-NUMBER whose run can continue; None if there is none."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from judges.catalog import JUDGES, candidate_questions
 from judges.client import BudgetSpentError
@@ -22,13 +22,13 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
-from optimize.figures.as_json import DIGITS, as_json, judgement_rows
+from optimize.figures.as_json import DIGITS, JsonObject, as_json, judgement_rows, to_json
 from optimize.inputs.labelled import PASS_FAIL, words_of
-from optimize.items import DataCounts, n_tied_of, tuned_keys
+from optimize.items import DataCounts, Items, tuned_keys
 from optimize.measuring.injection import Probes, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
-from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.measuring.tuning_result import HeldOut, SplitResult, TuningResult
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -38,7 +38,7 @@ from optimize.search.evaluator import (
     SearchProblem,
 )
 from optimize.search.gate import figure_of
-from optimize.search.optimizer import JudgeName, find_optimizer
+from optimize.search.optimizer import ByJudge, find_optimizer
 from optimize.search.questions import losses
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.balanced import balanced_contrast
@@ -52,8 +52,8 @@ from optimize.tuning.settings import Objective, Settings
 
 VERSIONED_PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 PrintLine = Callable[[str], None]
-# The judgements of the judges "seed" (untuned) and "tuned" on each held-out split.
-ScoredSplits = Mapping[str, Mapping[str, Scored]]
+# Both judges' judgements on each held-out split.
+ScoredSplits = ByJudge[HeldOut[Scored]]
 
 
 def tune_in_folder(
@@ -88,7 +88,8 @@ def tune_in_folder(
         if rows is not None:
             content = as_json_lines(rows_in_memory(rows))
             write_atomically(folder / run_folder.LABELS, content, overwrite=True)
-        write_json(folder / run_folder.SPLITS, labels.split)
+        assert labels.splits
+        write_json(folder / run_folder.SPLITS, run_folder.splits_json(labels.splits, settings.seed))
         print_line(f"{folder}: {figure_of(prepared.goal)}, {len(labels.everything)} outputs")
         if unread := ", ".join(labels.labelled.reading.unread):
             print_line(f"columns not read: {unread}")
@@ -130,17 +131,20 @@ def run(
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
     outcome = _freeze(active, result, measured, outcome)
+    tuned = measured.tuned.by_name
     rows = [
         as_json(row) + "\n"
-        for split, scored in measured["seed"].items()
+        for split, scored in measured.untuned.by_name.items()
         for row in judgement_rows(
-            scored.items.items, {name: measured[name][split].judgements for name in measured}, split
+            scored.items.items,
+            {"seed": scored.judgements, "tuned": tuned[split].judgements},
+            split,
         )
     ]
     run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
     write_json(folder / run_folder.SUMMARY, outcome.to_json())
     untuned = prepared.untuned_judge.prompt
-    prompts = {str(name): judge.prompt(untuned) for name, judge in result.judges.items()}
+    prompts = result.judges.map(lambda judge: judge.prompt(untuned))
     try:
         # The report's packages are imported only here, since a run may fail before it needs them.
         from optimize.report.page import write_run
@@ -161,14 +165,8 @@ def run(
 class ActiveRun:
     """A run while its models are open.
 
-    Attributes:
-        prepared: The prepared run.
-        folder: The run's folder.
-        models: The models.
-        trials: The trials of the search.
-        scorer: Judges items with any prompt of the search.
-        print_line: Called with each line for the user.
-        new_questions: Whether candidates may ask questions that the untuned judge does not ask.
+    `scorer` judges items with any prompt of the search. `new_questions` says whether candidates may
+    ask questions that the untuned judge does not ask.
     """
 
     prepared: PreparedRun
@@ -245,35 +243,34 @@ class ActiveRun:
         self.models.budget.set_aside()
         self.problem.evaluator.budget = SearchBudget(math.inf)
         with self.models.judge.account.spending_on(TEST):
-            return {
-                "seed": self._judge_splits("untuned judge", result.untuned),
-                "tuned": self._judge_splits("tuned judge", result.tuned),
-            }
+            splits = self.prepared.labels.measured
+            return ByJudge(
+                untuned=splits.map(partial(self._judge, "untuned judge", result.untuned)),
+                tuned=splits.map(partial(self._judge, "tuned judge", result.tuned)),
+            )
 
-    def _judge_splits(self, name: str, candidate: Candidate) -> dict[str, Scored]:
-        """One judge's judgements on each held-out split."""
-        prepared, evaluator, scored = self.prepared, self.problem.evaluator, {}
+    def _judge(self, name: str, candidate: Candidate, items: Items) -> Scored:
+        """One judge's judgements of the items of a split."""
+        prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
         choices = candidate.prompt(prepared.untuned_judge.prompt).choices
-        for split, items in prepared.labels.measured.items():
-            evaluator.scores(candidate, items)
-            scored[split] = Scored(
-                judge=name,
-                dimension=subject.name,
-                level=prepared.level,
-                items=items,
-                judgements=tuple(
-                    each.rescored(choices, candidate.weights, candidate.threshold)
-                    for each in evaluator.judgements(candidate, items)
-                ),
-                scale=subject.scale,
-                labelled=labelled_in_order(labelled, items),
-                n_tied=n_tied_of(labelled),
-                words=words_of(labelled, subject.name) or PASS_FAIL,
-            )
-        return scored
+        evaluator.scores(candidate, items)
+        return Scored(
+            judge=name,
+            dimension=subject.name,
+            level=prepared.level,
+            items=items,
+            judgements=tuple(
+                each.rescored(choices, candidate.weights, candidate.threshold)
+                for each in evaluator.judgements(candidate, items)
+            ),
+            scale=subject.scale,
+            labelled=labelled_in_order(labelled, items),
+            n_tied=labelled.n_tied,
+            words=words_of(labelled, subject.name) or PASS_FAIL,
+        )
 
-    def frozen(self, candidate: Candidate, provenance: Mapping[str, Any]) -> Judge:
+    def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
         """The candidate as a judge with the run's sampling plan and this provenance."""
         untuned = self.prepared.untuned_judge
         return replace(
@@ -316,8 +313,8 @@ def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Prob
         return Probes(reason="they cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return Probes(reason="the limit leaves no calls for them")
-    scored = measured[result.shipped]["test"]
-    judge = run.frozen(result.judges[result.shipped], {})
+    scored = measured.of(result.shipped).test
+    judge = run.frozen(result.judges.of(result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
             return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
@@ -327,23 +324,26 @@ def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Prob
 
 
 def summarize(
-    run: ActiveRun, result: SearchResult, measured: ScoredSplits, seconds: float
+    run: ActiveRun, result: SearchResult, measured: ScoredSplits | None, seconds: float
 ) -> TuningResult:
-    """The result of the run; `measured` is empty if nothing was held out."""
+    """The result of the run; `measured` is None if nothing was held out."""
     prepared, models = run.prepared, run.models
     settings, labels = prepared.settings, prepared.labels
     judge, proposer = models.judge.account, models.proposer.account
-    splits = {
-        name: _split_result(measured, name, result.shipped, prepared.objective)
-        for name in measured.get("seed", ())
-    }
-    cost_per_1000_rows = {
-        f"{name}_judge": round(1000 * run.problem.evaluator.item_cost(candidate), DIGITS)
-        for name, candidate in result.judges.items()
-    }
+    test = unseen = None
+    if measured:
+        shipped = measured.of(result.shipped).test
+        both = measured.map(lambda splits: splits.test)
+        test = _split_result(both, shipped, prepared.objective)
+        if measured.untuned.unseen and measured.tuned.unseen:
+            both = ByJudge(untuned=measured.untuned.unseen, tuned=measured.tuned.unseen)
+            unseen = _split_result(both, shipped, prepared.objective)
+    cost_per_1000_rows = result.judges.map(
+        lambda judge: round(1000 * run.problem.evaluator.item_cost(judge), DIGITS)
+    )
     is_paid = run.budget.search.unit == "dollars"
     changes = [
-        *run_folder.read_summary(run.folder).get("request_changes", []),
+        *run_folder.read_summary(run.folder).request_changes,
         *(
             f"{client.model.name} takes {change}"
             for client in (models.judge, models.proposer)
@@ -363,8 +363,8 @@ def summarize(
         level=prepared.level,
         objective=prepared.objective,
         data=DataCounts.of(labels.labelled, labels.everything),
-        test=splits.get("test"),
-        unseen=splits.get("test_unseen_systems"),
+        test=test,
+        unseen=unseen,
         shipped=result.shipped,
         why=result.decision.why,
         limit_reached=result.decision.limit_reached,
@@ -383,25 +383,9 @@ def summarize(
     )
 
 
-def _split_result(
-    measured: ScoredSplits, split: str, shipped: JudgeName, objective: Objective
-) -> SplitResult:
-    """The figures of both judges on a split.
-
-    On test, the card of the judge that ships also has annotators' figures and scales.
-    """
-    on_test, untuned, tuned = (
-        measured[shipped]["test"],
-        measured["seed"][split],
-        measured["tuned"][split],
-    )
-    cards = {
-        judge: Scorecard.brief(scored, is_binary=on_test.is_binary)
-        for judge, scored in (("seed", untuned), ("tuned", tuned))
-    }
-    if split == "test":
-        scales, people = scale_figures(on_test), PeopleFigures.of(on_test)
-        cards[shipped] = replace(cards[shipped], scales=scales, people=people)
+def _split_result(judged: ByJudge[Scored], shipped: Scored, objective: Objective) -> SplitResult:
+    """The figures of both judges on a split; `shipped` is the judge that ships, on test."""
+    untuned, tuned = judged.untuned, judged.tuned
     human, documents, balanced_gain = untuned.human, untuned.documents, None
     if objective == "balanced":
         # Each judge's verdicts are at its own threshold.
@@ -410,11 +394,22 @@ def _split_result(
         tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
     )
     return SplitResult(
-        untuned=cards["seed"], tuned=cards["tuned"], gain=gain, balanced_gain=balanced_gain
+        untuned=_card(untuned, shipped),
+        tuned=_card(tuned, shipped),
+        gain=gain,
+        balanced_gain=balanced_gain,
     )
 
 
-def _test_errors(scored: Scored) -> dict[str, Any]:
+def _card(scored: Scored, shipped: Scored) -> Scorecard:
+    """A judge's card on a split; that of `shipped` also has annotators' figures and scales."""
+    card = Scorecard.brief(scored, is_binary=shipped.is_binary)
+    if scored is not shipped:
+        return card
+    return replace(card, scales=scale_figures(scored), people=PeopleFigures.of(scored))
+
+
+def _test_errors(scored: Scored) -> JsonObject:
     """The judge's errors on test, for the frozen judge's provenance; {} for ratings.
 
     From them, the command `score` corrects the rate of passes.
@@ -434,6 +429,7 @@ def _freeze(
     name of the file of a tuned judge that does not ship.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    assert labels.splits
     copied = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     summary = outcome.to_json()
     provenance = {
@@ -443,7 +439,7 @@ def _freeze(
             "constructed": is_constructed(labels.labelled.sha256),
         },
         "tuned_on": tuned_keys(labels.learned, run.prepared.subject),
-        "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
+        "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
         "model": models.judge.model.name,
         "endpoint": models.judge.model.endpoint,
         "proposer": models.proposer.model.name,
@@ -456,20 +452,20 @@ def _freeze(
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    tuned = {"answers": summary["answers"]} if "answers" in summary else {}
-    own_provenance: dict[JudgeName, dict[str, Any]] = {
-        "seed": _test_errors(measured["seed"]["test"]),
-        "tuned": tuned | _test_errors(measured["tuned"]["test"]),
-    }
-    shipped = result.judges[result.shipped]
-    judge = run.frozen(shipped, provenance | own_provenance[result.shipped])
+    answers = {"answers": to_json(outcome.answers)} if outcome.answers else {}
+    own = ByJudge(
+        untuned=_test_errors(measured.untuned.test),
+        tuned=answers | _test_errors(measured.tuned.test),
+    )
+    shipped = result.judges.of(result.shipped)
+    judge = run.frozen(shipped, provenance | own.of(result.shipped))
     judge.save(run.folder / run_folder.JUDGE, overwrite=True)
     (run.folder / run_folder.TUNED).unlink(missing_ok=True)
     if result.tuned.id == shipped.id:
         return outcome
     del provenance["shipped"]  # "seed" would mean that this judge learned from no labels
     provenance["why"] = f"tuned, but not shipped: {result.decision.reason}"
-    judge = run.frozen(result.tuned, provenance | own_provenance["tuned"])
+    judge = run.frozen(result.tuned, provenance | own.tuned)
     judge.save(run.folder / run_folder.TUNED, overwrite=True)
     return replace(outcome, tuned_file=run_folder.TUNED)
 

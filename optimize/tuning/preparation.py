@@ -1,16 +1,15 @@
 """Prepare a run without a model: read its labels, split them, and check the settings."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from judges import loading
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
-from judges.labels.splits import split
-from judges.labels.types import LabelError
+from judges.labels.splits import Splits, split
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.protocol import is_decision
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
@@ -18,6 +17,7 @@ from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import (
     AnyLevel,
     Labelled,
+    LabelSource,
     check_level,
     find_subject,
     load_labels,
@@ -25,6 +25,7 @@ from optimize.inputs.labelled import (
     words_of,
 )
 from optimize.items import Items, choose_level, is_two_valued, items_of
+from optimize.measuring.tuning_result import HeldOut
 from optimize.search.evaluator import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
@@ -42,35 +43,30 @@ class Labels:
         everything: All labels on the run's subject, as items.
         train: One half of the labels to learn from; what is found on it is tested on dev.
         dev: The other half; what is found on it is tested on train.
-        measured: The held-out splits by name, on which both judges are measured once.
-        split: The content of splits.json.
+        measured: The held-out splits, on which both judges are measured once.
+        splits: The split; None if nothing was held out.
     """
 
     labelled: Labelled
     everything: Items
     train: Items
     dev: Items
-    measured: Mapping[str, Items]
-    split: Mapping[str, Any]
+    measured: HeldOut[Items]
+    splits: Splits[LabelledSet | LabelledPairs] | None = None
 
     @property
     def learned(self) -> Items:
         """Train and dev together."""
         return Items((*self.train.items, *self.dev.items))
 
+    @property
+    def n_measured(self) -> int:
+        return sum(map(len, self.measured.by_name.values()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A run that has passed every check that needs no model.
-
-    Attributes:
-        settings: The settings of the run.
-        subject: The dimension or comparison that is judged.
-        labels: The labels and their split.
-        level: The level of rho.
-        untuned_judge: The judge before tuning.
-        objective: What the judge is tuned for.
-    """
+    """A run that has passed every check that needs no model."""
 
     settings: Settings
     subject: Subject
@@ -121,25 +117,16 @@ def prepare(
         SettingsError: The settings contradict each other or the labels.
         LabelError: The labels cannot be read, or there is nothing to learn from them.
     """
-    source: Any = settings.data if rows is None else rows
-    options: dict[str, Any] = {"values": settings.values, "annotations": settings.annotations}
-    new_subject, notes = None, tuple[str, ...]()
+    source = settings.labels if rows is None else replace(settings.labels, data=rows)
+    notes: tuple[str, ...] = ()
     if subject is None and find_subject(settings.subject) is None:
-        new_subject = subject_of(
-            settings.subject,
-            source,
-            pairwise=settings.pairwise is not None,
-            scale=settings.scale,
-            map=settings.map,
-            **options,
-        )
-    if new_subject:
-        (subject, source), options = new_subject, {}
-        notes = (_note_on(subject, settings.subject),)
-    else:
-        options["mapping"] = settings.map
+        pairwise = settings.pairwise is not None
+        if new := subject_of(settings.subject, source, pairwise=pairwise):
+            subject, labelled = new
+            source = LabelSource(data=labelled, scale=settings.scale)
+            notes = (_note_on(subject, settings.subject),)
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
-    labelled = load_labels(source, subject.name, subject, scale=settings.scale, **options)
+    labelled = load_labels(source, subject.name, subject)
     labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
@@ -181,31 +168,17 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
 
     Raises LabelError if all labels to learn from are equal.
     """
-    # Typed as Any, because mypy cannot solve split's type variable for a union of label types.
-    any_labelled: Any = labelled
-    splits = split(any_labelled, seed=seed)
-    everything, train, dev = (
-        items_of(part, subject.name, subject) for part in (labelled, splits.train, splits.dev)
-    )
-    held_out = {"test": splits.test, "test_unseen_systems": splits.test_unseen_systems}
+    splits = split(labelled, seed=seed)
+    parts = (labelled, splits.train, splits.dev)
+    everything, train, dev = (items_of(part, subject.name, subject) for part in parts)
+    held_out = HeldOut(splits.test, splits.test_unseen_systems)
     labels = Labels(
         labelled=labelled,
         everything=everything,
         train=train,
         dev=dev,
-        measured={
-            name: items_of(part, subject.name, subject)
-            for name, part in held_out.items()
-            if part is not None
-        },
-        split={
-            "by": splits.by,
-            "seed": seed,
-            "sha256": splits.sha256,
-            "held_out_systems": list(splits.held_out_systems),
-            "n_unused": splits.n_unused,
-            **splits.ids(),
-        },
+        measured=held_out.map(lambda part: items_of(part, subject.name, subject)),
+        splits=splits,
     )
     if np.ptp(labels.learned.human) == 0:
         splits_text = " in train and dev" if np.ptp(everything.human) else ""

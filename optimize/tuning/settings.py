@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -12,11 +12,14 @@ from judges.cli.flags import mapping, read_number
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
-from judges.labels.readers import read_labels
+from judges.labels.values import Values
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
 from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
 from optimize.statistics.correlations import Level
+
+if TYPE_CHECKING:
+    from optimize.inputs.labelled import LabelSource
 
 Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
@@ -55,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pairwise: Text | None = None
     data: Text | None = None
     map: Mapping[Text, Text | Sequence[Text]] = {}
-    values: Mapping[str, float | str | None] = {}
+    values: Values = {}
     annotations: Text | None = None
     scale: Text | None = None
     lm: Text = "embedded"
@@ -91,6 +94,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def subject(self) -> str:
         return self.dimension or self.pairwise or ""
+
+    @property
+    def labels(self) -> "LabelSource":
+        from optimize.inputs.labelled import LabelSource  # --help does not need it
+
+        return LabelSource(
+            data=self.data,
+            map=self.map,
+            values=self.values,
+            annotations=self.annotations,
+            scale=self.scale,
+        )
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
@@ -161,7 +176,7 @@ def flag_of(name: str) -> str:
     return f"--{base_name.replace('_', '-')} proposer="
 
 
-def read_settings(values: Mapping[str, Any]) -> Settings:
+def read_settings(values: Mapping[str, object]) -> Settings:
     """Read and check the settings of a run, from the text of flags or from keyword arguments.
 
     Raises SettingsError if a setting is unknown, or its value is wrong or contradicts another.
@@ -170,32 +185,34 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
     if unknown := sorted(plain.keys() - _TYPES.keys()):
         raise SettingsError(f"there is no setting {unknown[0]!r}")
     _read_columns(plain)
-    if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
-        from optimize.inputs.labelled import only_dimension  # --help does not need it
-
-        options: Any = {name: plain.get(name) for name in ("map", "values", "annotations")}
-        plain["dimension"] = only_dimension(read_labels(plain["data"], texts=(), **options))
     plain = {name: _plain_value(name, value) for name, value in plain.items()}
     try:
         settings = msgspec.convert(plain, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise _wrong_value(error, {**plain, **values}) from None
+    if settings.data and not settings.subject:
+        from optimize.inputs.labelled import only_dimension
+
+        name = only_dimension(settings.labels.outputs())
+        settings = msgspec.structs.replace(settings, dimension=name)
     _check_settings(settings)
     return settings
 
 
-def _read_columns(plain: dict[str, Any]) -> None:
+def _read_columns(plain: dict[str, object]) -> None:
     """Set `map`, `values` and `scale` from `map`, which is pairs, a mapping or a mapping file."""
     columns = plain.get("map")
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
     if isinstance(columns, list):
         columns = mapping([str(word) for word in columns])
+    assert isinstance(columns, Mapping | None)
     # A mapping file may have values as well.
-    plain["map"], plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
+    columns, plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
     # The command `check` writes a scale into mapping files; the setting `scale` overrides it.
-    if scale := plain["map"].pop("scale", None):
+    if scale := columns.pop("scale", None):
         plain.setdefault("scale", scale)
+    plain["map"] = columns
 
 
 def _plain_value(name: str, value: object) -> object:
