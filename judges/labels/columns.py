@@ -437,10 +437,12 @@ class Columns:
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
         """The keys of all objects in the first `N_FIRST_ROWS` rows, as `column.key`."""
-        cells = (item for row in self.table.rows[:N_FIRST_ROWS] for item in row.cells.items())
+        columns_and_cells = (
+            item for row in self.table.rows[:N_FIRST_ROWS] for item in row.cells.items()
+        )
         names = (
             f"{column}{KEY_SEPARATOR}{key}"
-            for column, cell in cells
+            for column, cell in columns_and_cells
             for key in as_object(cell) or ()
         )
         return tuple(dict.fromkeys(names))

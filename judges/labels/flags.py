@@ -19,7 +19,7 @@ VALUES_KEY, SCALE_KEY = "values", "scale"
 # or, for the key `values`, the number for each word.
 MapEntry = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
-_VOTES_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
+_VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
@@ -91,13 +91,13 @@ def split_mapping(
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
     columns: dict[str, ColumnNames] = {}
-    values_of_words: dict[str, float | Vote | None] = {}
+    value_by_word: dict[str, float | Vote | None] = {}
     for name, entry in (mapping or {}).items():
         if isinstance(entry, Mapping):
-            values_of_words = read_values(entry)
+            value_by_word = read_values(entry)
         else:
             columns[str(name)] = str(entry) if isinstance(entry, int) else entry
-    return columns, values_of_words | read_values(values or {})
+    return columns, value_by_word | read_values(values or {})
 
 
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
@@ -131,7 +131,7 @@ def _words_and_meanings(source: Iterable[str] | Mapping[str, object]) -> list[tu
 def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
     if meaning is None or meaning == "":
         return None
-    if vote := _VOTES_BY_NAME.get(str(meaning).casefold()):
+    if vote := _VOTE_BY_NAME.get(str(meaning).casefold()):
         return vote
     try:
         number = float(str(meaning))

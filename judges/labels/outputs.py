@@ -35,36 +35,40 @@ def read_outputs(
     The ratings in `second_file` replace the table's own ratings on each of their dimensions.
     """
     check_mapping(columns, problems)
-    layout = find_ratings(columns, options.dimensions)
+    rating_columns = find_ratings(columns, options.dimensions)
     notes: list[str] = []
     if second_file is None:
-        notes = check_ratings(columns, layout, options.dimensions, problems)
+        notes = check_ratings(columns, rating_columns, options.dimensions, problems)
     else:
-        # In the first file, only columns that the user names then count as ratings.
+        # With a second file, only columns that the user names hold ratings in the first file.
         requested_columns = {name: (columns.exact_name(name),) for name in options.dimensions or ()}
         mapped_ratings = {
             name: headers
-            for name, headers in layout.columns_by_dimension.items()
+            for name, headers in rating_columns.columns_by_dimension.items()
             if name in columns.mapping or requested_columns.get(name) == headers
         }
-        layout = replace(
-            layout, columns_by_dimension=mapped_ratings, guessed_columns=(), numeric_columns=()
+        rating_columns = replace(
+            rating_columns,
+            columns_by_dimension=mapped_ratings,
+            guessed_columns=(),
+            numeric_columns=(),
         )
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(
         columns,
         problems,
         roles=roles,
-        label_columns=layout.all_columns(),
+        label_columns=rating_columns.all_columns(),
         judge_texts=options.texts,
         candidates={},
     )
-    ratings = read_ratings(columns, layout, options, problems)
-    comments = _read_comments(columns, layout, options)
+    ratings = read_ratings(columns, rating_columns, options, problems)
+    comments = _read_comments(columns, rating_columns, options)
     if second_file is not None:
         ratings = _replace_ratings(ratings, second_file)
-        for item, by_dimension in _read_comments(second_file.columns, layout, options).items():
-            comments.setdefault(item, {}).update(by_dimension)
+        second_comments = _read_comments(second_file.columns, rating_columns, options)
+        for item_id, by_dimension in second_comments.items():
+            comments.setdefault(item_id, {}).update(by_dimension)
     outputs = tuple(
         _make_output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
@@ -72,12 +76,12 @@ def read_outputs(
     if not problems:
         notes += _check_rated_ids(outputs, problems, second_file)
     if not problems and options.labelled:
-        _check_has_ratings(outputs, problems, options, columns, layout)
-    rating_columns = {name: (name,) for name in layout.nested_columns} | dict(
-        layout.columns_by_dimension
+        _check_has_ratings(outputs, problems, options, columns, rating_columns)
+    read_columns = {name: (name,) for name in rating_columns.nested_columns} | dict(
+        rating_columns.columns_by_dimension
     )
     if columns.is_long:
-        rating_columns = {"rating": columns.find_all(["rating"])}
+        read_columns = {"rating": columns.find_all(["rating"])}
     dimensions = _dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _unrated_notes(outputs, dimensions)
     return LabelledSet(
@@ -86,7 +90,7 @@ def read_outputs(
         outputs=outputs,
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes, *ratings.notes),
-        reading=reader.reading(rating_columns),
+        reading=reader.reading(read_columns),
         words=ratings.words,
     )
 
@@ -135,7 +139,9 @@ def _make_output(
     )
 
 
-def _read_comments(columns: Columns, layout: RatingColumns, options: ReadOptions) -> Comments:
+def _read_comments(
+    columns: Columns, rating_columns: RatingColumns, options: ReadOptions
+) -> Comments:
     """Return people's comments on their labels, by the output's id and the dimension.
 
     A comment is on the dimensions that the name of its column contains. If it contains none, the
@@ -146,12 +152,15 @@ def _read_comments(columns: Columns, layout: RatingColumns, options: ReadOptions
     if columns.is_long:
         return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
     all_dimensions = [
-        *(options.dimensions or (*layout.columns_by_dimension, *layout.nested_dimensions))
+        *(
+            options.dimensions
+            or (*rating_columns.columns_by_dimension, *rating_columns.nested_dimensions)
+        )
     ]
     # Maps the words of each dimension's name to the dimension, or to "" if it is not read.
-    dimension_by_words = {tokens(column): "" for column in layout.numeric_columns}
+    dimension_by_words = {tokens(column): "" for column in rating_columns.numeric_columns}
     dimension_by_words |= {tokens(name): name for name in all_dimensions}
-    for name, headers in layout.columns_by_dimension.items():
+    for name, headers in rating_columns.columns_by_dimension.items():
         dimension_by_words |= dict.fromkeys(map(tokens, headers), name)
     dimensions_by_column = {
         column: _commented_dimensions(column, dimension_by_words, all_dimensions)
@@ -196,7 +205,7 @@ def _check_has_ratings(
     problems: Problems,
     options: ReadOptions,
     columns: Columns,
-    layout: RatingColumns,
+    rating_columns: RatingColumns,
 ) -> None:
     """Add a problem for each requested dimension that no output is rated on.
 
@@ -205,8 +214,8 @@ def _check_has_ratings(
     dimensions, table = _dimensions(outputs), columns.table
     dimensions_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
     rated_dimensions = {
-        *layout.numeric_columns,
-        *layout.nested_dimensions,
+        *rating_columns.numeric_columns,
+        *rating_columns.nested_dimensions,
         *map(str, dimensions_in_rows),
     }
     for dimension in sorted({*(options.dimensions or ())}.difference(dimensions)):

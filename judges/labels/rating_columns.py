@@ -195,22 +195,25 @@ def _has_label_name(column: str, label_words: set[str]) -> bool:
 
 
 def check_ratings(
-    columns: Columns, layout: RatingColumns, dimensions: Collection[str] | None, problems: Problems
+    columns: Columns,
+    rating_columns: RatingColumns,
+    dimensions: Collection[str] | None,
+    problems: Problems,
 ) -> list[str]:
     """Add a problem if it is unclear which columns hold ratings.
 
     Returns notes on the columns of ratings that are not named after their dimension.
     """
-    if columns.is_long or layout.nested_columns or not columns.labelled:
+    if columns.is_long or rating_columns.nested_columns or not columns.labelled:
         return []
-    if layout.guessed_columns:
-        _check_guesses(columns, layout, problems)
+    if rating_columns.guessed_columns:
+        _check_guesses(columns, rating_columns, problems)
     for name in dimensions or ():
         if name not in columns.mapping:
-            _check_dimension(columns, layout, name, problems)
+            _check_dimension(columns, rating_columns, name, problems)
     notes: list[str] = []
-    for name, headers in layout.columns_by_dimension.items():
-        if headers in layout.annotator_groups.values():
+    for name, headers in rating_columns.columns_by_dimension.items():
+        if headers in rating_columns.annotator_groups.values():
             notes.append(f"{name} is read from {joined_names(headers)}: one annotator per column")
         elif name not in columns.mapping and name_key(name) != name_key(headers[0]):
             notes.append(f"no column is called {name}: its labels are read from {headers[0]!r}")
@@ -218,15 +221,15 @@ def check_ratings(
 
 
 def _check_dimension(
-    columns: Columns, layout: RatingColumns, dimension: str, problems: Problems
+    columns: Columns, rating_columns: RatingColumns, dimension: str, problems: Problems
 ) -> None:
     """Add a problem if it is unclear which columns hold the ratings on a dimension."""
-    headers = layout.columns_by_dimension.get(dimension, ())
+    headers = rating_columns.columns_by_dimension.get(dimension, ())
     # A column whose name contains the dimension's words may hold another annotator's ratings.
     dimension_words = {*tokens(dimension)}
     named_like_dimension = [
         column
-        for column in layout.numeric_columns
+        for column in rating_columns.numeric_columns
         if dimension_words and dimension_words <= {*tokens(column)}
     ]
     possible_columns = [*dict.fromkeys((*headers, *named_like_dimension))]
@@ -236,15 +239,15 @@ def _check_dimension(
         problems.add(
             "annotators", fault, advice + map_flag(dimension, possible_columns[:1]), field=dimension
         )
-    elif not headers and (label_columns := _likely_labels(columns, layout, dimension)):
-        fault = f"no column has this name, but {joined_names(label_columns)} may be its labels"
+    elif not headers and (label_columns := _likely_labels(columns, rating_columns, dimension)):
+        fault = f"no column has this name, but {joined_names(label_columns)} may hold its labels"
         # The advice offers each of the first three columns alone, and all of them together.
         choices = (*zip(label_columns[:3]), label_columns)
         flags = dict.fromkeys(map_flag(dimension, choice) for choice in choices)
         problems.add("labels", fault, f"say which: {' or '.join(flags)}", field=dimension)
 
 
-def _likely_labels(columns: Columns, layout: RatingColumns, dimension: str) -> list[str]:
+def _likely_labels(columns: Columns, rating_columns: RatingColumns, dimension: str) -> list[str]:
     """The columns that may hold the labels on a dimension that no column is named after.
 
     These are the columns that are named like labels. Without them, these are the numeric columns,
@@ -257,10 +260,14 @@ def _likely_labels(columns: Columns, layout: RatingColumns, dimension: str) -> l
         or close_names(dimension, catalog_names.union(columns.table.columns))
     ):
         return label_columns
-    return [column for column in layout.numeric_columns if column.casefold() not in catalog_names]
+    return [
+        column
+        for column in rating_columns.numeric_columns
+        if column.casefold() not in catalog_names
+    ]
 
 
-def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) -> None:
+def _check_guesses(columns: Columns, rating_columns: RatingColumns, problems: Problems) -> None:
     """Add a problem, with flags to use, unless the guessed columns are clearly ratings.
 
     A single column of numbers on a usual scale clearly holds ratings, and so do columns that have
@@ -268,18 +275,18 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
     """
     # In German school marks, 1 is the best, and files rarely say so.
     file_words = {word for column in columns.table.columns for word in tokens(column)}
-    has_mark_word = not _MARK_WORDS.isdisjoint(tokens(layout.guessed_columns[0]))
+    has_mark_word = not _MARK_WORDS.isdisjoint(tokens(rating_columns.guessed_columns[0]))
     are_marks = has_mark_word and not _GERMAN_WORDS.isdisjoint(file_words)
-    if len(layout.guessed_columns) > 1 or layout.annotator_groups:
-        are_clearly_ratings = {name.casefold() for name in layout.guessed_columns} <= {
+    if len(rating_columns.guessed_columns) > 1 or rating_columns.annotator_groups:
+        are_clearly_ratings = {name.casefold() for name in rating_columns.guessed_columns} <= {
             *catalog.names()
         }
     else:
         are_clearly_ratings = not are_marks and _look_like_ratings(
-            columns.values(layout.guessed_columns[0])
+            columns.values(rating_columns.guessed_columns[0])
         )
     if not are_clearly_ratings:
-        likely_columns = _label_columns(columns, "label") or [*layout.guessed_columns]
+        likely_columns = _label_columns(columns, "label") or [*rating_columns.guessed_columns]
         cells = [
             cell
             for name in likely_columns

@@ -104,14 +104,16 @@ class RatingCell(NamedTuple):
 
 
 def read_ratings(
-    columns: Columns, layout: RatingColumns, options: ReadOptions, problems: Problems
+    columns: Columns, rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
-    cells = [*_single_ratings(columns, layout, options, problems)] if options.labelled else []
+    cells = (
+        [*_single_ratings(columns, rating_columns, options, problems)] if options.labelled else []
+    )
     values_by_dimension: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
         values_by_dimension[cell.dimension].append(cell.value)
@@ -150,7 +152,10 @@ def read_ratings(
     }
     for name, pair in words.items():
         _check_good_word(
-            (name, *layout.columns_by_dimension.get(name, ())), pair, options.values, problems
+            (name, *rating_columns.columns_by_dimension.get(name, ())),
+            pair,
+            options.values,
+            problems,
         )
     return TableRatings(by_item, notes, words, columns)
 
@@ -209,13 +214,13 @@ def _check_good_word(
 
 
 def _single_ratings(
-    columns: Columns, layout: RatingColumns, options: ReadOptions, problems: Problems
+    columns: Columns, rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
     if columns.is_long:
         cells = _long_cells(columns, problems)
     else:
-        cells = _wide_cells(columns, layout, problems)
+        cells = _wide_cells(columns, rating_columns, problems)
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
             for annotator, value in (
@@ -239,7 +244,7 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
 
 
 def _wide_cells(
-    columns: Columns, layout: RatingColumns, problems: Problems
+    columns: Columns, rating_columns: RatingColumns, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield the cells of ratings in each row.
 
@@ -248,11 +253,11 @@ def _wide_cells(
     """
     for row in columns.table.rows:
         nested_cells = {
-            cell.dimension: cell for cell in _nested_cells(columns, row, layout, problems)
+            cell.dimension: cell for cell in _nested_cells(columns, row, rating_columns, problems)
         }
         headers_by_dimension = {
             name: headers
-            for name, headers in layout.columns_by_dimension.items()
+            for name, headers in rating_columns.columns_by_dimension.items()
             if name in columns.mapping or name not in nested_cells
         }
         for dimension in {**nested_cells, **headers_by_dimension}:
@@ -274,14 +279,14 @@ def _dimension_cells(
 
 
 def _nested_cells(
-    columns: Columns, row: TableRow, layout: RatingColumns, problems: Problems
+    columns: Columns, row: TableRow, rating_columns: RatingColumns, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield the ratings in a row's objects {dimension: rating}.
 
     Keys that hold comments, or that the user's mapping names, are skipped.
     """
     excluded_columns = {*columns.used_columns(()), *columns.comments}
-    for column in layout.nested_columns:
+    for column in rating_columns.nested_columns:
         value = value_in(row, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):

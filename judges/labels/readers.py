@@ -129,10 +129,10 @@ def read_items(
 def _read_options(
     map: ColumnMapping | None, values: Values | None, scales: Mapping[str, Scale] | None = None
 ) -> ReadOptions:
-    columns, values_of_words = split_mapping(map, values)
+    columns, value_by_word = split_mapping(map, values)
     scale = pop_scale(columns)
     file_scales = {} if scale is None else {"*": scale}
-    return ReadOptions(map=columns, values=values_of_words, scales=scales or file_scales)
+    return ReadOptions(map=columns, values=value_by_word, scales=scales or file_scales)
 
 
 def _read_or_raise(
@@ -264,8 +264,8 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
             )
             raise UnreadableError("no-column", "has no column of ids", advice)
         _check_rated_once(columns, problems)
-        layout = find_ratings(columns, options.dimensions)
-        ratings = read_ratings(columns, layout, options, problems)
+        rating_columns = find_ratings(columns, options.dimensions)
+        ratings = read_ratings(columns, rating_columns, options, problems)
         problems.notes = [*columns.table.notes, *ratings.notes]
         return ratings
     return None

@@ -13,13 +13,13 @@ from judges.labels.types import Vote
 from judges.labels.values import Values, is_missing_value, normalize_word
 from judges.tables.problems import UnreadableError
 
-_VOTES_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
+_VOTE_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
 _TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gleich égalité empate"
-_VOTES_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
+_VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
 # AlpacaEval's files write votes as these numbers.
-_VOTES_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
+_VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
 # In a column with negative numbers, the sign of a number is the vote.
-_VOTES_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
+_VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
 # The names of the systems of outputs A and B, or of the columns with outputs A and B.
@@ -57,12 +57,12 @@ class VoteReader:
         self._votes_by_number: dict[float, Vote] = {}
         if self._has_negative_numbers:
             self._votes_by_number = {
-                number: _VOTES_BY_SIGN[(number > 0) - (number < 0)] for number in self._numbers
+                number: _VOTE_BY_SIGN[(number > 0) - (number < 0)] for number in self._numbers
             }
-        elif self._numbers <= _VOTES_BY_NUMBER.keys():
+        elif self._numbers <= _VOTE_BY_NUMBER.keys():
             suffixes = {str(column)[-1:] for column in candidate_columns}
             if self._numbers != {1} or suffixes == {"1", "2"}:
-                self._votes_by_number = _VOTES_BY_NUMBER
+                self._votes_by_number = _VOTE_BY_NUMBER
 
     def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
         """Return all votes in a cell; raises UnreadableError if a part of the cell is not a vote.
@@ -106,7 +106,7 @@ class VoteReader:
         """Return the vote for a usual word or a number; None for any other word."""
         if _NUMBER.fullmatch(word):
             return self._votes_by_number.get(float(word))
-        return "tie" if word.startswith("tie") else _VOTES_BY_WORD.get(word)
+        return "tie" if word.startswith("tie") else _VOTE_BY_WORD.get(word)
 
 
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:

@@ -194,7 +194,10 @@ SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B"
         (table(Zeile=range(1, 9)), "--map Zeile=Zeile"),
         (RELEVANCE, "--map 'relevance=Relevance Anna,Relevance Ben'"),
         (SIDES, "holds pairs of candidates, Antwort A, Antwort B"),
-        (table(mark=["good", "fair", *["good"] * 6]), "'fair' is not a known word, as the others"),
+        (
+            table(mark=["good", "fair", *["good"] * 6]),
+            "'fair' is not a known word, but other cells",
+        ),
     ],
 )
 def test_unnamed_columns_are_else_asked_about(content, question):
