@@ -15,9 +15,9 @@ from pathlib import Path
 from judges import catalog
 from judges.cli.flags import Parser, mapping
 from judges.dimension import Dimension
-from judges.labels.columns import NESTED
-from judges.labels.flags import SCALE, VALUES, pop_scale, split_mapping
-from judges.labels.names import is_known_text, is_usual_text, map_flag
+from judges.labels.columns import NESTED_COLUMNS
+from judges.labels.flags import SCALE_KEY, VALUES_KEY, pop_scale, split_mapping
+from judges.labels.names import is_source_or_output, is_usual_text, map_flag
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
@@ -162,20 +162,22 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     """Return a mapping file for --map, as YAML: columns, what words count, and the scale."""
     import yaml
 
-    ratings = {name: columns for name, columns in reading.ratings.items() if name not in NESTED}
+    ratings = {
+        name: columns for name, columns in reading.ratings.items() if name not in NESTED_COLUMNS
+    }
     columns_by_name = {**reading.rows, **ratings}.items()
     plain_columns = {
         name: columns[0] if len(columns) == 1 else [*columns] for name, columns in columns_by_name
     }
     # A judge reads every text in a mapping. So leave out texts without a usual name.
-    texts = {name: column for name, column in reading.texts.items() if is_known_text(name)}
+    texts = {name: column for name, column in reading.texts.items() if is_source_or_output(name)}
     content: dict[str, object] = {**plain_columns, **texts, **options.map}
     if options.values:
-        content[VALUES] = {
+        content[VALUES_KEY] = {
             word: "" if value is None else value for word, value in options.values.items()
         }
     for low, high in options.scales.values():
-        content[SCALE] = f"{low:g}:{high:g}"
+        content[SCALE_KEY] = f"{low:g}:{high:g}"
     text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
     return text
 

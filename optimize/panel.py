@@ -235,7 +235,7 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
     if tuned_ids:
         print_note(f"note: {counted(len(tuned_ids), 'row')} left out, on which a member was tuned")
     ids = {item.id for item in task.labelled.items} - tuned_ids
-    splits = split(task.labelled.part(ids), seed=seed)
+    splits = split(task.labelled.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return PanelLabels(learning=train | dev, measuring=HeldOut(*held_out))
 

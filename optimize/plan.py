@@ -15,7 +15,7 @@ import numpy as np
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
 from judges.labels.readers import read_items, read_labels
-from judges.labels.rows import SAMPLING
+from judges.labels.rows import SAMPLING_COLUMNS
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
@@ -288,7 +288,9 @@ def _write(
     """
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn}
-    sampling = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
+    sampling = (
+        dict(zip(SAMPLING_COLUMNS, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
+    )
     for output in labelled.outputs:
         if output.document_id in rows_by_document:
             rows_by_document[output.document_id].append(output.row | sampling)

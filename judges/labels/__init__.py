@@ -1,4 +1,4 @@
-"""Human labels: their types, their readers, their splits and the starter set."""
+"""Reads and splits human labels, and defines their types and the starter set."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,7 @@
-"""Finds what each column of a table holds.
+"""Finds out what each column of a table holds: texts, ratings, labels, ids or comments.
 
-The user's mapping decides, else a list of usual names, else the column's cells.
+The user's mapping (`--map`) decides first, then the column's name if it is a usual one, then its
+cells.
 """
 
 import re
@@ -11,7 +12,7 @@ from typing import Literal
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import (
-    DOT,
+    KEY_SEPARATOR,
     as_object,
     is_blank,
     is_name,
@@ -23,27 +24,27 @@ from judges.labels.cells import (
 from judges.labels.names import (
     OUTPUTS,
     SOURCES,
-    is_known_text,
     is_reference,
+    is_source_or_output,
     is_usual_text,
     map_flag,
     source_name,
-    split_quoted,
+    split_at_commas,
     tokens,
 )
-from judges.labels.values import says_nothing, says_truth
+from judges.labels.values import is_missing_value, is_yes_or_no
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
 from judges.tables.text import TableRow
 
-# Columns whose cells are objects of ratings: {dimension: rating}.
-NESTED = ("ratings", "annotations")
-# Usual names of columns of votes.
-VOTES = ("votes", "preferred", "preference", "winner")
-# With `--map id=#row`, the rows' numbers are their ids.
-ROW = "#row"
+# Usual names of the columns whose cells are objects {dimension: rating}.
+NESTED_COLUMNS = ("ratings", "annotations")
+# Usual names of the column with people's votes on a pair.
+VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
+# With `--map id=#row`, the number of a row is its id.
+ROW_NUMBER = "#row"
 
-# Other usual names of the column for each role.
+# Other usual names for the columns `id`, `group`, `system` and so on.
 _ALIASES = {
     "id": (
         *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
@@ -63,36 +64,42 @@ _ALIASES = {
     "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
     "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
 }
-# Words in the names of columns in which people comment on their labels.
-_COMMENT = re.compile(
+# Words that name a column of people's comments on their labels.
+_COMMENT_WORDS = re.compile(
     r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
     r"\w*(?:kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|kritik|erkl(?:ä|ae)rung)|"
     r"erl(?:ä|ae)uterung|r(?:ü|ue)ckmeldung|hinweis|notiz|grund|warum|commentaire|remarque|"
     r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
-# With one of these words in its name, a column of comments is a model's, not a person's.
+# A column of comments with one of these words in its name was written by a model, not a person.
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
-_ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
-_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
-# The limits on a label's characters and spaces, and on the number of different labels in a column.
+# Names that --map gives to columns that are not texts.
+_ROLES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
+# The largest number of characters in a label, of spaces in it, and of different labels in a column.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
-# The number of first rows in which the keys of nested objects are looked up: one row is not enough,
-# since rows of JSON may have different keys.
+# The keys of nested objects are collected from this many rows at the start of the table. One row is
+# not enough, since the objects in different rows may have different keys.
 N_FIRST_ROWS = 1000
 
+# What the cells of a column are. The empty string stands for anything else.
 Kind = Literal["rating", "text", "label", ""]
-# The column that a name is mapped to, or several columns with one annotator each.
+# The column that a name is mapped to, or a list of columns that hold one annotator's ratings each.
 ColumnNames = str | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a key of the objects in a column, and what its cells are.
+    """A column, or a key of the objects in a column, with its cells and what they hold.
 
-    `kind` is "rating", "text", "label" (short values such as `good` or `4/5`), or "" for anything
-    else. `is_short` says that every cell is as short as a name or a label, and `n_distinct` is the
-    number of different values.
+    Attributes:
+        name: The column's name, or `column.key` for a key of the objects in a column.
+        cells: The cell of every row.
+        kind: "rating", "text", "label" (short values such as `good` or `4/5`), or "" for anything
+            else.
+        is_short: Whether every cell is as short as a name or a label.
+        n_distinct: The number of different values.
     """
 
     name: str
@@ -103,7 +110,7 @@ class Column:
 
     @property
     def is_category(self) -> bool:
-        """Whether the cells are short values that repeat, as the names of systems do."""
+        """Whether the column holds short values that each occur twice on average, or more often."""
         return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
 
     @property
@@ -112,15 +119,18 @@ class Column:
         return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
     def may_be_source(self, max_distinct: int) -> bool:
-        """Whether the column may hold the source texts, although it has no usual name of one.
+        """Whether the column may hold the source texts, although its name is not a usual one.
 
-        Source texts repeat, so they have fewer different values than the text column with the most
-        (`max_distinct`). Most of them have three words or more.
+        A source text is repeated for each of its outputs, so its column must have fewer different
+        values than the text column with the most (`max_distinct` values). Most source texts have
+        three words or more.
         """
-        n_words = sorted(len(str(cell).split()) for cell in self.cells)
-        repeats = 3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
-        has_output_word = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
-        return repeats and not has_output_word and n_words[len(n_words) // 2] > 2
+        word_counts = sorted(len(str(cell).split()) for cell in self.cells)
+        has_repeats = (
+            3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
+        )
+        is_named_like_output = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
+        return has_repeats and not is_named_like_output and word_counts[len(word_counts) // 2] > 2
 
 
 def infer_column(
@@ -131,86 +141,92 @@ def infer_column(
     typed: bool,
     rating_words: Collection[str],
 ) -> Column:
-    """Return the column, with its kind inferred from its cells.
+    """Return a `Column`, with its kind inferred from its cells.
 
-    With `is_text`, the kind is "text" whatever the cells are. In a `typed` format, such as JSON, a
-    string does not count as a number. `rating_words` are further words that count as ratings,
-    given by the user.
+    Args:
+        name: The column's name.
+        cells: The cell of every row.
+        is_text: Whether the kind is "text", whatever the cells are.
+        typed: Whether a string never counts as a number, as in JSON.
+        rating_words: The user's words for ratings, which count like yes and no.
     """
-    filled = [cell for cell in cells if not says_nothing(cell)]
-    values = {str(cell).strip() for cell in filled}
+    present_cells = [cell for cell in cells if not is_missing_value(cell)]
+    values = {str(cell).strip() for cell in present_cells}
     is_short = all(
         len(v) <= _MAX_LABEL_LENGTH and v.count(" ") <= _MAX_LABEL_SPACES for v in values
     )
     kind: Kind
     if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
         kind = "text"
-    elif _are_ratings(filled, typed, rating_words):
+    elif _are_ratings(present_cells, typed, rating_words):
         kind = "rating"
-    elif all(map(_TIME.fullmatch, values)) or not any(map(_is_readable, filled)):
+    elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
         kind = ""
     else:
-        # Labels are short, and a column has few different ones, unless they begin with a digit.
-        are_few = len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
-        kind = "label" if is_short and are_few else "text"
+        # A column of labels has few different values, unless they begin with a digit, as in 4/5.
+        can_be_labels = len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
+        kind = "label" if is_short and can_be_labels else "text"
     return Column(name, cells, kind, is_short, len({*map(str, cells)}))
 
 
 def _are_ratings(cells: Sequence[object], typed: bool, rating_words: Collection[str]) -> bool:
-    """Whether at least half of the cells are numbers, or three quarters are words for yes or no."""
+    """Whether half of the cells or more are numbers, or three quarters mean yes or no."""
     n_numbers = sum(is_rating(cell, typed=typed) for cell in cells)
-    n_words = sum(says_truth(cell, rating_words) for cell in cells)
+    n_words = sum(is_yes_or_no(cell, rating_words) for cell in cells)
     return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
 
 
-def _is_readable(cell: object) -> bool:
+def _holds_text(cell: object) -> bool:
     return isinstance(cell, str) or join_texts(cell) is not None
 
 
 def is_comment(column: str) -> bool:
-    """Whether a column has a usual name of comments on labels."""
-    return any(map(_COMMENT.fullmatch, tokens(column)))
+    """Whether a column's name is usual for comments on labels, such as `critique`."""
+    return any(map(_COMMENT_WORDS.fullmatch, tokens(column)))
 
 
 class Columns:
-    """The columns of a table, looked up by what they hold.
+    """The columns of a table, which can be found by what they hold.
 
-    `mapping` maps names such as `document` to the columns that the user chose for them. `judged`
-    are the names of the texts that a judge reads, and `rating_words` are words that count as
-    ratings, given by the user. `labelled` is False if people have yet to label the rows: then a
-    column from which they could tell the label is not among the texts.
+    Args:
+        table: The table.
+        mapping: Maps names such as `document` to the columns that the user chose for them.
+        judge_texts: The names of the texts that a judge reads.
+        rating_words: The user's words for ratings, which count like yes and no.
+        labelled: Whether the rows have labels. If people have yet to label them, a column that
+            may reveal the label is not among the texts.
     """
 
     def __init__(
         self,
         table: Table,
         mapping: Mapping[str, ColumnNames] | None = None,
-        judged: Collection[str] = (),
+        judge_texts: Collection[str] = (),
         rating_words: Collection[str] = (),
         labelled: bool = True,
     ) -> None:
-        self.table, self.judged, self.labelled = table, judged, labelled
+        self.table, self.judge_texts, self.labelled = table, judge_texts, labelled
         self.rating_words = rating_words
-        self._by_key: dict[str, list[str]] = {}
+        self._columns_by_key: dict[str, list[str]] = {}
         for column in table.columns:
-            self._by_key.setdefault(name_key(column), []).append(column)
+            self._columns_by_key.setdefault(name_key(column), []).append(column)
         self.mapping: dict[str, tuple[str, ...]] = {
             name: self._headers(columns) for name, columns in (mapping or {}).items() if columns
         }
         self.find, self.column = cache(self._find), cache(self._column)
 
     def _headers(self, names: ColumnNames) -> tuple[str, ...]:
-        """Return the exact names of the columns in a mapping; commas may separate several."""
+        """Return the exact column names in an entry of the mapping; a string is split at commas."""
         headers: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
-            # The name of one column may contain a comma.
+            # A column's name may itself contain a comma, so look for the whole name first.
             is_column = self.has(self.exact_name(name))
-            headers += [name] if is_column else split_quoted(name) or [name]
+            headers += [name] if is_column else split_at_commas(name) or [name]
         return tuple(dict.fromkeys(map(self.exact_name, headers)))
 
     def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
-        """Return the columns of a changed table or mapping, with the same settings as here."""
-        return Columns(table, mapping, self.judged, self.rating_words, self.labelled)
+        """Return the columns of a changed table and mapping; all other settings stay the same."""
+        return Columns(table, mapping, self.judge_texts, self.rating_words, self.labelled)
 
     def _column(self, name: str) -> Column:
         cells = tuple(value_in(row, name) for row in self.table.rows)
@@ -223,74 +239,75 @@ class Columns:
         return self.column(column).kind
 
     def of_kind(self, columns: Iterable[str], *kinds: Kind) -> list[str]:
-        """Return those of `columns` that are of one of these kinds."""
+        """Return the columns among `columns` whose kind is in `kinds`."""
         return [column for column in columns if self.kind(column) in kinds]
 
     def columns_except(self, excluded: Collection[str]) -> list[str]:
-        """Return the table's columns without the `excluded` ones."""
+        """Return the names of the table's columns that are not in `excluded`."""
         return [column for column in self.table.columns if column not in excluded]
 
     def _find(self, name: str) -> str | None:
-        """Return the column for `name`: the mapped one, the one so called, or one with an alias.
+        """Return the column for a name such as `id`, or None if the table has none.
 
-        Case does not matter, unless two columns differ only in case.
+        The user's mapping decides, else the column with this name, else one with another usual name
+        (`_ALIASES`). Case does not matter, unless two columns differ only in case.
         """
         if name in self.mapping:
             header = self.mapping[name][0]
             return header if self.has(header) else None
         names = map(self.exact_name, (name, *_ALIASES.get(name, ())))
-        return next((column for column in names if self._holds(column, name)), None)
+        return next((column for column in names if self._is_usable_as(column, name)), None)
 
-    def _holds(self, column: str, name: str) -> bool:
-        """Whether the table has the column, and it can be the column for the unmapped `name`."""
+    def _is_usable_as(self, column: str, name: str) -> bool:
+        """Whether the table has `column` and it can serve as `name`, which the user did not map."""
         if column not in self.table.columns or (column != name and column in self.used_columns(())):
             return False
-        if name in NESTED:
-            # A column of this name may also hold remarks; ratings are objects or lists.
+        if name in NESTED_COLUMNS:
+            # A column called `ratings` or `annotations` may hold remarks instead of objects.
             return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.values(column))
-        # A column called `system` may hold system prompts or outputs instead of systems' names.
+        # A column called `system` may hold long system prompts instead of systems' names.
         return name != "system" or self.column(column).is_short
 
     def cell(self, row: TableRow, name: str) -> object:
-        """Return a row's cell in the column for `name`; None if there is no such column."""
+        """Return a row's cell in the column for `name`; None if the table has no such column."""
         column = self.find(name)
         return None if column is None else value_in(row, column)
 
     def item_key(self, row: TableRow) -> str:
-        """Return the id of a row's output or pair; the row's number if no column holds ids."""
+        """Return the id in a row, or the row's number if no column holds ids."""
         if self.find("id") is None:
             return str(row.number)
-        item = self.cell(row, "id")
-        # An invalid id is reported later. Until then, each row with one has a key of its own.
-        return str(item).strip() if is_name(item) else f"{ROW} {row.number}"
+        item_id = self.cell(row, "id")
+        # A problem is added later for an invalid id. Here such a row gets a key of its own.
+        return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER} {row.number}"
 
-    def column_like(self, name: str) -> str | None:
-        """Return the only column with this name in any case and spacing; None without one."""
-        columns = self._by_key.get(name_key(name), [])
+    def column_ignoring_case(self, name: str) -> str | None:
+        """Return the one column that has this name in any case and spacing; else None."""
+        columns = self._columns_by_key.get(name_key(name), [])
         return columns[0] if len(columns) == 1 else None
 
     def exact_name(self, name: str) -> str:
-        """Return the column's exact name for a name that may differ in case and spacing."""
-        return name if self.has(name) else self.column_like(name) or name
+        """Return a column's exact name for a name that may differ from it in case and spacing."""
+        return name if self.has(name) else self.column_ignoring_case(name) or name
 
     def has(self, column: str) -> bool:
-        """Whether the table has the column, or, for a dotted name `a.b`, the column `a`."""
-        return self.root_of(column) in self.table.columns
+        """Whether the table has this column; a name `a.b` needs only the column `a`."""
+        return self.outer_column(column) in self.table.columns
 
-    def root_of(self, column: str) -> str:
-        """Return the column `a` for the name `a.b` of a key inside it, else the name itself."""
-        return column if column in self.table.columns else column.partition(DOT)[0]
+    def outer_column(self, column: str) -> str:
+        """Return `a` for a key `a.b` of the objects in column `a`, and `column` for a column."""
+        return column if column in self.table.columns else column.partition(KEY_SEPARATOR)[0]
 
     def used_columns(self, names: Iterable[str]) -> set[str]:
-        """Return the columns for these names, and every column that the mapping names."""
+        """Return the columns for these names and all columns in the user's mapping."""
         return {*self.find_all(names)}.union(*self.mapping.values())
 
     def find_all(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the columns for these names; a name without a column is skipped."""
-        return tuple(self.find_each(names).values())
+        """Return the columns for these names, without the names that have no column."""
+        return tuple(self.find_by_name(names).values())
 
-    def find_each(self, names: Iterable[str]) -> dict[str, str]:
-        """Map each name to its column; a name without a column is skipped."""
+    def find_by_name(self, names: Iterable[str]) -> dict[str, str]:
+        """Map each name to its column, without the names that have no column."""
         columns = {name: self.find(name) for name in names}
         return {name: column for name, column in columns.items() if column is not None}
 
@@ -299,19 +316,19 @@ class Columns:
 
     @cached_property
     def names_in_message(self) -> str:
-        """All columns and all keys of the objects in them, joined for a message."""
+        """All columns and the keys of the objects in them, as one string for a message."""
         return joined_names([*self.table.columns, *self.nested_names])
 
     @cached_property
     def ids_are_row_numbers(self) -> bool:
-        """Whether ids are row numbers: by `--map id=#row`, or because no column holds ids."""
+        """Whether row numbers serve as ids: `--map id=#row` says so, or no column holds ids."""
         if "id" in self.mapping:
-            return self.mapping["id"] == (ROW,)
+            return self.mapping["id"] == (ROW_NUMBER,)
         return not self.is_long and self.find("id") is None
 
     @cached_property
     def is_long(self) -> bool:
-        """Whether one column names dimensions and another holds the ratings on them."""
+        """Whether the table is long: one column names dimensions, and another one holds ratings."""
         column = self.find("dimension")
         if column is None or self.find("rating") is None:
             return False
@@ -319,102 +336,126 @@ class Columns:
 
     @property
     def has_row_per_annotator(self) -> bool:
-        """Whether each row is by one annotator: the table is long or has a column of annotators."""
+        """Whether each row holds one annotator's labels: the table is long or names annotators."""
         return self.is_long or self.find("annotator") is not None
 
     @property
     def has_nested_or_long_ratings(self) -> bool:
-        """Whether ratings are in objects or in long form, so that no flag has to name them."""
-        return self.is_long or self.find_all(NESTED) != ()
+        """Whether the table is long or has a column of objects {dimension: rating}."""
+        return self.is_long or self.find_all(NESTED_COLUMNS) != ()
 
     @cached_property
     def comments(self) -> tuple[str, ...]:
-        """The columns in which people comment on their labels. No judge reads them."""
-        nested = (name for name in self.nested_names if self.root_of(name) in self.find_all(NESTED))
-        named = filter(self._is_comment, (*self.table.columns, *nested))
-        used = self.used_columns(()) | {*self.judged}
-        return tuple(c for c in self.of_kind(named, "text", "label") if c not in used)
+        """The columns and keys of objects that hold people's comments. No judge reads comments."""
+        nested_names = (
+            name
+            for name in self.nested_names
+            if self.outer_column(name) in self.find_all(NESTED_COLUMNS)
+        )
+        named_like_comments = filter(self._is_comment, (*self.table.columns, *nested_names))
+        other_columns = self.used_columns(()) | {*self.judge_texts}
+        return tuple(
+            c for c in self.of_kind(named_like_comments, "text", "label") if c not in other_columns
+        )
 
     def _is_comment(self, column: str) -> bool:
-        """Whether a column has a name of comments; in a labelled file, a model's do not count."""
+        """Whether a column is named like comments by people.
+
+        If people have yet to label the rows, comments by a model count, too.
+        """
         return is_comment(column) and not (self.labelled and _MODEL_WORDS & {*tokens(column)})
 
-    def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
-        """Map the name of each text to its column: all string columns without another role.
+    def texts(
+        self, used_columns: Collection[str], label_columns: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Map the name of each text to the column that holds it.
 
-        If there are longer texts, columns of short values that repeat are left out, since a judge
-        could tell from them which system wrote the output. A column that the user maps to a name
-        without a role is a text, unless it is in `rated`, the columns of labels.
+        Texts are the string columns that are not in `used_columns` or `label_columns` and do not
+        hold comments. If any of them holds long texts, columns of short repeated values are not
+        texts, since they may reveal which system wrote the output. A column that the user maps to
+        a name outside `_ROLES` is a text unless it is in `label_columns`.
         """
-        free = self.columns_except({*used, *rated, *self.comments})
-        roots = {*map(self.root_of, (*used, *rated))}
-        # If a key of a column's objects is used already, the whole column is not a text, too.
-        candidates = [c for c in free if is_usual_text(c) or c not in roots]
-        named = {
-            self._text_name(column): column for column in filter(self._may_be_text, candidates)
+        unused = self.columns_except({*used_columns, *label_columns, *self.comments})
+        outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
+        # A column of objects with an unusual name is not a text if one of its keys is already used.
+        possible_texts = [c for c in unused if is_usual_text(c) or c not in outer_columns]
+        by_text_name = {
+            self._text_name(column): column for column in filter(self._may_be_text, possible_texts)
         }
-        texts = without_keys(named, self.mapping)
-        mapped = self._mapped_texts(rated)
-        if self.of_kind((*texts.values(), *mapped.values()), "text"):
+        texts = without_keys(by_text_name, self.mapping)
+        mapped_texts = self._mapped_texts(label_columns)
+        if self.of_kind((*texts.values(), *mapped_texts.values()), "text"):
             texts = {n: c for n, c in texts.items() if not self.column(c).is_category}
-        return {**texts, **mapped}
+        return {**texts, **mapped_texts}
 
-    def _mapped_texts(self, rated: Collection[str]) -> dict[str, str]:
-        """The texts that the user's mapping names, with their columns."""
+    def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
+        """The texts in the user's mapping, with their columns."""
         columns = {name: headers[0] for name, headers in without_keys(self.mapping, _ROLES).items()}
-        free = {n: c for n, c in columns.items() if c not in rated}
-        string_columns = self.of_kind(free.values(), "text", "label")
-        return {n: c for n, c in free.items() if c in string_columns or is_known_text(n)}
+        text_columns = {n: c for n, c in columns.items() if c not in label_columns}
+        string_columns = self.of_kind(text_columns.values(), "text", "label")
+        return {
+            n: c for n, c in text_columns.items() if c in string_columns or is_source_or_output(n)
+        }
 
     def _may_be_text(self, column: str) -> bool:
-        # A short reference, such as `ground truth`, may be the label itself.
+        # A short reference answer, such as the cells of `ground truth`, may be the label itself.
         may_be_short = self.labelled and not is_reference(column)
         return self.kind(column) == "text" or (may_be_short and self.kind(column) == "label")
 
     def _text_name(self, column: str) -> str:
-        """Return the name of the text in a column: the column's name, made regular if it is usual.
+        """Return a text's name: its column's name, which is normalized if it is a usual one.
 
-        A usual name becomes lower case with underscores; one that is not ASCII `input` or `output`.
+        `User Input` becomes `user_input`. A usual name that is not ASCII, such as `réponse`,
+        becomes `input` or `output`.
         """
-        key, name = name_key(column), "_".join(tokens(column))
-        if not is_usual_text(column) or self.column_like(key) != column:
+        key, regular_name = name_key(column), "_".join(tokens(column))
+        if not is_usual_text(column) or self.column_ignoring_case(key) != column:
             return column
-        return name if name.isascii() else "output" if key in OUTPUTS else "input"
+        return regular_name if regular_name.isascii() else "output" if key in OUTPUTS else "input"
 
     def source(self, texts: Mapping[str, str]) -> str | None:
         """Return the name of the source text, by which outputs are grouped into documents.
 
-        It has a usual name, else its values repeat. A text with blank cells or only one value is
-        chosen only if there is no other with a usual name.
+        The source text is the text with the first usual name in SOURCES, else a text whose values
+        repeat. Texts without blank cells and with two or more values are preferred. Returns None
+        if no text can be the source.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
-        varied = [name for name, column in columns.items() if column.is_varied]
-        if usual := source_name(varied) or source_name(texts):
-            return usual
+        varied_texts = [name for name, column in columns.items() if column.is_varied]
+        if usual_source := source_name(varied_texts) or source_name(texts):
+            return usual_source
         max_distinct = max((column.n_distinct for column in columns.values()), default=0)
-        likely = [n for n, column in columns.items() if column.may_be_source(max_distinct)]
-        return max(likely, key=lambda name: columns[name].n_distinct, default=None)
+        possible_sources = [
+            n for n, column in columns.items() if column.may_be_source(max_distinct)
+        ]
+        return max(possible_sources, key=lambda name: columns[name].n_distinct, default=None)
 
     def is_certain_text(self, name: str) -> bool:
-        """Whether a text is surely a source or an output: by its name, or as a judge reads it."""
-        return is_known_text(name) or name in self.judged
+        """Whether a text must be a source or an output: its name is usual, or a judge reads it."""
+        return is_source_or_output(name) or name in self.judge_texts
 
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
-        """Every key of the objects in the first rows, as `column.key`."""
-        cells = (entry for row in self.table.rows[:N_FIRST_ROWS] for entry in row.cells.items())
-        names = (f"{column}{DOT}{key}" for column, cell in cells for key in as_object(cell) or ())
+        """The keys of all objects in the first `N_FIRST_ROWS` rows, as `column.key`."""
+        columns_and_cells = (
+            item for row in self.table.rows[:N_FIRST_ROWS] for item in row.cells.items()
+        )
+        names = (
+            f"{column}{KEY_SEPARATOR}{key}"
+            for column, cell in columns_and_cells
+            for key in as_object(cell) or ()
+        )
         return tuple(dict.fromkeys(names))
 
 
 def check_mapping(columns: Columns, problems: Problems) -> None:
-    """Add a problem for each name mapped to a missing column, or wrongly mapped to several."""
+    """Add a problem for each name that is mapped to a missing column, or to too many columns."""
     for name, headers in columns.mapping.items():
         for column in headers:
-            exists = column in columns.table.columns or (name, column) == ("id", ROW)
+            exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER)
             if not exists and all(value is None for value in columns.values(column)):
                 add_missing_column(columns, problems, column, name)
-        if len(headers) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
+        if len(headers) > 1 and (is_source_or_output(name) or name in _ROLES - {*VOTE_COLUMNS}):
             fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
             problems.add("two-columns", fault, advice, field=name)
@@ -423,7 +464,7 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
 def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
-    """Add the problem that the column for `name` is missing; the message lists the columns."""
+    """Add a problem: the column for `name` is missing, or it holds no texts."""
     exists = columns.has(column) and not columns.values(column).count(None)
     fault = "this column is not read as a text" if exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.names_in_message}"
@@ -431,12 +472,12 @@ def add_missing_column(
 
 
 def mapping_advice(columns: Columns, name: str) -> str:
-    """Return advice on how to map `name`; it suggests a column that may hold the same thing."""
+    """Return advice to map `name` with --map, with a column that may be meant if there is one."""
     synonyms = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
-    keys = columns.of_kind(columns.nested_names, "text", "label")
+    nested = columns.of_kind(columns.nested_names, "text", "label")
     if synonyms:
-        keys = [key for key in keys if key.rpartition(DOT)[2] in synonyms]
-    elif name not in columns.judged:
-        keys = columns.of_kind(columns.nested_names, "rating")
-    likely = [*(c for c in columns.table.columns if name_key(c) in synonyms), *keys]
-    return f"name your column with {map_flag(name, likely[:1] or ['COLUMN'])}"
+        nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]
+    elif name not in columns.judge_texts:
+        nested = columns.of_kind(columns.nested_names, "rating")
+    suggestions = [*(c for c in columns.table.columns if name_key(c) in synonyms), *nested]
+    return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"

@@ -14,187 +14,223 @@ from judges.tables.problems import joined_names
 from judges.tables.text import Row
 
 CONVERSATION = "conversation"
-# What --judge adds to the mapping: judge the last assistant turn, or the whole conversation.
-JUDGED = (("judge", "turn"), ("judge", CONVERSATION))
-# The speakers of an assistant's turns: its texts, and its calls of tools.
-_ANSWERS = _ASSISTANT, _CALL = "Assistant", "Assistant calls"
+# The flag --judge adds one of these entries to the mapping, to judge the last assistant turn or the
+# whole conversation.
+JUDGE_MAPPINGS = (("judge", "turn"), ("judge", CONVERSATION))
+# The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
+_ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),
     **dict.fromkeys(("user", "human", "prompter", "customer"), "User"),
     **dict.fromkeys(("tool", "function", "observation"), "Tool result"),
     **dict.fromkeys(("system", "developer"), "System"),
-    "function_call": _CALL,
+    "function_call": _TOOL_CALL,
 }
-_LISTS = ("messages", "conversation", "conversations")
-_ROLES, _CONTENTS = ("role", "from", "speaker"), ("content", "value", "text")
-_CALLS = ("tool_calls", "function_call")
-_INDENTED_LINE, _MAX_LENGTH = "\n    ", 20_000
-# The names of the texts that conversations are turned into, and the end of the note on it.
+_MESSAGES_KEYS = ("messages", "conversation", "conversations")
+_ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "text")
+_TOOL_CALL_KEYS = ("tool_calls", "function_call")
+_INDENTED_NEWLINE, _MAX_LENGTH = "\n    ", 20_000
+# The names of the texts that conversations become, and a note that says what is judged.
 _TextsAndNote = tuple[set[str], str]
-_PAIR: _TextsAndNote = (
+_PAIR_TEXTS: _TextsAndNote = (
     {"prompt", "response_a", "response_b"},
-    "the turns that both share are the prompt, and the rest are the responses",
+    "the turns that both share are the prompt, and the later turns are the responses",
 )
-_WHOLE: _TextsAndNote = (
+_WHOLE_TEXTS: _TextsAndNote = (
     {CONVERSATION},
     "the whole conversation is judged (--judge turn: the last assistant turn)",
 )
-_TURN: _TextsAndNote = (
+_LAST_TURN_TEXTS: _TextsAndNote = (
     {"input", "dialogue", "output"},
     "the last assistant turn is judged (--judge conversation: the whole conversation)",
 )
-Turn = tuple[str, str]  # the speaker (or `Assistant calls`, `Tool result`), and the text
+# The speaker (also `Assistant calls` and `Tool result`) and the text.
+Turn = tuple[str, str]
 
 
 def read_turns(value: object) -> list[Turn]:
-    """Return the turns in a cell: a list or object, or a string of one as JSON or Python source."""
+    """Return the turns of the conversation in a cell; [] if it holds no conversation.
+
+    The cell holds a message, a list of messages or an object with such a list. It may be a string
+    of JSON, or a list that was printed by Python.
+    """
     if hasattr(value, "tolist"):
-        # In a data frame, a list that was read from Parquet is an array.
+        # pandas reads a list in a Parquet file as a NumPy array.
         value = value.tolist()
     elif isinstance(value, str) and value.startswith("[{'"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = ast.literal_eval(value)
     value = from_json(value)
     if isinstance(value, Mapping):
-        # An object that is a message is a conversation of one turn.
-        value = [value] if "role" in value else first_value(value, _LISTS)
+        # A single message is a conversation of one turn.
+        value = [value] if "role" in value else first_value(value, _MESSAGES_KEYS)
     messages = list(value) if isinstance(value, list | tuple) else []
-    turns = [*map(_turns_of, messages)]
+    turns = [*map(_message_turns, messages)]
     return [*chain.from_iterable(turns)] if all(turns) else []
 
 
-def _turns_of(message: object) -> list[Turn]:
-    """Return the turns of a message, its text and its tool calls; [] if it is not a message."""
-    if not isinstance(message, Mapping) or message.keys().isdisjoint((*_CONTENTS, *_CALLS)):
+def _message_turns(message: object) -> list[Turn]:
+    """Return a message's text and tool calls as turns; [] if the object is not a message."""
+    if not isinstance(message, Mapping) or message.keys().isdisjoint(
+        (*_CONTENT_KEYS, *_TOOL_CALL_KEYS)
+    ):
         return []
-    role = first_value(message, _ROLES)
+    role = first_value(message, _ROLE_KEYS)
     if not isinstance(role, str):
         return []
-    text = _text_of(first_value(message, _CONTENTS))
-    calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
+    text = _content_text(first_value(message, _CONTENT_KEYS))
+    tool_calls = [
+        (_TOOL_CALL, _content_text(message[name])) for name in _TOOL_CALL_KEYS if message.get(name)
+    ]
     speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
-    return [(speaker, text), *calls] if text or not calls else calls
+    return [(speaker, text), *tool_calls] if text or not tool_calls else tool_calls
 
 
-def _text_of(part: object) -> str:
-    """Return a message's content as text: a tool call as NAME(ARGUMENTS), an image as its type."""
-    if isinstance(part, list | tuple):
-        return "\n".join(map(_text_of, part))
-    if not isinstance(part, Mapping):
-        return "" if part is None else str(part)
-    call = part.get("function", part)
+def _content_text(content: object) -> str:
+    """Return the content of a message, or a tool call, as text.
+
+    A tool call becomes `NAME(ARGUMENTS)`, and an image or other file `[TYPE]`.
+    """
+    if isinstance(content, list | tuple):
+        return "\n".join(map(_content_text, content))
+    if not isinstance(content, Mapping):
+        return "" if content is None else str(content)
+    call = content.get("function", content)
     if isinstance(call, Mapping) and "name" in call:
         return f"{call['name']}({first_value(call, ('arguments', 'input')) or ''})"
-    return _text_of(first_value(part, _CONTENTS)) or f"[{part.get('type', 'no text')}]"
+    return (
+        _content_text(first_value(content, _CONTENT_KEYS)) or f"[{content.get('type', 'no text')}]"
+    )
 
 
 def as_text(turns: Iterable[Turn]) -> str:
-    """Return turns as lines `SPEAKER: TEXT`; the middle of a long conversation is left out."""
-    # All lines of a turn but its first are indented, so that none looks like another turn.
-    text = "\n".join(f"{who}: {_INDENTED_LINE.join(words.splitlines())}" for who, words in turns)
-    if (n_left_out := len(text) - _MAX_LENGTH) <= 0:
+    """Return turns as lines `SPEAKER: TEXT`, without the middle of a very long conversation."""
+    # Every later line of a turn is indented, so that it cannot look like the start of another turn.
+    text = "\n".join(
+        f"{speaker}: {_INDENTED_NEWLINE.join(content.splitlines())}" for speaker, content in turns
+    )
+    if (n_omitted := len(text) - _MAX_LENGTH) <= 0:
         return text
-    mark = f" [... {n_left_out:,} characters left out ...] "
-    return text[: _MAX_LENGTH // 4] + mark + text[_MAX_LENGTH // 4 - _MAX_LENGTH :]
+    omission = f" [... {n_omitted:,} characters left out ...] "
+    return text[: _MAX_LENGTH // 4] + omission + text[_MAX_LENGTH // 4 - _MAX_LENGTH :]
 
 
-def _plain_or_lines(turns: list[Turn]) -> str:
-    """Return the text of a single assistant turn without its speaker; any other turns as lines.
+def _plain_text_or_lines(turns: list[Turn]) -> str:
+    """Return the plain text of one assistant turn, or else lines `SPEAKER: TEXT`.
 
-    A text in which a line starts like an assistant turn gets its speaker, too.
+    A single assistant turn is also written with its speaker if one of its lines begins with
+    `Assistant`, since that line could be read as another turn.
     """
-    (speaker, words), *others = turns
-    imitates_turns = any(line.lstrip().startswith(_ASSISTANT) for line in words.splitlines())
-    return as_text(turns) if others or imitates_turns or speaker != _ASSISTANT else words
+    (speaker, text), *others = turns
+    imitates_turns = any(line.lstrip().startswith(_ASSISTANT) for line in text.splitlines())
+    return as_text(turns) if others or imitates_turns or speaker != _ASSISTANT else text
 
 
 def as_texts(cells: Mapping[str, object]) -> Row:
-    """Return a row with its conversations as texts, under every name that a judge may read.
+    """Return a row's cells, with every text that a judge may read from its conversations.
 
-    Two conversations become `prompt` (the turns that they share), `response_a` and `response_b`.
-    One conversation becomes `conversation`. If the row has no column of outputs, it also becomes
-    `output` (the last assistant turn) and `input` (all turns before it).
+    Two conversations give `prompt` (the first turns, which are the same in both), `response_a` and
+    `response_b`. One conversation gives `conversation` and, if no column holds outputs,
+    `output` (the last assistant turn) and `input` (all earlier turns).
     """
     conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
     if not conversations:
         return dict(cells)
-    others = without_keys(cells, conversations)
-    if sides := _sides(conversations):
-        texts = _pair_texts(conversations[sides[0]], conversations[sides[1]])
+    other_cells = without_keys(cells, conversations)
+    if pair_columns := _pair_columns(conversations):
+        texts = _pair_texts(conversations[pair_columns[0]], conversations[pair_columns[1]])
     else:
         has_output = any(map(is_output, cells))
-        texts = _single_texts(next(iter(conversations.values())), others, has_output=has_output)
+        texts = _single_texts(
+            next(iter(conversations.values())), other_cells, has_output=has_output
+        )
     return {
         **cells,
-        **{column: _plain_or_lines(turns) for column, turns in conversations.items()},
+        **{column: _plain_text_or_lines(turns) for column, turns in conversations.items()},
         **texts,
     }
 
 
-def _pair_texts(a: list[Turn], b: list[Turn]) -> Row:
-    """Return the texts of two conversations: the turns that they share, and both responses."""
-    shared = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
-    n_shared = min(len([*shared]), len(a) - 1, len(b) - 1)
+def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Row:
+    """Return the texts of a pair of conversations: the shared first turns, and both responses."""
+    shared = takewhile(
+        lambda turn_pair: turn_pair[0] == turn_pair[1], zip(turns_a, turns_b, strict=False)
+    )
+    n_shared = min(len([*shared]), len(turns_a) - 1, len(turns_b) - 1)
     responses: Row = {
-        "response_a": _plain_or_lines(a[n_shared:]),
-        "response_b": _plain_or_lines(b[n_shared:]),
+        "response_a": _plain_text_or_lines(turns_a[n_shared:]),
+        "response_b": _plain_text_or_lines(turns_b[n_shared:]),
     }
-    return {"prompt": as_text(a[:n_shared]), **responses} if n_shared else responses
+    return {"prompt": as_text(turns_a[:n_shared]), **responses} if n_shared else responses
 
 
-def _single_texts(turns: list[Turn], others: Row, *, has_output: bool) -> Row:
-    """Return the texts of a conversation; an output in another column (`others`) ends it."""
-    outputs = [(_ASSISTANT, str(others[n])) for n in filter(is_output, others) if others[n]]
+def _single_texts(turns: list[Turn], other_cells: Row, *, has_output: bool) -> Row:
+    """Return the texts that a judge may read from one conversation.
+
+    Outputs in `other_cells` become the conversation's last turns. With `has_output`, there are no
+    texts `input` and `output`.
+    """
+    outputs = [
+        (_ASSISTANT, str(other_cells[column]))
+        for column in filter(is_output, other_cells)
+        if other_cells[column]
+    ]
     texts: Row = {CONVERSATION: as_text([*turns, *outputs])}
     if has_output:
         return texts
-    before, answer = _last_answer(turns)
-    # A column that the file calls `input` is kept.
-    name = "dialogue" if "input" in others else "input"
-    texts[name] = as_text(before) or "[the conversation begins here]"
-    return {**texts, "output": _plain_or_lines(answer) if answer else None}
+    earlier_turns, answer_turns = _last_answer(turns)
+    # A column of the file that is called `input` keeps this name.
+    input_name = "dialogue" if "input" in other_cells else "input"
+    texts[input_name] = as_text(earlier_turns) or "[the conversation begins here]"
+    return {**texts, "output": _plain_text_or_lines(answer_turns) if answer_turns else None}
 
 
 def _last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
-    """Split turns into those before the assistant's last answer, and the turns of that answer."""
-    after = [*takewhile(lambda turn: turn[0] not in _ANSWERS, reversed(turns))]
-    turns = turns[: len(turns) - len(after)]
-    answer = [*takewhile(lambda turn: turn[0] in _ANSWERS, reversed(turns))]
-    return turns[: len(turns) - len(answer)], answer[::-1]
+    """Return the turns before the assistant's last answer, and the turns of this answer."""
+    later_turns = [*takewhile(lambda turn: turn[0] not in _ASSISTANT_SPEAKERS, reversed(turns))]
+    turns = turns[: len(turns) - len(later_turns)]
+    answer_turns = [*takewhile(lambda turn: turn[0] in _ASSISTANT_SPEAKERS, reversed(turns))]
+    return turns[: len(turns) - len(answer_turns)], answer_turns[::-1]
 
 
-def _sides(columns: Collection[str]) -> tuple[str, str] | None:
-    """The first two columns whose names differ only in their ends, `_a` and `_b`."""
-    sides = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
-    return next(sides, None)
+def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
+    """The first pair of columns `NAME_a` and `NAME_b`; None if there is no such pair."""
+    pairs = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
+    return next(pairs, None)
 
 
-def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool) -> Table:
-    """Return the table with its conversations turned into texts, and a note that says how.
+def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole: bool) -> Table:
+    """Return the table with its conversations turned into texts, and a note on what is judged.
 
-    With `whole`, the whole conversation is judged, else its last assistant turn.
+    With `judge_whole`, the whole conversation is judged, else its last assistant turn.
     """
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
         return table
-    texts = [as_texts(row.cells) for row in table.rows]
-    mapped = [name for name, column in mapping.items() if column in table.columns]
-    has_outputs = any(map(is_output, (*table.columns, *mapped)))
-    (text_names, how), read = _TURN, columns[:1]
-    if _sides(columns):
-        (text_names, how), read = _PAIR, columns
-    elif whole or not (has_outputs or any(row.get("output") for row in texts)):
-        text_names, how = _WHOLE
+    rows_as_texts = [as_texts(row.cells) for row in table.rows]
+    mapped_names = [name for name, column in mapping.items() if column in table.columns]
+    has_outputs = any(map(is_output, (*table.columns, *mapped_names)))
+    (text_names, description), read_columns = _LAST_TURN_TEXTS, columns[:1]
+    if _pair_columns(columns):
+        (text_names, description), read_columns = _PAIR_TEXTS, columns
+    elif judge_whole or not (has_outputs or any(row.get("output") for row in rows_as_texts)):
+        text_names, description = _WHOLE_TEXTS
     elif has_outputs:
-        text_names, how = {*columns}, "each is read as one text"
+        text_names, description = {*columns}, "each is read as one text"
     names = text_names | {*table.columns}.difference(columns)
-    kept = [{name: cell for name, cell in row.items() if name in names} for row in texts]
-    notes = [f"{joined_names(read)} holds conversations: {how}"]
-    if others := columns[len(read) :]:
-        notes.append(f"only one conversation of a row is read, and not {joined_names(others)}")
+    kept_cells = [
+        {name: cell for name, cell in row.items() if name in names} for row in rows_as_texts
+    ]
+    notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
+    if unread_columns := columns[len(read_columns) :]:
+        notes.append(
+            f"only one conversation per row is read: {joined_names(unread_columns)} is left out"
+        )
     return replace(
         table,
-        rows=tuple(row._replace(cells=cells) for row, cells in zip(table.rows, kept, strict=True)),
-        columns=tuple(dict.fromkeys(chain.from_iterable(kept))),
+        rows=tuple(
+            row._replace(cells=cells) for row, cells in zip(table.rows, kept_cells, strict=True)
+        ),
+        columns=tuple(dict.fromkeys(chain.from_iterable(kept_cells))),
         notes=(*table.notes, *notes),
     )

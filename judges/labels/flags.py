@@ -1,4 +1,4 @@
-"""Reads flags that say how to read a file: --map NAME=COLUMN, --values WORD=NUMBER, --scale 1-5."""
+"""Parses the flags --map NAME=COLUMN, --values WORD=NUMBER and --scale 1-5, and mapping files."""
 
 import math
 import re
@@ -7,53 +7,62 @@ from pathlib import Path
 from typing import TypeVar
 
 from judges.labels.columns import ColumnNames
-from judges.labels.names import split_quoted
+from judges.labels.names import split_at_commas
 from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
 Entry = TypeVar("Entry")
-# Further keys of a mapping file: the numbers that words stand for, and the scale.
-VALUES, SCALE = "values", "scale"
-# An entry of a mapping: columns (a data frame may call one by a number), or the numbers of words.
+# Keys of a mapping file that are not names of columns: the numbers for words, and the scale.
+VALUES_KEY, SCALE_KEY = "values", "scale"
+# An entry of a mapping: one or several columns (a data frame's columns may have numbers as names),
+# or, for the key `values`, the number for each word.
 MapEntry = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
-_VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
-_BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
+_VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
+_SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
 def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
-    """Read the arguments of --map, each NAME=COLUMN or a mapping file, into one mapping.
+    """Read the arguments of --map into one mapping.
 
-    A name may have several columns. NAME=COLUMN replaces the columns that a file gives the name. A
-    file's values are under the key `values`. Raises LabelError, a ValueError, for other arguments.
+    An argument is NAME=COLUMN, or the path of a mapping file. If NAME is repeated, it has several
+    columns. NAME=COLUMN replaces a mapping file's entry for NAME. Raises LabelError, a ValueError,
+    if an argument is neither, or if a mapping file is not valid.
     """
-    from_files: dict[str, MapEntry] = {}
+    file_entries: dict[str, MapEntry] = {}
     columns: dict[str, list[str]] = {}
     for argument in arguments:
         name, equals, column = argument.partition("=")
         if not equals and argument.endswith((".yaml", ".yml")):
-            from_files |= read_map_file(argument)
+            file_entries |= read_map_file(argument)
         elif not (name and column):
             raise LabelError(
                 f"{argument!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml"
             )
         elif column not in columns.setdefault(name, []):
             columns[name].append(column)
-    return from_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
+    return file_entries | {
+        name: headers[0] if len(headers) == 1 else headers for name, headers in columns.items()
+    }
 
 
 def read_map_file(path: str | Path) -> dict[str, MapEntry]:
-    """Return the content of a mapping file: columns, `values` and `scale`; raises LabelError."""
+    """Return a mapping file's entries: the names with their columns, `values` and `scale`.
+
+    Raises LabelError if the file cannot be read or an entry is not valid.
+    """
     try:
-        # Scalars are read as strings, since `no`, `1` and `null` may be labels.
+        # Every scalar is read as a string, since `no`, `1` and `null` may be labels.
         content = read_yaml_file(Path(path), as_written=True)
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise LabelError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise LabelError(f"{path}: write one `name: column` per line, as in document: article")
+        raise LabelError(
+            f"{path}: holds no mapping; write one `name: column` per line, as in document: article"
+        )
     for name, entry in content.items():
         if not _is_entry(name, entry):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")
@@ -64,77 +73,89 @@ def _is_entry(name: str, entry: object) -> bool:
     """Whether an entry of a mapping file is a column, a list of columns, or `values`."""
     if isinstance(entry, list):
         return bool(entry) and all(isinstance(column, str) for column in entry)
-    return isinstance(entry, str) or (name == VALUES and isinstance(entry, dict))
+    return isinstance(entry, str) or (name == VALUES_KEY and isinstance(entry, dict))
 
 
 def split_mapping(
     mapping: Mapping[str, MapEntry] | str | Path | None, values: Mapping[str, object] | None
 ) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
-    """Split a mapping, or a mapping file, into its columns and the numbers that words stand for.
+    """Split a mapping into the columns for each name, and the number or vote for each word.
 
-    `values` are further words; they replace those of the mapping. Raises LabelError.
+    Args:
+        mapping: The mapping, or the path of a mapping file.
+        values: Further words with their numbers or votes, which replace equal words in the mapping.
+
+    Raises:
+        LabelError: If the mapping file cannot be read, or if a word's number is not valid.
     """
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
     columns: dict[str, ColumnNames] = {}
-    words: dict[str, float | Vote | None] = {}
+    value_by_word: dict[str, float | Vote | None] = {}
     for name, entry in (mapping or {}).items():
         if isinstance(entry, Mapping):
-            words = read_values(entry)
+            value_by_word = read_values(entry)
         else:
             columns[str(name)] = str(entry) if isinstance(entry, int) else entry
-    return columns, words | read_values(values or {})
+    return columns, value_by_word | read_values(values or {})
 
 
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
-    """Return the number or vote that each word stands for, from a mapping or `WORD=NUMBER,...`.
+    """Return the number or vote that each word stands for; None stands for a missing rating.
 
-    The votes are A, B and tie. With nothing after the `=`, the word stands for a missing rating. A
-    word that contains a comma is quoted as in CSV. Raises LabelError.
+    Args:
+        source: A mapping, or arguments of --values, each `WORD=NUMBER,WORD=NUMBER,...`. A vote (A,
+            B or tie) may stand in place of a number. `WORD=` means a missing rating. A word that
+            contains a comma is quoted as in CSV.
+
+    Raises:
+        LabelError: If an argument has another form, or a word stands for two different numbers.
     """
     values: dict[str, float | Vote | None] = {}
-    for word, meaning in _meanings(source):
+    for word, meaning in _words_and_meanings(source):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
-        value = _value_of(meaning, word)
+        value = _parse_meaning(meaning, word)
         if values.setdefault(word, value) != value:
-            raise LabelError(f"{word!r} is given two values")
+            raise LabelError(f"{word!r} is given two different values; keep one of them")
     return values
 
 
-def _meanings(source: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
+def _words_and_meanings(source: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
     if isinstance(source, Mapping):
         return [(str(word), meaning) for word, meaning in source.items()]
-    parts = [part.rpartition("=") for text in source for part in split_quoted(text)]
+    parts = [part.rpartition("=") for text in source for part in split_at_commas(text)]
     return [(word.strip(), meaning.strip()) for word, _, meaning in parts]
 
 
-def _value_of(meaning: object, word: str) -> float | Vote | None:
+def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
     if meaning is None or meaning == "":
         return None
-    if vote := _VOTES.get(str(meaning).casefold()):
+    if vote := _VOTE_BY_NAME.get(str(meaning).casefold()):
         return vote
     try:
         number = float(str(meaning))
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise LabelError(f"{word!r} counts {meaning!r}, which is not a number, A, B or tie")
+        raise LabelError(
+            f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie"
+        )
     return number
 
 
 def pop_scale(columns: dict[str, Entry]) -> Scale | None:
-    """Remove the scale from the entries of a mapping and return it; None if there is none."""
-    scale = read_bounds(str(columns.get(SCALE)))
+    """Remove the entry `scale` from a mapping and return the scale; None if it has no scale."""
+    scale = read_bounds(str(columns.get(SCALE_KEY)))
     if scale is not None:
-        del columns[SCALE]
+        del columns[SCALE_KEY]
     return scale
 
 
 def read_bounds(text: str) -> Scale | None:
-    """Read `LOW-HIGH` or `LOW:HIGH`, such as 1-5, 0:1 or -1:1; None for any other text."""
-    match = _BOUNDS.fullmatch(text.strip())
-    if match is None:
+    """Read a scale `LOW-HIGH` or `LOW:HIGH`, such as 1-5 or -1:1; None for any other text."""
+    bounds = _SCALE_PATTERN.fullmatch(text.strip())
+    if bounds is None:
         return None
-    low, high = float(match[1]), float(match[2])
+    low, high = float(bounds[1]), float(bounds[2])
     return (low, high) if low < high else None

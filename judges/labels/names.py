@@ -1,4 +1,4 @@
-"""Tells from a column's name whether it holds a source text, an output or a reference answer."""
+"""Tells source texts, outputs and reference answers apart by the names of their columns."""
 
 import csv
 import re
@@ -8,26 +8,29 @@ from functools import cache
 
 from dspy_judges.column_names import name_key
 
-# Usual names of source texts (what systems were given), the most specific first, and of outputs
-# (what systems wrote).
+# Usual names of source texts, which systems were given. The most specific ones come first.
 SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
     *("artículo", "pregunta", "input", "inputs", "eingabe", "entrée", "entrada", "request"),
     *("usermessage", "conversation", "conversations", "messages", "chat", "transcript"),
 )
+# Usual names of outputs, which systems wrote.
 OUTPUTS = (
     *("summary", "response", "output", "answer", "reply", "completion", "outputs"),
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
-# Words that people add to these names, as in `model_answer` or `User Input`.
+# Words that may be added to a name in SOURCES or OUTPUTS, as in `model_answer` or `User Input`.
 _QUALIFIERS = {
     *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
     *("system", "candidate", "final", "generated", "retrieved", "original", "text"),
 }
-# Names of reference answers, and words that make one of an output's name, as in `gold answer`.
-_REFERENCES = frozenset({"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"})
+# Usual names of reference answers.
+_REFERENCE_NAMES = frozenset(
+    {"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"}
+)
+# Words that turn the name of an output into the name of a reference answer, as in `gold answer`.
 _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
@@ -41,63 +44,65 @@ def tokens(name: str) -> tuple[str, ...]:
 
 
 @cache
-def known_word(column: str) -> str:
-    """Return the name in SOURCES or OUTPUTS that a column's name is or contains, or "".
+def usual_name(column: str) -> str:
+    """Return the usual name (of SOURCES or OUTPUTS) in a column's name, or "" if there is none.
 
-    A name contains a usual name if its other words are all in `_QUALIFIERS`.
+    Any other word in the column's name must be in `_QUALIFIERS`.
     """
-    words = [word for word in tokens(column) if word not in _QUALIFIERS]
-    keys = [name_key(column), *(words if len(words) == 1 else ())]
-    return next(filter((*SOURCES, *OUTPUTS).__contains__, keys), "")
+    main_words = [word for word in tokens(column) if word not in _QUALIFIERS]
+    candidate_names = [name_key(column), *(main_words if len(main_words) == 1 else ())]
+    return next(filter((*SOURCES, *OUTPUTS).__contains__, candidate_names), "")
 
 
-def is_known_text(column: str) -> bool:
-    """Whether a column has a usual name of a source text or an output."""
-    return bool(known_word(column))
+def is_source_or_output(column: str) -> bool:
+    """Whether a column's name is usual for source texts or outputs."""
+    return bool(usual_name(column))
 
 
 def is_output(column: str) -> bool:
-    """Whether a column has a usual name of an output."""
-    return known_word(column) in OUTPUTS
+    """Whether a column's name is usual for outputs."""
+    return usual_name(column) in OUTPUTS
 
 
 def is_usual_text(column: str) -> bool:
-    """Whether a column has a usual name of a source text, an output or a reference answer."""
-    return is_known_text(column) or is_reference(column)
+    """Whether a column's name is usual for source texts, outputs or reference answers."""
+    return is_source_or_output(column) or is_reference(column)
 
 
 def is_reference(column: str) -> bool:
-    """Whether a column has a usual name of a reference answer, the output that is expected."""
-    words = {*tokens(column)}
-    other_words = words - _REFERENCE_WORDS
-    # For instance `gold answer`: a word for references, and the name of an output.
-    is_qualified = len(other_words) == 1 and other_words < words and other_words <= {*OUTPUTS}
-    return name_key(column) in _REFERENCES or is_qualified
+    """Whether a column's name is usual for reference answers, the outputs that are expected."""
+    column_words = {*tokens(column)}
+    other_words = column_words - _REFERENCE_WORDS
+    # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
+    is_qualified_output = (
+        len(other_words) == 1 and other_words < column_words and other_words <= {*OUTPUTS}
+    )
+    return name_key(column) in _REFERENCE_NAMES or is_qualified_output
 
 
-def source_name(texts: Iterable[str]) -> str | None:
-    """Return the name of the source text: the text whose usual name comes first in SOURCES."""
-    by_usual_name = {known_word(name): name for name in reversed([*texts])}
-    return next((by_usual_name[name] for name in SOURCES if name in by_usual_name), None)
+def source_name(names: Iterable[str]) -> str | None:
+    """Return the name of the source text: the first usual one in SOURCES; None if none is usual."""
+    name_by_usual_name = {usual_name(name): name for name in reversed([*names])}
+    return next((name_by_usual_name[name] for name in SOURCES if name in name_by_usual_name), None)
 
 
-def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
-    """Return the file's text for a judge that reads one text, if the file has only one text.
+def only_text(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
+    """Return the file's only text for a judge that reads only one text, else None.
 
-    The names in the file and in the judge (`required`) may differ. If any text of the file has a
-    usual name, texts with other names do not count. Returns None if the file has several texts, the
-    judge reads several, or one name is that of a source text and the other that of an output.
+    The text may have another name in the file (`file_texts`) than in the judge (`judge_texts`), but
+    not if one name is usual for a source text and the other one for an output.
+    If any of the file's texts has a usual name, texts with other names are ignored.
     """
-    names = [*([*filter(is_known_text, texts)] or texts), *required]
-    if len(names) != 2 or len(required) != 1:
+    names = [*([*filter(is_source_or_output, file_texts)] or file_texts), *judge_texts]
+    if len(names) != 2 or len(judge_texts) != 1:
         return None
-    # 1 for the name of a source text, -1 for that of an output, 0 for any other name.
-    signs = [(known_word(n) in SOURCES) - (known_word(n) in OUTPUTS) for n in names]
+    # The sign is 1 for the name of a source text, -1 for the name of an output, and else 0.
+    signs = [(usual_name(name) in SOURCES) - (usual_name(name) in OUTPUTS) for name in names]
     return names[0] if signs[0] * signs[1] >= 0 else None
 
 
-def split_quoted(text: str) -> list[str]:
-    """Split a text at its commas, as CSV does: double quotes enclose a part that has a comma."""
+def split_at_commas(text: str) -> list[str]:
+    """Split a text at its commas as CSV does, so that double quotes protect a comma."""
     if '"' not in text and "," not in text:
         return [text]
     try:
@@ -108,7 +113,7 @@ def split_quoted(text: str) -> list[str]:
 
 
 def map_flag(name: str, columns: Sequence[str]) -> str:
-    """Return the flag `--map NAME=COLUMN,...` for a name and its columns, quoted for a shell."""
-    quoted = [f'"{column}"' if "," in column else column for column in columns]
-    entry = f"{name}={','.join(quoted)}"
+    """Return the flag `--map NAME=COLUMN,...` that maps a name to columns, quoted for a shell."""
+    quoted_columns = [f'"{column}"' if "," in column else column for column in columns]
+    entry = f"{name}={','.join(quoted_columns)}"
     return f"--map {shlex.quote(entry if entry.isprintable() else 'NAME=COLUMN')}"

@@ -1,4 +1,4 @@
-"""Reads labelled outputs from a table, and collects problems and notes."""
+"""Reads labelled outputs from a table."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,60 +8,80 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import Columns, check_mapping, mapping_advice
 from judges.labels.names import map_flag, tokens
 from judges.labels.rating_columns import (
-    NOT_RATED,
+    NON_RATING_NAMES,
     RatingColumns,
     check_ratings,
     close_names,
     find_ratings,
 )
-from judges.labels.ratings import Ratings, ReadOptions, TableRatings, read_ratings
+from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
-from judges.labels.values import RatingCells
+from judges.labels.values import RatingReader
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
-ROLES = (*NOT_RATED, "annotator")
+# Names of columns that hold neither texts nor the ratings on one dimension.
+ROLES = (*NON_RATING_NAMES, "annotator")
 
 
 def read_outputs(
-    columns: Columns, problems: Problems, options: ReadOptions, other: TableRatings | None = None
+    columns: Columns,
+    problems: Problems,
+    options: ReadOptions,
+    second_file: TableRatings | None = None,
 ) -> LabelledSet:
-    """Read labelled outputs from a table, wide or long.
+    """Read labelled outputs from a wide or long table, and add the problems in it to `problems`.
 
-    `other` are the ratings in a second file. They replace the table's own ratings on the same
-    dimensions.
+    The ratings in `second_file` replace the table's own ratings on each of their dimensions.
     """
     check_mapping(columns, problems)
-    layout = find_ratings(columns, options.dimensions)
+    rating_columns = find_ratings(columns, options.dimensions)
     notes: list[str] = []
-    if other is None:
-        notes = check_ratings(columns, layout, options.dimensions, problems)
+    if second_file is None:
+        notes = check_ratings(columns, rating_columns, options.dimensions, problems)
     else:
-        # The second file has the ratings, so only columns that the caller names are ratings here.
-        named = {name: (columns.exact_name(name),) for name in options.dimensions or ()}
-        flat = {n: h for n, h in layout.flat.items() if n in columns.mapping or named.get(n) == h}
-        layout = replace(layout, flat=flat, guesses=(), numbers=())
+        # With a second file, only columns that the user names hold ratings in the first file.
+        requested_columns = {name: (columns.exact_name(name),) for name in options.dimensions or ()}
+        mapped_ratings = {
+            name: headers
+            for name, headers in rating_columns.columns_by_dimension.items()
+            if name in columns.mapping or requested_columns.get(name) == headers
+        }
+        rating_columns = replace(
+            rating_columns,
+            columns_by_dimension=mapped_ratings,
+            guessed_columns=(),
+            numeric_columns=(),
+        )
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(
-        columns, problems, roles=roles, rated=layout.all(), judged=options.texts, candidates={}
+        columns,
+        problems,
+        roles=roles,
+        label_columns=rating_columns.all_columns(),
+        judge_texts=options.texts,
+        candidates={},
     )
-    ratings = read_ratings(columns, layout, options, problems)
-    comments = _comments(columns, layout, options)
-    if other is not None:
-        ratings = _replace_ratings(ratings, other)
-        for item, by_name in _comments(other.columns, layout, options).items():
-            comments.setdefault(item, {}).update(by_name)
+    ratings = read_ratings(columns, rating_columns, options, problems)
+    comments = _read_comments(columns, rating_columns, options)
+    if second_file is not None:
+        ratings = _replace_ratings(ratings, second_file)
+        second_comments = _read_comments(second_file.columns, rating_columns, options)
+        for item_id, by_dimension in second_comments.items():
+            comments.setdefault(item_id, {}).update(by_dimension)
     outputs = tuple(
-        _output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
+        _make_output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
     )
     if not problems:
-        notes += _check_ids(outputs, problems, other)
+        notes += _check_rated_ids(outputs, problems, second_file)
     if not problems and options.labelled:
-        _check_rated(outputs, problems, options, columns, layout)
-    rating_columns = {name: (name,) for name in layout.nested} | dict(layout.flat)
+        _check_has_ratings(outputs, problems, options, columns, rating_columns)
+    read_columns = {name: (name,) for name in rating_columns.nested_columns} | dict(
+        rating_columns.columns_by_dimension
+    )
     if columns.is_long:
-        rating_columns = {"rating": columns.find_all(["rating"])}
+        read_columns = {"rating": columns.find_all(["rating"])}
     dimensions = _dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _unrated_notes(outputs, dimensions)
     return LabelledSet(
@@ -70,7 +90,7 @@ def read_outputs(
         outputs=outputs,
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes, *ratings.notes),
-        reading=reader.reading(rating_columns),
+        reading=reader.reading(read_columns),
         words=ratings.words,
     )
 
@@ -80,28 +100,28 @@ def _dimensions(outputs: Iterable[LabelledOutput]) -> list[str]:
 
 
 def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
-    """Return a note for each dimension on which some outputs have no rating."""
+    """Return notes that say, for each dimension, how many outputs have no rating on it."""
     n_rated = Counter(name for output in outputs for name in output.ratings)
-    total = count(len(outputs), "output")
+    n_outputs = count(len(outputs), "output")
     return [
-        f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {total}"
+        f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {n_outputs}"
         for name in dimensions
         if n_rated[name] < len(outputs)
     ]
 
 
 def _replace_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
-    """Return the first file's ratings, replaced on every dimension that the second file rates."""
-    replaced = {name for by_name in second.by_item.values() for name in by_name}
+    """Return the ratings of both files; a dimension in both is read from the second file only."""
+    replaced_dimensions = {name for ratings in second.by_item.values() for name in ratings}
     by_item = dict(second.by_item)
-    for item, by_name in first.by_item.items():
-        by_item[item] = without_keys(by_name, replaced) | by_item.get(item, {})
-    words = without_keys(first.words, replaced) | second.words
+    for item_id, ratings in first.by_item.items():
+        by_item[item_id] = without_keys(ratings, replaced_dimensions) | by_item.get(item_id, {})
+    words = without_keys(first.words, replaced_dimensions) | second.words
     return replace(first, by_item=by_item, words=words)
 
 
-def _output(
-    fields: ItemFields, ratings: Ratings, comments: Mapping[str, tuple[str, ...]]
+def _make_output(
+    fields: ItemFields, ratings: RatingsByDimension, comments: Mapping[str, tuple[str, ...]]
 ) -> LabelledOutput:
     return LabelledOutput(
         id=fields.id,
@@ -119,68 +139,90 @@ def _output(
     )
 
 
-def _comments(columns: Columns, layout: RatingColumns, options: ReadOptions) -> Comments:
+def _read_comments(
+    columns: Columns, rating_columns: RatingColumns, options: ReadOptions
+) -> Comments:
     """Return people's comments on their labels, by the output's id and the dimension.
 
-    If the name of a comment's column contains dimensions, the comment is on these, else on all
-    dimensions that are read.
+    A comment is on the dimensions that the name of its column contains. If it contains none, the
+    comment is on all dimensions that are read.
     """
     if not options.labelled:
         return {}
     if columns.is_long:
         return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
-    names = [*(options.dimensions or (*layout.flat, *layout.keys))]
-    # Maps the words of a column's name to its dimension, or to "" for one that is not read.
-    by_words = {tokens(column): "" for column in layout.numbers}
-    by_words |= {tokens(name): name for name in names}
-    for name, headers in layout.flat.items():
-        by_words |= dict.fromkeys(map(tokens, headers), name)
-    dimensions = {column: _dimensions_in(column, by_words, names) for column in columns.comments}
-    return read_comments(columns, lambda column, _: dimensions[column])
+    all_dimensions = [
+        *(
+            options.dimensions
+            or (*rating_columns.columns_by_dimension, *rating_columns.nested_dimensions)
+        )
+    ]
+    # Maps the words of each dimension's name to the dimension, or to "" if it is not read.
+    dimension_by_words = {tokens(column): "" for column in rating_columns.numeric_columns}
+    dimension_by_words |= {tokens(name): name for name in all_dimensions}
+    for name, headers in rating_columns.columns_by_dimension.items():
+        dimension_by_words |= dict.fromkeys(map(tokens, headers), name)
+    dimensions_by_column = {
+        column: _commented_dimensions(column, dimension_by_words, all_dimensions)
+        for column in columns.comments
+    }
+    return read_comments(columns, lambda column, _: dimensions_by_column[column])
 
 
-def _dimensions_in(
-    column: str, by_words: Mapping[tuple[str, ...], str], names: list[str]
+def _commented_dimensions(
+    column: str, dimension_by_words: Mapping[tuple[str, ...], str], all_dimensions: list[str]
 ) -> list[str]:
-    words = {*tokens(column)}
-    named = {n for name_words, n in by_words.items() if name_words and words.issuperset(name_words)}
-    return sorted(named - {""}) if named else names
+    column_words = {*tokens(column)}
+    matches = {
+        dimension
+        for dimension_words, dimension in dimension_by_words.items()
+        if dimension_words and column_words.issuperset(dimension_words)
+    }
+    return sorted(matches - {""}) if matches else all_dimensions
 
 
-def _check_ids(
-    outputs: Iterable[LabelledOutput], problems: Problems, other: TableRatings | None
+def _check_rated_ids(
+    outputs: Iterable[LabelledOutput], problems: Problems, second_file: TableRatings | None
 ) -> list[str]:
-    """Return a note if the second file rates outputs that the first file does not have.
+    """Return a note on the rated ids of the second file that no output of the first file has.
 
-    Adds a problem if the first file has none of the rated outputs.
+    If the first file has none of these ids, add a problem instead.
     """
-    rated = set(other.by_item) if other else set()
-    unknown = sorted(rated - {output.id for output in outputs})
-    if unknown and len(unknown) == len(rated):
+    rated_ids = set(second_file.by_item) if second_file else set()
+    unknown_ids = sorted(rated_ids - {output.id for output in outputs})
+    if unknown_ids and len(unknown_ids) == len(rated_ids):
         fault = "is rated, but no output has this id or any other rated id"
-        advice = "give the file of outputs that was rated"
-        problems.add("no-output", fault, advice, field="id", value=unknown[0])
-    elif unknown:
-        number = count(len(unknown), "rated id")
-        return [f"left out {number} without an output, such as {excerpt(unknown[0])}"]
+        advice = "give the file with the outputs that people rated"
+        problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
+    elif unknown_ids:
+        n_unknown = count(len(unknown_ids), "rated id")
+        return [f"left out {n_unknown} without an output, such as {excerpt(unknown_ids[0])}"]
     return []
 
 
-def _check_rated(
+def _check_has_ratings(
     outputs: Iterable[LabelledOutput],
     problems: Problems,
     options: ReadOptions,
     columns: Columns,
-    layout: RatingColumns,
+    rating_columns: RatingColumns,
 ) -> None:
-    """Add a problem for each requested dimension without a rating, or if there are no ratings."""
+    """Add a problem for each requested dimension that no output is rated on.
+
+    If no dimension was requested, add a problem if there are no ratings at all.
+    """
     dimensions, table = _dimensions(outputs), columns.table
-    named_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
-    known = {*layout.numbers, *layout.keys, *map(str, named_in_rows)}
+    dimensions_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
+    rated_dimensions = {
+        *rating_columns.numeric_columns,
+        *rating_columns.nested_dimensions,
+        *map(str, dimensions_in_rows),
+    }
     for dimension in sorted({*(options.dimensions or ())}.difference(dimensions)):
-        fault = f"no output has a rating on it; there are ratings on {joined_names(sorted(known))}"
-        if near := close_names(dimension, table.columns):
-            fault += f" (did you mean {near[0]}?)"
+        rated_names = joined_names(sorted(rated_dimensions))
+        fault = f"no output has a rating on it; there are ratings on {rated_names}"
+        if similar_columns := close_names(dimension, table.columns):
+            fault += f" (did you mean {similar_columns[0]}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not dimensions and not options.dimensions:
         fault = (
@@ -190,13 +232,13 @@ def _check_rated(
 
 
 def _label_advice(columns: Columns) -> str:
-    """Return advice on how to say which column holds labels, or which of its two words is good."""
-    free = columns.columns_except({*columns.used_columns(ROLES), *columns.comments})
+    """Return advice to name the column of labels, or to say which of its two words is good."""
+    unused = columns.columns_except({*columns.used_columns(ROLES), *columns.comments})
     nested_ratings = columns.of_kind(columns.nested_names, "rating")
-    likely = nested_ratings or columns.of_kind(free, "label")
-    readers = map(RatingCells, map(columns.values, likely))
+    label_columns = nested_ratings or columns.of_kind(unused, "label")
+    readers = map(RatingReader, map(columns.values, label_columns))
     pair_flags = [reader.values_flag for reader in readers if reader.is_unknown_pair]
     if len(pair_flags) == 1:
         return f"say which word is good, as in {pair_flags[0]} (or the other way round)"
-    flags = " or ".join(map_flag("label", [name]) for name in likely[:3] or ["COLUMN"])
+    flags = " or ".join(map_flag("label", [name]) for name in label_columns[:3] or ["COLUMN"])
     return f"name one, as in {flags}, or give labels: dspy-judges label FILE --dimension NAME"

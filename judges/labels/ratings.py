@@ -1,7 +1,7 @@
 """Reads the ratings in a table.
 
-A long table has one row per annotator and dimension. A wide one has ratings in nested columns
-(objects of ratings) or in flat ones (a column per dimension or per annotator).
+A long table has one row per annotator and dimension. A wide table has one column per dimension, one
+column per annotator and dimension, or columns of objects {dimension: rating}.
 """
 
 import re
@@ -12,42 +12,52 @@ from pathlib import Path
 from typing import NamedTuple
 
 from judges.labels.cells import (
-    DOT,
+    KEY_SEPARATOR,
     RatingsByAnnotator,
     as_object,
     is_blank,
     is_name,
-    rating_parts,
+    split_by_annotator,
     value_in,
 )
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.names import tokens
 from judges.labels.rating_columns import Headers, RatingColumns
-from judges.labels.values import VERDICTS, RatingCells, Scale, Values, says_nothing, word_of
+from judges.labels.values import (
+    VERDICTS,
+    RatingReader,
+    Scale,
+    Values,
+    is_missing_value,
+    normalize_word,
+)
 from judges.tables.problems import Problems, UnreadableError, excerpt
 from judges.tables.text import TableRow
 
-# Names of dimensions on which "yes" is probably bad.
-_BAD_DIMENSION = re.compile(
+# Matches the name of a dimension on which "yes" is probably bad, such as `has errors`.
+_BAD_DIMENSION_NAME = re.compile(
     r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:bad\b|bugs?\b|harm(?!less)|halluc|toxi|"
     r"unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|offens|violat|abus|hate|"
     r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich)"
 )
-# Thumbs up and down, if a column holds no other numbers.
+# The ratings for thumbs up (1) and thumbs down (-1), if a column holds no other numbers.
 _THUMBS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
-# dimension -> annotator -> rating
-Ratings = dict[str, RatingsByAnnotator]
+# Maps each dimension to the ratings on it, by annotator.
+RatingsByDimension = dict[str, RatingsByAnnotator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """How a file is to be read.
 
-    `map` maps our names to the file's columns, and `values` maps words to the numbers that they
-    stand for. Only these `dimensions` are read (None: all). `scales` maps dimensions to their
-    scales; the key "*" is for all other dimensions. `texts` must be in every row (None: texts with
-    usual names must). `annotations` is a long file with the ratings. If `labelled` is False, labels
-    are not needed and not read.
+    Attributes:
+        map: Maps names such as `document` to the file's columns.
+        dimensions: The dimensions to read; None for all.
+        scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
+        texts: The names of the texts that every row must have; None for those with usual names.
+        annotations: A second, long file that holds the ratings.
+        values: Maps words to the numbers that they stand for.
+        labelled: Whether labels are read. A file that is read without labels need not have any.
     """
 
     map: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -67,22 +77,26 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableRatings:
-    """The ratings in a table by the output's id, and notes on how cells were read.
+    """The ratings in a table.
 
-    `words` maps each dimension that has only the values 1 and 0 to the words for these.
+    Attributes:
+        by_item: Maps each output's id to its ratings.
+        notes: Notes on how cells were read.
+        words: Maps each dimension that has only the values 1 and 0 to the words for 1 and for 0.
+        columns: The table's columns.
     """
 
-    by_item: dict[str, Ratings]
+    by_item: dict[str, RatingsByDimension]
     notes: list[str]
     words: dict[str, tuple[str, str]]
     columns: Columns
 
 
 class RatingCell(NamedTuple):
-    """One rating, or a cell with several: its output, dimension and annotator (None: not named)."""
+    """A cell with one or several ratings of an output; `annotator` is None if none is named."""
 
     line: int
-    item: str
+    item_id: str
     dimension: str
     column: str
     annotator: str | None
@@ -90,23 +104,31 @@ class RatingCell(NamedTuple):
 
 
 def read_ratings(
-    columns: Columns, layout: RatingColumns, options: ReadOptions, problems: Problems
+    columns: Columns, rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
-    If each row is by one annotator, annotators without a name get numbers in the order of the rows.
+    In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
+    each output, in the order of its rows.
     """
-    cells = [*_split_cells(columns, layout, options, problems)] if options.labelled else []
-    values: dict[str, list[object]] = defaultdict(list)
+    cells = (
+        [*_single_ratings(columns, rating_columns, options, problems)] if options.labelled else []
+    )
+    values_by_dimension: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
-        values[cell.dimension].append(cell.value)
-    readers = {name: _make_reader(columns, options, name, v) for name, v in values.items()}
-    by_item: dict[str, Ratings] = defaultdict(lambda: defaultdict(dict))
+        values_by_dimension[cell.dimension].append(cell.value)
+    reader_by_dimension = {
+        name: _make_reader(columns, options, name, dimension_values)
+        for name, dimension_values in values_by_dimension.items()
+    }
+    by_item: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
-            rating = readers[cell.dimension].read(cell.value, options.scale(cell.dimension))
+            rating = reader_by_dimension[cell.dimension].read(
+                cell.value, options.scale(cell.dimension)
+            )
             if rating is not None:
-                by_annotator = by_item[cell.item][cell.dimension]
+                by_annotator = by_item[cell.item_id][cell.dimension]
                 name = (
                     _annotator_name(cell, by_annotator)
                     if columns.has_row_per_annotator
@@ -114,47 +136,63 @@ def read_ratings(
                 )
                 by_annotator[name] = rating
     if columns.has_row_per_annotator:
-        # Sorted by the annotator's name, so that the order of the rows does not matter.
+        # Sort by the annotator's name, so that the order of the rows does not matter.
         by_item = {
-            item: {name: dict(sorted(by.items(), key=str)) for name, by in ratings.items()}
-            for item, ratings in by_item.items()
+            item_id: {
+                dimension: dict(sorted(by_annotator.items(), key=str))
+                for dimension, by_annotator in ratings.items()
+            }
+            for item_id, ratings in by_item.items()
         }
-    notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
-    words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
+    notes = [
+        f"{name}: {note}" for name, reader in reader_by_dimension.items() for note in reader.notes()
+    ]
+    words = {
+        name: pair for name, reader in reader_by_dimension.items() if (pair := reader.two_values)
+    }
     for name, pair in words.items():
-        _check_words((name, *layout.flat.get(name, ())), pair, options.values, problems)
+        _check_good_word(
+            (name, *rating_columns.columns_by_dimension.get(name, ())),
+            pair,
+            options.values,
+            problems,
+        )
     return TableRatings(by_item, notes, words, columns)
 
 
 def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
-    """A row's annotator, by name or number; raises UnreadableError for a second rating by them."""
+    """Return a row's annotator, by name or number; raises UnreadableError for a second rating."""
     if cell.annotator in by_annotator:
-        names = map(excerpt, (cell.item, cell.dimension, cell.annotator))
+        names = map(excerpt, (cell.item_id, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
-        raise UnreadableError("twice", fault, "keep one of the two", cell.value)
+        raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
     return cell.annotator or str(len(by_annotator) + 1)
 
 
 def _make_reader(
-    columns: Columns, options: ReadOptions, name: str, values: Sequence[object]
-) -> RatingCells:
-    """The reader of a dimension's cells.
+    columns: Columns, options: ReadOptions, dimension: str, values: Sequence[object]
+) -> RatingReader:
+    """Make the reader for a dimension's cells, which hold `values`.
 
-    If they hold only 1 and -1, these are thumbs up and down, unless the scale has negative numbers.
+    If the only values are 1 and -1, they are read as thumbs up and down, unless the user states a
+    scale with negative numbers.
     """
-    numbers = {_THUMBS.get(word_of(value)) for value in values if not says_nothing(value)}
-    low, _ = options.scale(name) or (0, 1)
-    are_thumbs = numbers == {1, 0} and low >= 0
+    numbers = {
+        _THUMBS.get(normalize_word(value)) for value in values if not is_missing_value(value)
+    }
+    scale_low, _ = options.scale(dimension) or (0, 1)
+    are_thumbs = numbers == {1, 0} and scale_low >= 0
     words = {**_THUMBS, **options.values} if are_thumbs else options.values
-    return RatingCells(values, words, decimal_commas=columns.table.delimiter == ";")
+    return RatingReader(values, words, decimal_commas=columns.table.delimiter == ";")
 
 
-def _check_words(
+def _check_good_word(
     names: Headers, words: tuple[str, str], values: Values, problems: Problems
 ) -> None:
-    """Add a problem if the word that counts 1 may be the bad one.
+    """Add a problem if the word that is read as 1 may be the bad one.
 
-    The names of the dimension and of its columns tell, or `values` that contradict a known pair.
+    The word is bad if the user's `values` contradict a known pair such as pass/fail. It may be bad
+    if a name in `names`, the dimension and its columns, means something bad, such as `has errors`.
     """
     good, bad = words
     if f"{bad}/{good}" in VERDICTS:
@@ -163,32 +201,36 @@ def _check_words(
         )
         advice = "leave these --values out: TNR is the share of failures that a judge finds"
         problems.add("turned", fault, advice, field=names[0])
-    bad_names = [name for name in names if _BAD_DIMENSION.match(" ".join(tokens(name)))]
-    is_clear = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(map(word_of, values))
-    if bad_names and not is_clear:
-        fail, success = (f"--values {good}={number},{bad}={1 - number}" for number in (0, 1))
-        advice = f"say {fail} ({good} is a fail) or {success}"
+    bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(tokens(name)))]
+    is_confirmed = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(
+        map(normalize_word, values)
+    )
+    if bad_names and not is_confirmed:
+        fail_flag, success_flag = (
+            f"--values {good}={number},{bad}={1 - number}" for number in (0, 1)
+        )
+        advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"
         problems.add("which-word", "may be the name of something bad", advice, value=bad_names[0])
 
 
-def _split_cells(
-    columns: Columns, layout: RatingColumns, options: ReadOptions, problems: Problems
+def _single_ratings(
+    columns: Columns, rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
-    """Yield every rating on its own; a cell may hold several, as a list or an object."""
+    """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
     if columns.is_long:
         cells = _long_cells(columns, problems)
     else:
-        cells = _wide_cells(columns, layout, problems)
+        cells = _wide_cells(columns, rating_columns, problems)
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
             for annotator, value in (
-                rating_parts(cell.value) if options.reads(cell.dimension) else ()
+                split_by_annotator(cell.value) if options.reads(cell.dimension) else ()
             ):
                 yield cell._replace(annotator=cell.annotator or annotator, value=value)
 
 
 def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
-    """Yield each row's cell of ratings; a row without an id or a dimension is a problem."""
+    """Yield the cell of ratings in each row; adds a problem for a row without id or dimension."""
     column = str(columns.find("rating"))
     for row in columns.table.rows:
         dimension = columns.cell(row, "dimension")
@@ -202,53 +244,64 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
 
 
 def _wide_cells(
-    columns: Columns, layout: RatingColumns, problems: Problems
+    columns: Columns, rating_columns: RatingColumns, problems: Problems
 ) -> Iterator[RatingCell]:
-    """Yield each row's cells of ratings, from one place per dimension.
+    """Yield the cells of ratings in each row.
 
-    A mapped column comes before nested ones, and these before any other column. If several nested
-    columns rate a dimension, the last one counts.
+    If several columns rate the same dimension, only one source is read: a column in the user's
+    mapping, else the last column of objects {dimension: rating}, else any other column.
     """
     for row in columns.table.rows:
-        nested = {cell.dimension: cell for cell in _nested_cells(columns, row, layout, problems)}
-        flat = {n: h for n, h in layout.flat.items() if n in columns.mapping or n not in nested}
-        for name in {**nested, **flat}:
-            if name in flat:
-                yield from _flat_cells(columns, row, name, flat[name])
+        nested_cells = {
+            cell.dimension: cell for cell in _nested_cells(columns, row, rating_columns, problems)
+        }
+        headers_by_dimension = {
+            name: headers
+            for name, headers in rating_columns.columns_by_dimension.items()
+            if name in columns.mapping or name not in nested_cells
+        }
+        for dimension in {**nested_cells, **headers_by_dimension}:
+            if dimension in headers_by_dimension:
+                yield from _dimension_cells(
+                    columns, row, dimension, headers_by_dimension[dimension]
+                )
             else:
-                yield nested[name]
+                yield nested_cells[dimension]
 
 
-def _flat_cells(
+def _dimension_cells(
     columns: Columns, row: TableRow, dimension: str, headers: Headers
 ) -> Iterator[RatingCell]:
-    """Yield a row's cells for a dimension; if it has several columns, each is one annotator's."""
+    """Yield a row's cells for a dimension. Of several columns, each is named after an annotator."""
     for column in headers:
         cell = _rating_cell(columns, row, dimension, column, value_in(row, column))
         yield cell._replace(annotator=column) if len(headers) > 1 else cell
 
 
 def _nested_cells(
-    columns: Columns, row: TableRow, layout: RatingColumns, problems: Problems
+    columns: Columns, row: TableRow, rating_columns: RatingColumns, problems: Problems
 ) -> Iterator[RatingCell]:
-    """Yield the ratings in a row's objects, without comments and keys that a mapping names."""
-    excluded = {*columns.used_columns(()), *columns.comments}
-    for column in layout.nested:
+    """Yield the ratings in a row's objects {dimension: rating}.
+
+    Keys that hold comments, or that the user's mapping names, are skipped.
+    """
+    excluded_columns = {*columns.used_columns(()), *columns.comments}
+    for column in rating_columns.nested_columns:
         value = value_in(row, column)
-        by_name = as_object(value)
-        if by_name is None and not says_nothing(value):
-            advice = "write an object of dimensions and their ratings"
+        ratings = as_object(value)
+        if ratings is None and not is_missing_value(value):
+            advice = "write an object {dimension: rating}"
             fault = "is not an object"
             problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
-        for name, part in (by_name or {}).items():
-            path = f"{column}{DOT}{name}"
-            if path not in excluded and not says_nothing(part):
-                yield _rating_cell(columns, row, str(name), path, part)
+        for dimension, rating in (ratings or {}).items():
+            key_path = f"{column}{KEY_SEPARATOR}{dimension}"
+            if key_path not in excluded_columns and not is_missing_value(rating):
+                yield _rating_cell(columns, row, str(dimension), key_path, rating)
 
 
 def _rating_cell(
     columns: Columns, row: TableRow, dimension: str, column: str, value: object
 ) -> RatingCell:
-    name = columns.cell(row, "annotator")
-    annotator = None if is_blank(name) else str(name).strip()
+    annotator_name = columns.cell(row, "annotator")
+    annotator = None if is_blank(annotator_name) else str(annotator_name).strip()
     return RatingCell(row.line, columns.item_key(row), dimension, column, annotator, value)

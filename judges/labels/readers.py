@@ -1,4 +1,4 @@
-"""Reads a file of human labels, or raises an error that lists all of its problems."""
+"""Reads files of human labels. If a file has problems, LabelError lists all of them."""
 
 import hashlib
 import shlex
@@ -10,22 +10,23 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import Columns
-from judges.labels.conversations import CONVERSATION, JUDGED, with_texts
+from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
 from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
-from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
+from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale, Values, word_of
+from judges.labels.values import Scale, Values, normalize_word
 from judges.labels.weights import weigh
 from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, name_of
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
-# Our names with the file's columns, `values` and a `scale`; or the path of such a mapping file.
+# Maps names such as `document` to the file's columns. The key `values` holds the numbers for words,
+# and the key `scale` the scale. A path is that of a mapping file with these entries.
 ColumnMapping = Mapping[str, MapEntry] | str | Path
 Source = str | Path | Rows
 ItemKind = Literal["outputs", "pairs", ""]
@@ -49,13 +50,14 @@ def read_labels(
             `hf:owner/name` or `hf:owner/name:split`; or rows in memory: a pandas DataFrame, a
             Hugging Face Dataset or a list of dicts.
         map: Maps names such as `document` to the file's columns, or is the path of a mapping file.
-            A column `a.b` is the key `b` of the objects in the column `a`. A dimension may have a
-            list of columns, with one annotator each.
+            A column `a.b` is the key `b` of the objects in the column `a`. A dimension may be
+            mapped to a list of columns, if each holds the ratings of one annotator.
         dimensions: The dimensions to read; all of them by default.
-        scales: Maps dimensions to their scales (low, high); the key "*" is for all others.
-        texts: Names of texts that must be in every row; by default, those with usual names.
+        scales: Maps dimensions to their scales (low, high). The key "*" is for all dimensions
+            without a scale of their own.
+        texts: Names of texts that must be in every row; by default, the texts with usual names.
         annotations: A second file with the columns id, dimension, annotator and rating. Its ratings
-            replace the first file's.
+            replace the ratings in the first file.
         values: Maps words to the numbers that they stand for, such as `{"good": 3, "n/a": None}`;
             None is a missing rating.
 
@@ -68,7 +70,7 @@ def read_labels(
         texts=texts,
         annotations=annotations,
     )
-    labelled = _read(path, options, holds="outputs")
+    labelled = _read_or_raise(path, options, item_kind="outputs")
     assert isinstance(labelled, LabelledSet)
     return labelled
 
@@ -82,22 +84,24 @@ def read_pairs(
 ) -> LabelledPairs:
     """Read labelled pairs from a file or from rows in memory.
 
-    The two outputs of a pair are in `response_a` and `response_b`, or in columns of another name
-    with the ends `_a` and `_b`, or `_1` and `_2`. People's votes are in `votes` (a list),
-    `preferred` or `preference`. A vote is A, B, tie, 1, 2 or 1.5 (a tie). Votes in several columns,
-    or in several annotators' rows, are joined. Pairs without a vote are left out, and a note counts
-    them.
+    The two outputs of a pair are in the columns `response_a` and `response_b`, or in two columns
+    such as `answer_a` and `answer_b`, or `answer_1` and `answer_2`. People's votes are in the
+    column `votes` (a list), `preferred` or `preference`. A vote is A, B, tie, 1, 2 or 1.5 (a tie).
+    All votes on a pair are read together, also if they are in several columns or in several
+    annotators' rows. Pairs without a vote are left out, and a note says how many.
 
     Args:
         path: A file or rows in memory, as for `read_labels`.
         map: Maps names such as `prompt` to the file's columns, or is the path of a mapping file.
-        texts: Names of texts that must be in every row; by default, those with usual names.
+        texts: Names of texts that must be in every row; by default, the texts with usual names.
         values: Maps further words to votes, such as `{"left": "A"}`.
 
     Raises:
         LabelError: If the file has problems; `problems` holds all of them.
     """
-    labelled = _read(path, replace(_read_options(map, values), texts=texts), holds="pairs")
+    labelled = _read_or_raise(
+        path, replace(_read_options(map, values), texts=texts), item_kind="pairs"
+    )
     assert isinstance(labelled, LabelledPairs)
     return labelled
 
@@ -105,120 +109,150 @@ def read_pairs(
 def read_items(
     path: Source, *, map: ColumnMapping | None = None, pairwise: bool = False
 ) -> LabelledSet | LabelledPairs:
-    """Read outputs, or pairs if `pairwise`, that people have yet to label.
+    """Read outputs or pairs that people have yet to label.
 
-    `path` and `map` are those of `read_labels`. The file needs no labels. If it has any, they are
-    not read. Columns of labels, of comments and of reference answers are not among the texts, since
-    people could tell the label from them. Raises LabelError with all `problems`.
+    The file needs no labels, and labels in it are not read. Columns of labels, of comments and of
+    reference answers are not among the texts, since they may reveal the label.
+
+    Args:
+        path: A file or rows in memory, as for `read_labels`.
+        map: Maps names such as `document` to the file's columns, or is the path of a mapping file.
+        pairwise: Whether the file holds pairs of outputs.
+
+    Raises:
+        LabelError: If the file has problems; `problems` holds all of them.
     """
     options = replace(_read_options(map, None), labelled=False)
-    return _read(path, options, holds="pairs" if pairwise else "outputs")
+    return _read_or_raise(path, options, item_kind="pairs" if pairwise else "outputs")
 
 
 def _read_options(
     map: ColumnMapping | None, values: Values | None, scales: Mapping[str, Scale] | None = None
 ) -> ReadOptions:
-    columns, words = split_mapping(map, values)
+    columns, value_by_word = split_mapping(map, values)
     scale = pop_scale(columns)
     file_scales = {} if scale is None else {"*": scale}
-    return ReadOptions(map=columns, values=words, scales=scales or file_scales)
+    return ReadOptions(map=columns, values=value_by_word, scales=scales or file_scales)
 
 
-def _read(path: Source, options: ReadOptions, *, holds: ItemKind) -> LabelledSet | LabelledPairs:
-    """Return the labels in a file.
+def _read_or_raise(
+    path: Source, options: ReadOptions, *, item_kind: ItemKind
+) -> LabelledSet | LabelledPairs:
+    """Return the labels in a file, or raise LabelError if it has problems.
 
-    Raises LabelError, which describes the first problem, counts the others, and names the command
-    that lists them.
+    The error describes the first problem, and says how many more there are and which command lists
+    them.
     """
-    labelled, problems = check_file(path, options, holds=holds)
+    labelled, problems = check_file(path, options, item_kind=item_kind)
     if labelled is not None and not problems:
         return labelled
-    check = "" if is_in_memory(path) else f": dspy-judges check {shlex.quote(str(path))}"
-    more = f" (and {len(problems) - 1:,} more{check})" if len(problems) > 1 else ""
-    raise LabelError(f"{problems[0]}{more}", problems)
+    check_command = "" if is_in_memory(path) else f": dspy-judges check {shlex.quote(str(path))}"
+    more_problems = f" (and {len(problems) - 1:,} more{check_command})" if len(problems) > 1 else ""
+    raise LabelError(f"{problems[0]}{more_problems}", problems)
 
 
-def check_file(path: Source, options: ReadOptions, *, holds: ItemKind = "") -> LabelsAndProblems:
-    """Return the labels that could be read from a file (None if none could), and all its problems.
+def check_file(
+    path: Source, options: ReadOptions, *, item_kind: ItemKind = ""
+) -> LabelsAndProblems:
+    """Return the labels in a file, or None if they cannot be read, and all problems in the file.
 
-    `holds` says whether the file holds outputs or pairs. If it is "", the file holds outputs if
-    `options` have dimensions or annotations; else its columns decide.
+    `item_kind` says whether the file is read as outputs or as pairs. If it is "", it is read as
+    outputs if `options` name dimensions or a file of annotations, else as its columns suggest.
     """
-    problems, long_problems = Problems(name_of(path)), Problems(str(options.annotations))
+    problems, annotation_problems = Problems(name_of(path)), Problems(str(options.annotations))
     table = read_table(SHIPPED_NAMES.get(problems.file, path), problems)
-    long = _read_long_file(options, long_problems)
+    second_file = _read_annotations_file(options, annotation_problems)
     labelled: LabelledSet | LabelledPairs | None = None
     if table is not None:
         if problems.file in SHIPPED_NAMES:
             table = replace(table, name=problems.file)
-        kind = holds or ("outputs" if options.dimensions or options.annotations else "")
+        requested_kind = item_kind or (
+            "outputs" if options.dimensions or options.annotations else ""
+        )
         with problems.collect():
-            columns = _columns_of(as_plain_table(table, options), options)
-            if kind == "pairs" or (not kind and holds_pairs(columns)):
+            columns = _prepare_columns(as_plain_table(table, options), options)
+            if requested_kind == "pairs" or (not requested_kind and holds_pairs(columns)):
                 labelled = _read_pairs(columns, problems, options)
             else:
-                labelled = _read_outputs(columns, problems, options, long)
-    if long is not None and isinstance(labelled, LabelledSet):
-        labelled = _with_long_file(labelled, long, options, long_problems)
-    return labelled, (*long_problems, *problems)
+                labelled = _read_outputs(columns, problems, options, second_file)
+    if second_file is not None and isinstance(labelled, LabelledSet):
+        labelled = _add_annotations_file(labelled, second_file, options, annotation_problems)
+    return labelled, (*annotation_problems, *problems)
 
 
 def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """Read the pairs; UnreadableError if the file has rated outputs and no pairs."""
-    if options.labelled and find_sides(columns) is None and columns.has_nested_or_long_ratings:
-        advice = "read it with read_labels, or tune on it with --dimension"
+    """Read pairs from a table; raises UnreadableError if it holds rated outputs instead."""
+    if (
+        options.labelled
+        and find_candidate_columns(columns) is None
+        and columns.has_nested_or_long_ratings
+    ):
+        advice = "read it with read_labels, or tune on it with --dimension NAME"
         raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
     return read_pair_rows(columns, problems, options)
 
 
 def _read_outputs(
-    columns: Columns, problems: Problems, options: ReadOptions, long: TableRatings | None
+    columns: Columns, problems: Problems, options: ReadOptions, second_file: TableRatings | None
 ) -> LabelledSet:
-    """Read the outputs; UnreadableError if the file holds pairs and no long file rates outputs."""
-    sides = None if long and long.by_item else find_sides(columns)
-    names_ratings = (
+    """Read outputs from a table; raises UnreadableError if it holds pairs instead.
+
+    A table with two columns of candidates is still read as outputs if the second file rates
+    outputs, or if the table has ratings and no votes and the user names columns or dimensions.
+    """
+    candidates = None if second_file and second_file.by_item else find_candidate_columns(columns)
+    ratings_are_named = (
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
     )
-    if sides is not None and not (names_ratings and not holds_pairs(columns)):
+    if candidates is not None and not (ratings_are_named and not holds_pairs(columns)):
         advice = "give pairs to label with --pairwise NAME; plan does not read pairs"
         if options.labelled:
-            advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or "
+            advice = "name the votes with --map votes=COLUMN and tune with --pairwise, or "
             advice += "name a column of ratings with --dimension COLUMN"
-        fault = f"holds pairs of candidates, {joined_names(sides.columns)}"
+        fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         raise UnreadableError("pairs", fault, advice)
-    labelled = weigh(read_outputs(columns, problems, options, long), columns, problems)
+    labelled = weigh(read_outputs(columns, problems, options, second_file), columns, problems)
     return replace(labelled, scales=stated_scales(columns))
 
 
-def _with_long_file(
-    labelled: LabelledSet, long: TableRatings, options: ReadOptions, problems: Problems
+def _add_annotations_file(
+    labelled: LabelledSet, second_file: TableRatings, options: ReadOptions, problems: Problems
 ) -> LabelledSet:
-    """Add the weights, scales and notes of the long file to the outputs that it rates."""
-    labelled = weigh(labelled, long.columns, problems)
+    """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
+    labelled = weigh(labelled, second_file.columns, problems)
     notes = [f"{options.annotations}: {note}" for note in problems.notes]
-    both_hashes = f"{labelled.sha256}{long.columns.table.sha256}"
+    both_hashes = f"{labelled.sha256}{second_file.columns.table.sha256}"
     return replace(
         labelled,
         notes=(*labelled.notes, *notes),
         sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
-        scales=stated_scales(long.columns),
+        scales=stated_scales(second_file.columns),
     )
 
 
-def _columns_of(table: Table, options: ReadOptions) -> Columns:
-    """Return the columns of a table that is ready to be read.
+def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
+    """Prepare a table for reading, and return its columns.
 
-    Footers are removed, conversations are texts, and only each annotator's latest label is kept.
+    Rows of means and sums at the end are removed, conversations become texts, and only the latest
+    label of each annotator on each output is kept.
     """
-    words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
-    mapping = {name: column for name, column in options.map.items() if (name, column) not in JUDGED}
-    whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
-    table = with_texts(without_footers(table), mapping, whole=whole)
-    return latest_labels(Columns(table, mapping, options.texts or (), words, options.labelled))
+    rating_words = [
+        normalize_word(word)
+        for word, value in options.values.items()
+        if isinstance(value, int | float)
+    ]
+    mapping = {
+        name: column for name, column in options.map.items() if (name, column) not in JUDGE_MAPPINGS
+    }
+    judge_whole = JUDGE_MAPPINGS[1] in options.map.items() or CONVERSATION in (options.texts or ())
+    table = with_texts(without_footers(table), mapping, judge_whole=judge_whole)
+    return latest_labels(
+        Columns(table, mapping, options.texts or (), rating_words, options.labelled)
+    )
 
 
-def _read_long_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
-    """Return the ratings in the file `options.annotations`; None if there is none to read."""
+def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
+    """Return the ratings in the file `options.annotations`; None without a readable file."""
     path = options.annotations
     if path is None or (table := read_table(path, problems)) is None:
         return None
@@ -230,26 +264,29 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> TableRatings | 
             )
             raise UnreadableError("no-column", "has no column of ids", advice)
         _check_rated_once(columns, problems)
-        layout = find_ratings(columns, options.dimensions)
-        ratings = read_ratings(columns, layout, options, problems)
+        rating_columns = find_ratings(columns, options.dimensions)
+        ratings = read_ratings(columns, rating_columns, options, problems)
         problems.notes = [*columns.table.notes, *ratings.notes]
         return ratings
     return None
 
 
 def _check_rated_once(columns: Columns, problems: Problems) -> None:
-    """Add a problem for each output that has a second row, unless each row is by one annotator."""
-    keys = set[str]()
+    """Add a problem for each output with two rows, unless each row comes from one annotator."""
+    seen_ids = set[str]()
     for row in () if columns.has_row_per_annotator else columns.table.rows:
-        key = columns.item_key(row)
-        if key in keys:
-            advice = "keep one of the two, or say who gave each in a column annotator"
-            problems.add("twice", "is rated twice", advice, line=row.line, field="id", value=key)
-        keys.add(key)
+        item_id = columns.item_key(row)
+        if item_id in seen_ids:
+            advice = "keep one of the two rows, or name who gave each rating in a column annotator"
+            problems.add(
+                "twice", "is rated twice", advice, line=row.line, field="id", value=item_id
+            )
+        seen_ids.add(item_id)
 
 
 _STARTER = PROJECT_FOLDER / "data" / "starter"
 
+# Names that may be given in place of a path, with the files of the starter set.
 SHIPPED_NAMES = {
     "starter": _STARTER / "outputs.jsonl",
     "starter_pairs": _STARTER / "pairs.jsonl",
@@ -259,16 +296,16 @@ SHIPPED_NAMES = {
 
 @cache
 def is_constructed(sha256: str) -> bool:
-    """Whether a file's hash is that of a starter file, whatever the file is called."""
+    """Whether a file with this hash is one of the starter set's labelled files, or a copy."""
     files = (SHIPPED_NAMES["starter"], SHIPPED_NAMES["starter_pairs"])
     return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 
 
 def starter() -> LabelledSet:
-    """Return the outputs of the starter set. Their ratings are constructed, not given by people."""
+    """Return the starter set's labelled outputs. Their ratings are constructed, not human."""
     return read_labels("starter")
 
 
 def starter_pairs() -> LabelledPairs:
-    """Return the pairs of the starter set. Their votes are constructed, not given by people."""
+    """Return the starter set's labelled pairs. Their votes are constructed, not human."""
     return read_pairs("starter_pairs")

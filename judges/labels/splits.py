@@ -1,6 +1,6 @@
-"""Splits labelled sets by document, or by document and system.
+"""Splits labelled sets into train, dev and test, by document, or by document and system.
 
-The order of the file's rows has no effect on a split.
+A split does not depend on the order of the rows in the file.
 """
 
 import hashlib
@@ -11,16 +11,16 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.names import is_known_text, source_name
+from judges.labels.names import is_source_or_output, source_name
 from judges.labels.types import Item, LabelError, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import joined_names
 
-Labels = TypeVar("Labels", bound=LabelledItems)
+AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
 
-# The shares of train, dev and test. Dev is the largest, since the judge is chosen and tested on it.
-# Test is used once.
+# The fractions of documents in train, dev and test. Dev is the largest split, since prompts are
+# chosen and tested on it; test is only used once.
 FRACTIONS = (0.35, 0.40, 0.25)
-# This gives each part two documents; one would have no variance.
+# With six documents, each split gets two: a variance needs at least two.
 MIN_UNITS_TO_SPLIT = 6
 MIN_SYSTEMS_TO_HOLD_OUT = 8
 
@@ -28,45 +28,51 @@ MIN_SYSTEMS_TO_HOLD_OUT = 8
 def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     """Return the outputs that are rated on `dimension`; raises LabelError if there are none.
 
-    If the dimension has two values, outputs that equally many annotators gave either value are left
-    out.
+    On a dimension with two values, an output is left out if half of its annotators gave one value,
+    and half the other one.
     """
-    rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
-    if not rated:
+    rated_outputs = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
+    if not rated_outputs:
         raise LabelError(
             f"{labelled.name}: no output is rated on {dimension!r}, only on "
             f"{joined_names(labelled.dimensions)}; name your column with --map {dimension}=COLUMN"
         )
     if dimension not in labelled.words:
-        return replace(labelled, outputs=rated, n_tied=0)
-    untied = tuple(output for output in rated if output.rating(dimension) != 0.5)
-    n_tied, notes = len(rated) - len(untied), [*labelled.notes]
+        return replace(labelled, outputs=rated_outputs, n_tied=0)
+    untied_outputs = tuple(output for output in rated_outputs if output.rating(dimension) != 0.5)
+    n_tied, notes = len(rated_outputs) - len(untied_outputs), [*labelled.notes]
     if n_tied:
         notes.append(
             f"{dimension}: left out, since equally many annotators gave either value: {n_tied:,}"
         )
-    labels = {labelled.label(output, dimension) for output in untied}
-    if len(labels) == 1:
-        word = labelled.words[dimension][0.0 in labels]
+    distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
+    if len(distinct_labels) == 1:
+        word = labelled.words[dimension][0.0 in distinct_labels]
         notes.append(
             f"every label on {dimension} is {word}: there is nothing to learn or to measure"
         )
-    return replace(labelled, outputs=untied, notes=tuple(notes), n_tied=n_tied)
+    return replace(labelled, outputs=untied_outputs, notes=tuple(notes), n_tied=n_tied)
 
 
 @dataclass(frozen=True, slots=True)
-class Splits(Generic[Labels]):
-    """The splits of a labelled set: train and dev for tuning a judge, and test for reporting.
+class Splits(Generic[AnyLabelledItems]):
+    """The splits of a labelled set.
 
-    `test_unseen_systems` holds the outputs of the `held_out_systems` for the test documents. No
-    other split has outputs of these systems. `n_unused` counts their outputs for other documents,
-    which are in no split. `sha256` is the hash of the ids in every split.
+    Attributes:
+        train: The split for tuning a judge.
+        dev: The split on which prompts are compared during tuning.
+        test: The split for the report on the tuned judge.
+        test_unseen_systems: The outputs of the held-out systems for the test documents; None if no
+            systems are held out.
+        held_out_systems: The systems whose outputs are in no other split.
+        n_unused: The number of outputs of held-out systems for train and dev documents, which are
+            in no split.
     """
 
-    train: Labels
-    dev: Labels
-    test: Labels
-    test_unseen_systems: Labels | None = None
+    train: AnyLabelledItems
+    dev: AnyLabelledItems
+    test: AnyLabelledItems
+    test_unseen_systems: AnyLabelledItems | None = None
     held_out_systems: tuple[str, ...] = ()
     n_unused: int = 0
 
@@ -78,20 +84,21 @@ class Splits(Generic[Labels]):
     def ids(self) -> dict[str, list[str]]:
         """Return the ids in every split, by the split's name."""
         names = ("train", "dev", "test", "test_unseen_systems")
-        parts = {name: part for name in names if (part := getattr(self, name)) is not None}
-        return {name: [item.id for item in part.items] for name, part in parts.items()}
+        splits = {name: part for name in names if (part := getattr(self, name)) is not None}
+        return {name: [item.id for item in part.items] for name, part in splits.items()}
 
     @property
     def sha256(self) -> str:
+        """Return the hash of the ids in all splits."""
         return hashlib.sha256(json.dumps(self.ids(), sort_keys=True).encode()).hexdigest()
 
 
-def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
+def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
     """Split a labelled set into train, dev and test, by document.
 
     Documents with the same source text are put into the same split. If every output names its
     system and there are 8 systems or more, about a quarter of the systems are held out: their
-    outputs are only in `test_unseen_systems`.
+    outputs for test documents are in `test_unseen_systems`, and all others in no split.
 
     Args:
         labelled: The outputs or pairs to split.
@@ -101,19 +108,22 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
         LabelError: If there are too few documents.
     """
     rng = np.random.default_rng(seed)
-    documents = _split_documents(labelled, rng)
-    ids = [{item.id for item in labelled.items if item.document_id in part} for part in documents]
-    by_document = [*map(labelled.part, ids)]
+    documents_by_split = _split_documents(labelled, rng)
+    ids_by_split = [
+        {item.id for item in labelled.items if item.document_id in documents}
+        for documents in documents_by_split
+    ]
+    by_document = [*map(labelled.subset, ids_by_split)]
     if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
-        are_enough = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
-        systems: set[str] = {*labelled.systems} if are_enough else set()
-        # At least three systems, so that a document's outputs can be ranked.
+        has_enough_systems = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
+        systems: set[str] = {*labelled.systems} if has_enough_systems else set()
+        # Hold out at least three systems, so that a document's outputs can be ranked.
         n_held_out = max(3, round(len(systems) / 4))
         held_out = set(rng.permutation(sorted(systems))[:n_held_out].tolist())
-        held_ids = {output.id for output in labelled.outputs if output.system in held_out}
-        seen = [labelled.part(part - held_ids) for part in ids]
-        unseen = [labelled.part(part & held_ids) for part in ids]
-        # A split may be too small if each system wrote for different documents.
+        held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
+        seen = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
+        unseen = [labelled.subset(ids & held_out_ids) for ids in ids_by_split]
+        # If systems wrote for different documents, a split may be too small to hold out systems.
         if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
             n_unused = len(unseen[0].items) + len(unseen[1].items)
             return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
@@ -122,44 +132,63 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
     """Assign documents to train, dev and test at random; equal source texts stay together."""
-    merged = {min(documents): documents for documents in _equal_documents(labelled.items)}
-    units = sorted(({*labelled.documents} - set().union(*merged.values())) | merged.keys())
+    documents_by_unit = {
+        min(documents): documents for documents in _documents_with_equal_texts(labelled.items)
+    }
+    units = sorted(
+        ({*labelled.documents} - set().union(*documents_by_unit.values()))
+        | documents_by_unit.keys()
+    )
     n_units = len(units)
     if n_units < MIN_UNITS_TO_SPLIT:
-        subject = "1 document is" if n_units == 1 else f"{n_units} documents are"
+        documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
         grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
-            f"{labelled.name}: {subject} too few to split into train, dev and test ({grouping}"
-            f"at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label more "
-            "documents, correct the grouping with --map group=COLUMN, or measure a judge with "
+            f"{labelled.name}: {documents_are} too few to split into train, dev and test "
+            f"({grouping}at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label "
+            "more documents, correct the grouping with --map group=COLUMN, or measure a judge with "
             "dspy-judges verify"
         )
-    order = rng.permutation(units).tolist()
+    shuffled_units = rng.permutation(units).tolist()
     n_train = min(max(round(FRACTIONS[0] * n_units), 2), n_units - 4)
     n_dev = min(max(round(FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
     dev_end = n_train + n_dev
-    parts: Sequence[list[str]] = (order[:n_train], order[n_train:dev_end], order[dev_end:])
-    return [set().union(*(merged.get(unit, {unit}) for unit in part)) for part in parts]
+    splits: Sequence[list[str]] = (
+        shuffled_units[:n_train],
+        shuffled_units[n_train:dev_end],
+        shuffled_units[dev_end:],
+    )
+    return [
+        set().union(*(documents_by_unit.get(unit, {unit}) for unit in split_units))
+        for split_units in splits
+    ]
 
 
-def _equal_documents(items: Sequence[Item]) -> list[set[str]]:
-    """Return the groups of two or more document ids that are linked by equal texts."""
-    group_of = {item.document_id: {item.document_id} for item in items}
-    # The first document with these texts.
-    first: dict[tuple[str, ...], str] = {}
+def _documents_with_equal_texts(items: Sequence[Item]) -> list[set[str]]:
+    """Return the sets of two or more document ids that are linked by equal source texts."""
+    group_by_document = {item.document_id: {item.document_id} for item in items}
+    # Maps each tuple of texts to the first document that has them.
+    document_by_texts: dict[tuple[str, ...], str] = {}
     for item in items:
-        linked = item.document_id, first.setdefault(_source_texts(item), item.document_id)
-        smaller, larger = sorted((group_of[document] for document in linked), key=len)
-        if smaller is not larger:
-            larger |= smaller
-            group_of |= dict.fromkeys(smaller, larger)
-    return list({id(group): group for group in group_of.values() if len(group) > 1}.values())
+        linked_documents = (
+            item.document_id,
+            document_by_texts.setdefault(_source_texts(item), item.document_id),
+        )
+        smaller_group, larger_group = sorted(
+            (group_by_document[document] for document in linked_documents), key=len
+        )
+        if smaller_group is not larger_group:
+            larger_group |= smaller_group
+            group_by_document |= dict.fromkeys(smaller_group, larger_group)
+    return list(
+        {id(group): group for group in group_by_document.values() if len(group) > 1}.values()
+    )
 
 
 def _source_texts(item: Item) -> tuple[str, ...]:
-    """The texts that tell documents apart: the source text, else all texts, else the id."""
+    """The texts by which documents are compared: the source text, else all texts, else the id."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
-    sides = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
-    usual = [text for name, text in item.texts.items() if is_known_text(name)]
-    return (*(usual or item.texts.values()), *sides) or (item.id,)
+    responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
+    usual_texts = [text for name, text in item.texts.items() if is_source_or_output(name)]
+    return (*(usual_texts or item.texts.values()), *responses) or (item.id,)

@@ -1,7 +1,7 @@
 """Reads people's labels from the exports of other tools, such as Langfuse or Argilla.
 
-Each export is declared by how it is recognised and where its labels are. docs/labels.md says which
-files, or which source code, of the tools this is based on.
+A `LabelExport` declares how an export is recognised and where its labels are. docs/labels.md names
+the tools' files, or their source code, from which the declarations were written.
 """
 
 import re
@@ -10,36 +10,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import DOT, first_value, is_blank, list_in, objects_in, value_at
+from judges.labels.cells import KEY_SEPARATOR, first_value, is_blank, list_in, objects_in, value_at
 from judges.labels.columns import Columns, is_comment
-from judges.labels.names import is_known_text
+from judges.labels.names import is_source_or_output
 from judges.labels.ratings import ReadOptions
-from judges.labels.values import word_of
+from judges.labels.values import normalize_word
 from judges.tables.formats import Table
 from judges.tables.problems import UnreadableError, count, joined_names
 from judges.tables.text import Row, TableRow
 
-# A pattern of cells that hold a list or an object, written as JSON or printed by Python.
+# Matches a cell with a list or an object, written as JSON or printed by Python.
 LIST_OR_OBJECT = r"\s*[\[{].*"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelExport:
-    """Declares one form of a tool's exports: how to recognise it, and where its labels are.
+    """Declares one kind of file that a tool exports: how to recognise it, and where its labels are.
 
     Attributes:
         tool: The tool's name, for messages.
-        columns: Maps patterns (regular expressions) of columns to patterns of cells ("" matches any
-            cell). A table is such an export if, for each entry, a column and a cell in it match.
-        advice: What to do if the table has no texts, or no labels that say who gave them.
-        labels: Maps each place of labels in a row to who gave them ("" if each label says so). A
-            place is a path through objects and lists, "" for the row itself, or a pattern of
-            columns of lists, whose group is the dimension. No labels: rows have only outputs.
-        sources: Maps each source of labels to whether its labels were given by people and
-            submitted.
-        texts: A column of objects that hold the texts by name; "*" if all columns may be texts; ""
-            if the texts are one input and one output.
-        unread: A pattern of columns that are never texts.
+        columns: Maps regular expressions for the names of columns to regular expressions for their
+            cells ("" matches any cell). A table is an export of this kind if, for every entry, it
+            has a matching column with a matching cell.
+        advice: What the user can do if the table has no texts, or if no label says who gave it.
+        labels: Maps each place in a row that holds labels to their source ("" if each label names
+            its own source). A place is a path of keys through objects and lists, "" for the row
+            itself, or a regular expression for columns of lists, whose group is the dimension. If
+            empty, the rows are outputs without labels.
+        sources: Maps each source of labels to whether people gave and submitted its labels.
+        texts: The column with objects that map names to texts; "*" if every column may be a text;
+            "" if the texts are one input and one output.
+        unread: A regular expression for columns that are never texts.
     """
 
     tool: str
@@ -51,47 +52,54 @@ class LabelExport:
     unread: str = ""
 
 
-_ADVICE = "give their file with --annotations FILE, and the outputs, too"
+_ANNOTATIONS_ADVICE = "give their file with --annotations FILE, and the outputs, too"
 _LANGFUSE = LabelExport(
     "Langfuse",
     {"htmlPath": "", "scores": LIST_OR_OBJECT},
-    f"export each trace by api.trace.get(ID), or export the scores and {_ADVICE}",
+    f"export each trace by api.trace.get(ID), or export the scores and {_ANNOTATIONS_ADVICE}",
     {"scores": ""},
     sources={"ANNOTATION": True, "EVAL": False, "API": False},
 )
-_LANGFUSE_SCORES = {"source": "|".join(_LANGFUSE.sources), "dataType": ""}
-# Tables of traces and of observations, which do not say who gave their scores.
-_LANGFUSE_TABLE = {"traceId|bookmarked": "", "level": "DEBUG|DEFAULT|WARNING|ERROR", "input": ""}
+_LANGFUSE_SCORES_COLUMNS = {"source": "|".join(_LANGFUSE.sources), "dataType": ""}
+# Langfuse's tables of traces and of observations do not say who gave a score.
+_LANGFUSE_TABLE_COLUMNS = {
+    "traceId|bookmarked": "",
+    "level": "DEBUG|DEFAULT|WARNING|ERROR",
+    "input": "",
+}
 _PHOENIX = LabelExport(
     "Phoenix",
     {r"context(\.span_id)?": "", "span_kind": "[A-Z]+"},
-    f"export get_spans_dataframe; export labels by get_span_annotations_dataframe and {_ADVICE}",
+    "export get_spans_dataframe; export labels by get_span_annotations_dataframe and "
+    f"{_ANNOTATIONS_ADVICE}",
     {"annotations": ""},
     sources={"HUMAN": True, "LLM": False, "CODE": False},
 )
-_PHOENIX_LABELS = {"span_id": "", "annotator_kind": "|".join(_PHOENIX.sources)}
+_PHOENIX_LABELS_COLUMNS = {"span_id": "", "annotator_kind": "|".join(_PHOENIX.sources)}
 _LANGSMITH = LabelExport(
     "LangSmith",
     {"run_id": "", "key": "", "feedback_source": LIST_OR_OBJECT},
-    f"export list_runs; export labels by list_feedback and {_ADVICE}",
+    f"export list_runs; export labels by list_feedback and {_ANNOTATIONS_ADVICE}",
     {"": ""},
     sources={"app": True, "api": False, "model": False, "auto_eval": False, "evaluator": False},
 )
-_LANGSMITH_FRAME = {"run_id": "", "key": "", r"feedback_source\.type": ""}
-_LANGSMITH_RUNS = {"run_type": "", "inputs": LIST_OR_OBJECT, "outputs": LIST_OR_OBJECT}
-_LANGSMITH_RESULTS = {r"inputs\..+": "", r"outputs\..+": "", r"feedback\..+": ""}
-# The known exports, in the order in which they are tried. To read another one, add an entry
-# (docs/extend.md).
+_LANGSMITH_FRAME_COLUMNS = {"run_id": "", "key": "", r"feedback_source\.type": ""}
+_LANGSMITH_RUNS_COLUMNS = {"run_type": "", "inputs": LIST_OR_OBJECT, "outputs": LIST_OR_OBJECT}
+_LANGSMITH_RESULTS_COLUMNS = {r"inputs\..+": "", r"outputs\..+": "", r"feedback\..+": ""}
+# The exports that can be read. The first one that matches a table is used. docs/extend.md tells how
+# to add another one.
 LABEL_EXPORTS = [
     _LANGFUSE,
-    replace(_LANGFUSE, columns=_LANGFUSE_SCORES, labels={"": ""}),
-    replace(_LANGFUSE, columns=_LANGFUSE_TABLE, labels={}),
+    replace(_LANGFUSE, columns=_LANGFUSE_SCORES_COLUMNS, labels={"": ""}),
+    replace(_LANGFUSE, columns=_LANGFUSE_TABLE_COLUMNS, labels={}),
     _PHOENIX,
-    replace(_PHOENIX, columns=_PHOENIX_LABELS, labels={"": ""}),
+    replace(_PHOENIX, columns=_PHOENIX_LABELS_COLUMNS, labels={"": ""}),
     _LANGSMITH,
-    replace(_LANGSMITH, columns=_LANGSMITH_FRAME),
-    replace(_LANGSMITH, columns=_LANGSMITH_RUNS, labels={}),
-    replace(_LANGSMITH, columns=_LANGSMITH_RESULTS, labels={}, texts="*", unread=r"feedback\..+"),
+    replace(_LANGSMITH, columns=_LANGSMITH_FRAME_COLUMNS),
+    replace(_LANGSMITH, columns=_LANGSMITH_RUNS_COLUMNS, labels={}),
+    replace(
+        _LANGSMITH, columns=_LANGSMITH_RESULTS_COLUMNS, labels={}, texts="*", unread=r"feedback\..+"
+    ),
     LabelExport(
         "Label Studio",
         {"data": LIST_OR_OBJECT, "annotations": LIST_OR_OBJECT, "predictions|inner_id": ""},
@@ -124,7 +132,7 @@ LABEL_EXPORTS = [
     LabelExport(
         "Braintrust",
         {"span_id": "", "root_span_id": "", "scores": LIST_OR_OBJECT},
-        "it does not say who gave a score: name people's, as in --map quality=scores.quality",
+        "it does not say who gave a score: map people's scores, as in --map quality=scores.quality",
     ),
     LabelExport(
         "MLflow",
@@ -134,8 +142,9 @@ LABEL_EXPORTS = [
         sources={"HUMAN": True, "LLM_JUDGE": False, "AI_JUDGE": False, "CODE": False},
     ),
 ]
-# Where labels and outputs have each field: the first of these places that is not blank. A dot leads
-# into an object. If a label lacks a field, the objects around the label may have it.
+# The paths at which labels and outputs have each field; the first path with a value counts. A dot
+# leads into an object. A field that a label lacks is looked up in the objects around the label. The
+# field `of` is the id of the output that a label is on.
 PLACES: dict[str, tuple[str, ...]] = {
     "id": ("context.span_id", "id", "trace_id"),
     "input": ("attributes.input.value", "input", "inputs", "request"),
@@ -154,110 +163,137 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "source": ("annotator_kind", "feedback_source.type", "source.source_type", "status", "source"),
 }
-# Fields with the values that mark a label as withdrawn.
-_WITHDRAWN = {"was_cancelled": True, "valid": False, "dataType": "CORRECTION"}
-# Names that are not dimensions.
-_NOT_RATED = {"id", "group", "system", "annotator", "judge"}
+# A label with one of these values was withdrawn.
+_WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECTION"}
+# Names in the user's mapping that are not dimensions.
+_NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
 def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
-    A table that is not such an export is returned unchanged, and so are rows that have only
-    outputs. A note says which labels were left out. If another file has the outputs (`has_outputs`
-    is False), the table needs no texts. Raises UnreadableError if there are no texts, no labels by
-    people, or labels from an unknown source.
+    A table that is not a known export is returned unchanged. A note says how many labels were read,
+    and which were left out.
+
+    Args:
+        table: The table as it was read from the file.
+        options: The user's options for reading the file.
+        has_outputs: Whether the table must have the outputs' texts, since no other file has them.
+
+    Raises:
+        UnreadableError: If an export has no texts or no labels by people, or if it has labels from
+            an unknown source.
     """
-    for form in LABEL_EXPORTS:
-        if all(_has_cell(table, name, cell) for name, cell in form.columns.items()):
-            return _ExportReader(form, table, options).read(has_outputs=has_outputs)
+    for export in LABEL_EXPORTS:
+        if all(_has_cell(table, column, cell) for column, cell in export.columns.items()):
+            return _ExportReader(export, table, options).read(has_outputs=has_outputs)
     return table
 
 
-def _has_cell(table: Table, column: str, cell: str) -> bool:
-    """Whether a cell matches the pattern `cell` ("": any) in a column that matches `column`."""
-    columns = [name for name in table.columns if re.fullmatch(column, name)]
-    match_cell = re.compile(cell or ".*", re.DOTALL).fullmatch
+def _has_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
+    """Whether any matching column has a matching cell; an empty `cell_pattern` matches any."""
+    columns = [name for name in table.columns if re.fullmatch(column_pattern, name)]
+    match_cell = re.compile(cell_pattern or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
 
 
 class _ExportReader:
-    """Reads the outputs and labels of one export."""
+    """Reads the outputs and labels in one export."""
 
     def __init__(self, export: LabelExport, table: Table, options: ReadOptions) -> None:
         self._export, self._table, self._options = export, table, options
         columns = Columns(table, options.map)
-        # Columns that the user maps are kept as they are.
-        self._mapped_columns = {*map(columns.root_of, columns.used_columns(()))} & {*table.columns}
+        # The columns in the user's mapping keep their names and cells.
+        self._mapped_columns = {*map(columns.outer_column, columns.used_columns(()))} & {
+            *table.columns
+        }
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
-        self._words = {word_of(word): number for word, number in options.values.items()}
-        # How many labels were left out, by their source or by the reason.
-        self._omissions = Counter[str]()
+        self._words = {normalize_word(word): number for word, number in options.values.items()}
+        # The number of labels that were left out, by their source or by another reason.
+        self._n_omitted = Counter[str]()
 
     def read(self, *, has_outputs: bool) -> Table:
-        """Return the long table: one row per label, and one per output without a label."""
-        outputs = [] if "" in self._export.labels else [*map(self._output, self._table.rows)]
-        labels = self._labels(self._by_id(outputs))
-        others = self._unlabelled(outputs, labels)
-        note = self._note(len(labels))
-        if not labels and self._needs_labels(has_outputs):
-            reason = "" if self._omissions.total() else ", which does not say who rated"
-            raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
-        if not (outputs or not has_outputs or self._options.texts == ()):
+        """Return a long table with one row per label, and one row per output without a label."""
+        output_rows = (
+            [] if "" in self._export.labels else [*map(self._output_row, self._table.rows)]
+        )
+        label_rows = self._label_rows(self._outputs_by_id(output_rows))
+        unlabelled_rows = self._unlabelled_outputs(output_rows, label_rows)
+        note = self._describe_labels(len(label_rows))
+        if not label_rows and self._needs_labels(has_outputs):
+            missing_source = "" if self._n_omitted.total() else ", which does not say who rated"
+            raise UnreadableError("no-rating", f"is {note}{missing_source}", self._export.advice)
+        if not (output_rows or not has_outputs or self._options.texts == ()):
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
-        rows = sorted([*labels, *others], key=lambda row: row.line)
+        rows = sorted([*label_rows, *unlabelled_rows], key=lambda row: row.line)
         return replace(
             self._table,
             columns=tuple(dict.fromkeys(name for row in rows for name in row.cells)),
-            rows=tuple(row._replace(number=n) for n, row in enumerate(rows, 1)),
+            rows=tuple(row._replace(number=number) for number, row in enumerate(rows, 1)),
             notes=(*self._table.notes, note),
         )
 
-    def _by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
-        """The outputs, and the observations inside Langfuse traces, by id."""
+    def _outputs_by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
+        """The rows of the outputs, and of the observations inside Langfuse traces, by their ids."""
         rows = self._table.rows
-        parts = ((row, part) for row in rows for part in objects_in(row.cells.get("observations")))
-        observations = [self._output(row._replace(cells=part)) for row, part in parts]
+        rows_and_observations = (
+            (row, observation)
+            for row in rows
+            for observation in objects_in(row.cells.get("observations"))
+        )
+        observations = [
+            self._output_row(row._replace(cells=observation))
+            for row, observation in rows_and_observations
+        ]
         return {str(row.cells.get("id")): row for row in (*observations, *outputs)}
 
-    def _unlabelled(
+    def _unlabelled_outputs(
         self, outputs: Sequence[TableRow], labels: Sequence[TableRow]
     ) -> list[TableRow]:
-        """The outputs without a label. If the export has labels, only those that have all texts."""
-        labelled = {row.cells["id"] for row in labels}
-        others = [row for row in outputs if row.cells.get("id") not in labelled]
-        if not self._export.labels:
-            return others
-        complete = [row for row in others if not any(map(is_blank, row.cells.values()))]
-        self._omissions["outputs without a label and without a text"] = len(others) - len(complete)
-        # Each row of a long table names a dimension.
-        dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
-        return [row._replace(cells={**row.cells, **dimension}) for row in complete]
+        """The rows of outputs without a label.
 
-    def _note(self, n_labels: int) -> str:
-        """Say which tool's export it is, and how many labels were read and left out."""
+        If the export has labels, an output that lacks a text is left out and counted.
+        """
+        labelled_ids = {row.cells["id"] for row in labels}
+        unlabelled = [row for row in outputs if row.cells.get("id") not in labelled_ids]
+        if not self._export.labels:
+            return unlabelled
+        complete_rows = [row for row in unlabelled if not any(map(is_blank, row.cells.values()))]
+        self._n_omitted["outputs without a label and without a text"] = len(unlabelled) - len(
+            complete_rows
+        )
+        # A long table needs a dimension in every row, also without a label.
+        dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
+        return [row._replace(cells={**row.cells, **dimension}) for row in complete_rows]
+
+    def _describe_labels(self, n_labels: int) -> str:
+        """Return a note that names the tool and says how many labels were read and left out."""
         note = f"an export of {self._export.tool}"
-        if not (n_labels or self._omissions.total()):
+        if not (n_labels or self._n_omitted.total()):
             return note
-        others = joined_names([f"{n:,} {source}" for source, n in (+self._omissions).items()])
-        return f"{note}: {count(n_labels, 'label')} by people (left out: {others})"
+        omitted = joined_names(
+            [f"{n_omitted:,} {source}" for source, n_omitted in (+self._n_omitted).items()]
+        )
+        return f"{note}: {count(n_labels, 'label')} by people (left out: {omitted})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
-        """Whether labels are to be read from this export, and from no column that the user maps."""
-        mapped = {name for name in self._options.map if not is_known_text(name)} - _NOT_RATED
-        has_other_labels = mapped or self._options.annotations or not self._export.advice
+        """Whether the export must have labels, since no mapped column or second file has any."""
+        mapped_dimensions = {
+            name for name in self._options.map if not is_source_or_output(name)
+        } - _NON_DIMENSION_NAMES
+        has_other_labels = mapped_dimensions or self._options.annotations or not self._export.advice
         return self._options.labelled and not (has_outputs and has_other_labels)
 
-    def _output(self, row: TableRow) -> TableRow:
-        """Return a row with only its id, its texts and the columns that the user maps."""
+    def _output_row(self, row: TableRow) -> TableRow:
+        """Return a row with only its id, its texts and the columns in the user's mapping."""
         texts, unread = self._export.texts, re.compile(self._export.unread)
         cells: Row = {name: first_value(row.cells, PLACES[name]) for name in ("input", "output")}
         if texts == "*":
             cells = {name: _unwrap_rating(cell) for name, cell in row.cells.items()}
         elif texts:
-            objects = objects_in(row.cells[texts])
+            text_objects = objects_in(row.cells[texts])
             cells = {
-                name: text for texts_by_name in objects for name, text in texts_by_name.items()
+                name: text for texts_by_name in text_objects for name, text in texts_by_name.items()
             }
         cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
         cells |= {column: row.cells.get(column) for column in self._mapped_columns}
@@ -265,95 +301,103 @@ class _ExportReader:
             cells["id"] = str(name)
         return row._replace(cells=cells)
 
-    def _labels(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
-        """The labels that people gave, each with its output's texts and the person's comments."""
-        labels: list[TableRow] = []
+    def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
+        """The rows of people's labels, with the output's texts and the annotator's comments."""
+        rows_of_labels: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
         for row in self._table.rows:
-            for path, source in self._export.labels.items():
-                for entry in _entries(row.cells, path):
-                    cells = self._label(row, entry, source, outputs)
+            for path, path_source in self._export.labels.items():
+                for entry in _label_entries(row.cells, path):
+                    cells = self._label_cells(row, entry, path_source, outputs)
                     if cells is None:
                         continue
                     if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
                         comments[cells["id"], cells["annotator"]].append(cells["rating"])
                     else:
-                        labels.append(row._replace(cells=cells))
-        for label in labels:
+                        rows_of_labels.append(row._replace(cells=cells))
+        for label in rows_of_labels:
             cells = label.cells
-            texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
-            cells["comment"] = "\n".join(str(text) for text in texts if text) or None
-        return labels
+            comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
+            cells["comment"] = "\n".join(str(text) for text in comment_texts if text) or None
+        return rows_of_labels
 
-    def _label(
+    def _label_cells(
         self, row: TableRow, entry: Row, source: str, outputs: Mapping[str, TableRow]
     ) -> Row | None:
-        """Return a label's cells in the long table; None, and counted, if no person gave it."""
+        """Return the cells of a label for the long table, or None if the label is left out.
+
+        A label on a dimension that is not read is left out. A label is left out and counted if no
+        person gave it, if its output is not in the file, or if it has no rating and no comment.
+        """
         name = str(first_value(entry, PLACES["dimension"]))
         dimension = self._dimensions.get(name_key(name), name)
-        is_read = self._options.reads(dimension) or is_comment(dimension)
+        is_requested = self._options.reads(dimension) or is_comment(dimension)
         source = source or str(first_value(entry, PLACES["source"]) or "unknown")
-        if not (is_read and self._is_by_person(entry, source, row.line)):
+        if not (is_requested and self._is_by_person(entry, source, row.line)):
             return None
         output_cells = {} if "" in self._export.labels else row.cells
-        item = first_value(entry, PLACES["of"]) or first_value(output_cells, PLACES["id"])
+        output_id = first_value(entry, PLACES["of"]) or first_value(output_cells, PLACES["id"])
         label: Row = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
-        label |= {"dimension": dimension, "rating": _rating(entry), "id": str(item)}
-        if not (str(item) in outputs if outputs else item):
-            self._omissions["of outputs that are not in the file"] += 1
+        label |= {"dimension": dimension, "rating": _entry_rating(entry), "id": str(output_id)}
+        if not (str(output_id) in outputs if outputs else output_id):
+            self._n_omitted["of outputs that are not in the file"] += 1
         elif label["rating"] is None and label["comment"] is None:
-            self._omissions["without a rating"] += 1
+            self._n_omitted["without a rating"] += 1
         else:
-            return {**outputs[str(item)].cells, **label} if outputs else label
+            return {**outputs[str(output_id)].cells, **label} if outputs else label
         return None
 
     def _is_by_person(self, entry: Row, source: str, line: int) -> bool:
-        """Whether a person gave a label; UnreadableError if its source is unknown.
+        """Whether a person gave the label; raises UnreadableError if its source is unknown.
 
-        Counts the labels of other sources.
+        A label from another source, or a withdrawn one, is counted in `_n_omitted`.
         """
-        counts = self._words.get(word_of(source), self._export.sources.get(source))
-        if any(value_at(entry, name) == value for name, value in _WITHDRAWN.items()):
-            source, counts = "withdrawn", 0
-        elif counts is None and word_of(source) not in self._words:
+        is_human = self._words.get(normalize_word(source), self._export.sources.get(source))
+        if any(value_at(entry, name) == value for name, value in _WITHDRAWN_VALUES.items()):
+            source, is_human = "withdrawn", 0
+        elif is_human is None and normalize_word(source) not in self._words:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
             raise UnreadableError("whose-label", fault, advice, source, line)
-        self._omissions[source] += counts != 1
-        return counts == 1
+        self._n_omitted[source] += is_human != 1
+        return is_human == 1
 
 
-def _entries(cells: Row, path: str) -> Iterator[Row]:
-    """Yield the objects at a path, each with the fields of the objects around it."""
-    key, _, rest = path.partition(DOT)
+def _label_entries(cells: Row, path: str) -> Iterator[Row]:
+    """Yield the objects at a path in a row, each with the fields of the objects around it."""
+    key, _, inner_path = path.partition(KEY_SEPARATOR)
     if not path:
         yield cells
     elif re.compile(path).groups:
         for match in filter(None, (re.fullmatch(path, column) for column in cells)):
             yield from _column_entries(cells, match[0], match[1])
     else:
-        for inner in objects_in(cells.get(key)):
-            yield from _entries({**cells, **inner}, rest)
+        for inner_object in objects_in(cells.get(key)):
+            yield from _label_entries({**cells, **inner_object}, inner_path)
 
 
 def _column_entries(cells: Row, column: str, dimension: str) -> Iterator[Row]:
-    """Yield each value of a list, with those at the same place in the lists `column.KEY`."""
-    prefix = f"{column}{DOT}"
-    lists = {c.removeprefix(prefix): list_in(cells[c]) for c in cells if c.startswith(prefix)}
-    for place, value in enumerate(list_in(cells[column])):
-        fields = {key: values[place] for key, values in lists.items() if place < len(values)}
+    """Yield each value in a column's list, and its fields from the lists in `column.KEY`."""
+    prefix = f"{column}{KEY_SEPARATOR}"
+    lists = {
+        other_column.removeprefix(prefix): list_in(cells[other_column])
+        for other_column in cells
+        if other_column.startswith(prefix)
+    }
+    for position, value in enumerate(list_in(cells[column])):
+        fields = {key: values[position] for key, values in lists.items() if position < len(values)}
         yield {**fields, "name": dimension, "value": value}
 
 
-def _rating(entry: Row) -> object:
-    """Return the rating in an entry; None if there is none or it is an object."""
+def _entry_rating(entry: Row) -> object:
+    """Return the rating in an entry; None if there is none, or if it is an object."""
     value = first_value(entry, PLACES["rating"])
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return None if isinstance(value, dict) else value
 
 
 def _unwrap_rating(cell: object) -> object:
-    """Return the rating in a list of one object, as in Label Studio's tables; else the cell."""
-    ratings = [_rating({"value": value}) for value in objects_in(cell)]
+    """Return the rating in a cell with a list of one object, as in Label Studio; else the cell."""
+    ratings = [_entry_rating({"value": value}) for value in objects_in(cell)]
     return cell if len(ratings) != 1 or ratings[0] is None else ratings[0]

@@ -1,4 +1,4 @@
-"""Labelled outputs, labelled pairs, and the sets that hold them."""
+"""The types of labelled outputs and labelled pairs, and of sets of them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,10 @@ class LabelError(JudgesError, ValueError):
     """Raised if a label file cannot be used.
 
     The message describes the first problem (file, line, field, value, what to do) and says how many
-    more there are. `problems` holds all of them.
+    more problems there are.
+
+    Attributes:
+        problems: All problems in the file.
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
@@ -33,12 +36,13 @@ class LabelledOutput:
         system: The name of the system that produced the output, or None.
         texts: Maps the name of each text, such as `document` or `summary`, to the text.
         ratings: Maps each dimension to its ratings: one number per annotator, or only their mean.
-        annotators: Maps each dimension to the annotators' names, in the order of the ratings. A
-            dimension is missing here if its rating names no annotator, as a mean does.
+        annotators: Maps each dimension to the annotators' names, in the order of the ratings. If
+            the ratings on a dimension do not name their annotators, the dimension is missing.
         comments: Maps each dimension to what people wrote about their ratings.
         weight: The document's weight in means over documents, 1 on average. It differs from 1 if
             documents were sampled with unequal probabilities.
-        draw: The cells of the file's columns on these probabilities, by column.
+        draw: The cells in the columns `sampling_weight` and `sampling_from`, by column. They say
+            how the document was sampled.
 
     Example:
         >>> texts = {"document": "It rained.", "summary": "Rain."}
@@ -60,9 +64,12 @@ class LabelledOutput:
 
     @property
     def row(self) -> dict[str, object]:
-        """The output's id, document, system and texts as a row of a table, without labels."""
-        names = {"id": self.id, "group": self.document_id, "system": self.system}
-        return {name: value for name, value in names.items() if value} | {**self.texts, **self.draw}
+        """Return a table's row with the output's id, document, system and texts, but no labels."""
+        id_cells = {"id": self.id, "group": self.document_id, "system": self.system}
+        return {name: value for name, value in id_cells.items() if value} | {
+            **self.texts,
+            **self.draw,
+        }
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating on `dimension`; raises KeyError if there is none."""
@@ -72,10 +79,18 @@ class LabelledOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPair:
-    """Two outputs for one prompt, with one vote per annotator (no votes if it is not labelled yet).
+    """Two outputs for one prompt, with people's votes for the better output.
 
-    `texts` maps names to the texts that both outputs respond to, such as `prompt`. `comments` holds
-    what people wrote about their votes.
+    Attributes:
+        id: The pair's id, unique in its file.
+        document_id: The id of the document, shared by all pairs for this document.
+        texts: Maps names such as `prompt` to the texts that both outputs respond to.
+        response_a: The first output.
+        response_b: The second output.
+        system_a: The name of the system that produced the first output, or None.
+        system_b: The name of the system that produced the second output, or None.
+        votes: One vote per annotator; empty if people have yet to label the pair.
+        comments: What people wrote about their votes.
     """
 
     id: str
@@ -90,17 +105,20 @@ class LabelledPair:
 
     @property
     def margin(self) -> float:
-        """(votes for A - votes for B) / all votes: a number from -1 to 1."""
+        """Return (votes for A - votes for B) / all votes, a number from -1 to 1."""
         return (self.votes.count("A") - self.votes.count("B")) / len(self.votes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """Says what was read from which columns of a file.
+    """Says what each column of a file was read as.
 
-    `rows` maps `id`, `group`, `system` and `annotator` to their columns, `texts` maps each text to
-    its column, and `ratings` maps each dimension, or `votes`, to its columns. `comments` are the
-    columns of comments, and `unread` the columns that were not read.
+    Attributes:
+        rows: Maps `id`, `group`, `system` and `annotator` to their columns.
+        texts: Maps the name of each text to its column.
+        ratings: Maps each dimension to its columns; in a file of pairs, `votes` to its columns.
+        comments: The columns that hold people's comments.
+        unread: The columns that were not read.
     """
 
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -114,21 +132,25 @@ Item = LabelledOutput | LabelledPair
 AnyItem = TypeVar("AnyItem", bound=Item)
 
 
-def _sorted(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
-    members = (item for item in items if item.id in ids)
-    return tuple(sorted(members, key=lambda item: (item.document_id, item.id)))
+def _select_and_sort(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
+    selected = (item for item in items if item.id in ids)
+    return tuple(sorted(selected, key=lambda item: (item.document_id, item.id)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledItems:
     """The fields that `LabelledSet` and `LabelledPairs` have in common.
 
-    `sha256` is the hash of the file's bytes. For rows in memory and Hugging Face data sets it is
-    the hash of the rows, and if a second file gives the ratings, it covers both files. `grouped_by`
-    says in words which outputs share a document. `notes` are remarks for people on how the file was
-    read. `words` maps each dimension with two values to the file's words for 1 (good) and for 0.
-    `n_tied` counts the outputs that were left out because half of the annotators gave 1 and half
-    gave 0.
+    Attributes:
+        name: The name or path of the file.
+        sha256: The hash of the file's bytes; for rows in memory and Hugging Face data sets, the
+            hash of the rows. If a second file holds the ratings, this is a hash of both files.
+        grouped_by: Which items share a document, in words.
+        notes: Sentences on how the file was read, to be printed.
+        reading: What each column of the file was read as.
+        words: Maps each dimension with only two values to the file's words for 1 (good) and for 0.
+        n_tied: The number of outputs that were left out because half of their annotators gave 1 and
+            half gave 0.
     """
 
     name: str
@@ -143,8 +165,8 @@ class LabelledItems:
     def items(self) -> Sequence[Item]:
         raise NotImplementedError
 
-    def part(self, ids: Collection[str]) -> Self:
-        """The items with these ids, sorted so that the file's order has no effect."""
+    def subset(self, ids: Collection[str]) -> Self:
+        """Return the set with only these items, sorted so that the file's order has no effect."""
         raise NotImplementedError
 
     @property
@@ -155,9 +177,11 @@ class LabelledItems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet(LabelledItems):
-    """Labelled outputs: a whole data set, or one of its splits (no two splits share a document).
+    """Labelled outputs: a whole data set, or one of its splits. No two splits share a document.
 
-    `scales` maps dimensions to the (low, high) that the file states.
+    Attributes:
+        outputs: The labelled outputs.
+        scales: Maps dimensions to the scales (low, high) that the file states.
     """
 
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
@@ -167,14 +191,14 @@ class LabelledSet(LabelledItems):
     def items(self) -> tuple[LabelledOutput, ...]:
         return self.outputs
 
-    def part(self, ids: Collection[str]) -> Self:
-        return replace(self, outputs=_sorted(self.outputs, ids))
+    def subset(self, ids: Collection[str]) -> Self:
+        return replace(self, outputs=_select_and_sort(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """Return an output's mean rating.
+        """Return an output's mean rating or, on a dimension with two values, the majority's.
 
-        On a dimension with two values, return the value (0 or 1) that more annotators gave, or 0.5
-        if equally many gave either.
+        With two values, the label is the one (0 or 1) that more annotators gave, or 0.5 if both
+        were given equally often.
         """
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
@@ -194,8 +218,10 @@ class LabelledSet(LabelledItems):
 class LabelledPairs(LabelledItems):
     """Labelled pairs: a whole data set, or one of its splits.
 
-    `candidate` is the file's word for the two compared outputs, such as `response` if their columns
-    are `response_a` and `response_b`.
+    Attributes:
+        pairs: The labelled pairs.
+        candidate: The file's name for an output, such as `response` if the columns of outputs are
+            `response_a` and `response_b`.
     """
 
     pairs: tuple[LabelledPair, ...] = field(repr=False)
@@ -205,11 +231,11 @@ class LabelledPairs(LabelledItems):
     def items(self) -> tuple[LabelledPair, ...]:
         return self.pairs
 
-    def part(self, ids: Collection[str]) -> Self:
-        return replace(self, pairs=_sorted(self.pairs, ids))
+    def subset(self, ids: Collection[str]) -> Self:
+        return replace(self, pairs=_select_and_sort(self.pairs, ids))
 
     @property
     def systems(self) -> tuple[str, ...]:
         """Return the names of all systems that produced an output of a pair, sorted."""
-        names = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
-        return tuple(sorted(name for name in names if name is not None))
+        system_names = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
+        return tuple(sorted(name for name in system_names if name is not None))

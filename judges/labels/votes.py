@@ -1,6 +1,6 @@
-"""Reads a column of votes: letters, numbers, names of columns or names of systems.
+"""Reads a column of votes: letters, words, numbers, names of columns or names of systems.
 
-How a cell is read depends on all cells of its column.
+What a number means depends on the other numbers in the column.
 """
 
 import re
@@ -8,91 +8,109 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import rating_parts
+from judges.labels.cells import split_by_annotator
 from judges.labels.types import Vote
-from judges.labels.values import Values, says_nothing, word_of
+from judges.labels.values import Values, is_missing_value, normalize_word
 from judges.tables.problems import UnreadableError
 
-_WORDS: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
-_TIES = "tie draw equal same both neither both_bad bothbad unentschieden gleich égalité empate"
-_WORDS |= dict.fromkeys(_TIES.split(), "tie")
-# The numbers in AlpacaEval's files.
-_NUMBERS: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
-# The votes by the sign of a number.
-_SIGNED: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
+_VOTE_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
+_TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gleich égalité empate"
+_VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
+# AlpacaEval's files write votes as these numbers.
+_VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
+# In a column with negative numbers, the sign of a number is the vote.
+_VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
-# The names of the two systems, or of the two columns of candidates.
+# The names of the systems of outputs A and B, or of the columns with outputs A and B.
 NamePair = tuple[str | None, str | None]
 
 
-class VoteCells:
-    """Reads the votes of one column; all cells together decide how each is read.
+class VoteReader:
+    """Reads the votes in one column.
 
-    `values` are the column's cells, `words` maps the user's words to votes, and `columns` are the
-    names of the two columns of candidates. Numbers are 1 for A, 2 for B and 1.5 for a tie; if any
-    is negative, negative numbers are votes for A, positive ones for B, and 0 is a tie. A column of
-    only 0 and 1 is refused, since either may mean A.
+    The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If any number is negative, all negative
+    numbers are votes for A, positive numbers are votes for B, and 0 is a tie. A column of only 0
+    and 1 cannot be read, since either number may mean A. A column of only 1 can be read if the
+    names of the columns of candidates end with 1 and 2.
+
+    Args:
+        values: The column's cells.
+        words: Maps the user's words to votes.
+        candidate_columns: The names of the columns with outputs A and B.
     """
 
-    def __init__(self, values: Iterable[object], words: Values, columns: NamePair) -> None:
-        self._words = {word_of(word): vote for word, vote in words.items()}
-        self._columns = columns
-        texts: set[str] = set()
+    def __init__(
+        self, values: Iterable[object], words: Values, candidate_columns: NamePair
+    ) -> None:
+        self._user_votes = {normalize_word(word): vote for word, vote in words.items()}
+        self._columns = candidate_columns
+        cell_words: set[str] = set()
         for value in values:
-            # A cell that cannot be read is reported by `read`, with its row.
+            # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
-                texts.update(word_of(part) for _, part in rating_parts(value))
-        self._numbers = set(map(float, filter(_NUMBER.fullmatch, texts - self._words.keys())))
-        self._signed = min(self._numbers, default=0) < 0
-        self._by_number: dict[float, Vote] = {}
-        if self._signed:
-            self._by_number = {n: _SIGNED[(n > 0) - (n < 0)] for n in self._numbers}
-        elif self._numbers != {1} or {str(column)[-1:] for column in columns} == {"1", "2"}:
-            self._by_number = _NUMBERS if self._numbers <= _NUMBERS.keys() else {}
+                cell_words.update(normalize_word(part) for _, part in split_by_annotator(value))
+        self._numbers = set(
+            map(float, filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys()))
+        )
+        self._has_negative_numbers = min(self._numbers, default=0) < 0
+        self._votes_by_number: dict[float, Vote] = {}
+        if self._has_negative_numbers:
+            self._votes_by_number = {
+                number: _VOTE_BY_SIGN[(number > 0) - (number < 0)] for number in self._numbers
+            }
+        elif self._numbers <= _VOTE_BY_NUMBER.keys():
+            suffixes = {str(column)[-1:] for column in candidate_columns}
+            if self._numbers != {1} or suffixes == {"1", "2"}:
+                self._votes_by_number = _VOTE_BY_NUMBER
 
     def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
-        """Return all votes in a cell, which may be empty; else raises UnreadableError."""
-        parts = [part for _, part in rating_parts(value)]
-        return tuple(self._vote(part, systems) for part in parts if not self._is_missing(part))
+        """Return all votes in a cell; raises UnreadableError if a part of the cell is not a vote.
+
+        The names of the two `systems` count as votes, too. An empty cell has no votes.
+        """
+        parts = [part for _, part in split_by_annotator(value)]
+        return tuple(self._read_vote(part, systems) for part in parts if not self._is_missing(part))
 
     def notes(self) -> Iterator[str]:
-        """Yield a note on how negative numbers were read, if there are any."""
-        if self._signed:
+        """Yield a note on what negative numbers mean, if the column has any."""
+        if self._has_negative_numbers:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
     def _is_missing(self, part: object) -> bool:
-        """Whether a part of a cell is a missing vote, by the user's words or the usual ones."""
-        word = word_of(part)
-        return self._words[word] is None if word in self._words else says_nothing(part)
+        """Whether a vote is missing, by the user's words or by a usual word such as `n/a`."""
+        word = normalize_word(part)
+        return (
+            self._user_votes[word] is None if word in self._user_votes else is_missing_value(part)
+        )
 
-    def _vote(self, part: object, systems: NamePair) -> Vote:
-        word = word_of(part)
-        if word in self._words:
-            by_word, by_name = self._words[word], None
+    def _read_vote(self, part: object, systems: NamePair) -> Vote:
+        word = normalize_word(part)
+        if word in self._user_votes:
+            vote_by_word, vote_by_name = self._user_votes[word], None
         else:
-            by_word = self._vote_by_word(word)
-            by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._columns)
+            vote_by_word = self._vote_by_word(word)
+            vote_by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._columns)
         fault = "is not a vote"
-        if by_name and by_word and by_name != by_word:
-            fault = f"may be the system's name ({by_name}) or the side ({by_word})"
-        elif isinstance(vote := by_name or by_word, str):
+        if vote_by_name and vote_by_word and vote_by_name != vote_by_word:
+            fault = f"may be a system's name ({vote_by_name}) or a usual vote ({vote_by_word})"
+        elif isinstance(vote := vote_by_name or vote_by_word, str):
             return vote
-        meaning = "what it means: --values WORD=A"
+        meaning = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
             meaning = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         advice = f"write A, B or tie, or say {meaning}"
         raise UnreadableError("no-vote", fault, advice, part)
 
     def _vote_by_word(self, word: str) -> Vote | None:
-        """Return the vote that a usual word or a number stands for; None for any other word."""
+        """Return the vote for a usual word or a number; None for any other word."""
         if _NUMBER.fullmatch(word):
-            return self._by_number.get(float(word))
-        return "tie" if word.startswith("tie") else _WORDS.get(word)
+            return self._votes_by_number.get(float(word))
+        return "tie" if word.startswith("tie") else _VOTE_BY_WORD.get(word)
 
 
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:
-    """Return the vote for the system or column with this name; None if neither or both have it."""
-    first, second = (name_key(word_of(name or "")) for name in names)
-    votes: dict[str, Vote] = {first: "A", second: "B"}
-    return votes.get(name_key(word)) if first != second else None
+    """Return the vote for the system or column called `word`; None if neither or both are so."""
+    name_a, name_b = (name_key(normalize_word(name or "")) for name in names)
+    votes: dict[str, Vote] = {name_a: "A", name_b: "B"}
+    return votes.get(name_key(word)) if name_a != name_b else None

@@ -1,4 +1,4 @@
-"""Weights for labelled documents that were sampled with unequal probabilities."""
+"""Computes weights for labelled documents that were sampled with unequal probabilities."""
 
 import math
 from collections.abc import Mapping
@@ -7,33 +7,41 @@ from dataclasses import replace
 
 from judges.labels.cells import is_blank
 from judges.labels.columns import Columns
-from judges.labels.rows import SAMPLING
+from judges.labels.rows import SAMPLING_COLUMNS
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 
-# 1 / the probability that a document was drawn, and the number of documents it was drawn from.
+# How a document was sampled: one over its probability to be drawn, and the number of documents from
+# which it was drawn.
 Draw = tuple[float, ...]
-# The draw of documents that were sampled first, with equal probabilities.
+# The draw of a document without sampling columns: it was labelled first, and drawn with the same
+# probability as any other document.
 AT_RANDOM: Draw = (1.0, math.inf)
 
 
 def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
-    """Return each labelled document's weight in a mean over all documents, 1 on average.
+    """Return the weight of each labelled document in a mean over all documents, 1 on average.
 
-    Documents with the same number in `Draw` were sampled together, in one round. Each round gives
-    an estimate of the mean: earlier labelled documents count only for themselves, and the round's
-    own documents represent all documents that they were drawn from. The weights average these
-    estimates by each round's number of documents.
+    Documents with the same second number in their `Draw` were sampled together, in one round. Each
+    round gives an estimate of the mean over all documents: documents that were labelled in earlier
+    rounds stand for themselves only, and the documents drawn in the round stand for all documents
+    that they were drawn from. The final estimate is the mean of the rounds' estimates, in which
+    each round counts in proportion to the number of documents that were drawn in it.
     """
-    weights, earlier = dict.fromkeys(draws, 0.0), list[str]()
-    for size in sorted({size for _, size in draws.values()}, reverse=True):
-        drawn = {document: weight for document, (weight, n) in draws.items() if n == size}
-        total, share = sum(drawn.values()), 1 / (1 + len(earlier) / size)
-        for document in earlier:
-            weights[document] += len(drawn) * (1 - share) / len(earlier)
-        for document, weight in drawn.items():
-            weights[document] += len(drawn) * share * weight / total
-        earlier += drawn
+    weights, earlier_documents = dict.fromkeys(draws, 0.0), list[str]()
+    for round_size in sorted({round_size for _, round_size in draws.values()}, reverse=True):
+        drawn_in_round = {
+            document: weight
+            for document, (weight, pool_size) in draws.items()
+            if pool_size == round_size
+        }
+        total_weight = sum(drawn_in_round.values())
+        round_share = 1 / (1 + len(earlier_documents) / round_size)
+        for document in earlier_documents:
+            weights[document] += len(drawn_in_round) * (1 - round_share) / len(earlier_documents)
+        for document, weight in drawn_in_round.items():
+            weights[document] += len(drawn_in_round) * round_share * weight / total_weight
+        earlier_documents += drawn_in_round
     return weights
 
 
@@ -46,25 +54,31 @@ def _positive_number(cell: object) -> float:
 
 
 def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
-    """Set the weights of outputs from a table's sampling columns; without these nothing changes."""
-    documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
+    """Return the labelled outputs with weights from the table's sampling columns, if it has any."""
+    document_by_output = {
+        output.id: output.document_id for output in labelled.outputs if output.ratings
+    }
     draws: dict[str, Draw] = {}
-    advice = f"correct {' and '.join(SAMPLING)}, or remove both: then all documents count alike"
+    advice = (
+        f"correct {' and '.join(SAMPLING_COLUMNS)}, or remove both: then all documents count alike"
+    )
     for row in columns.table.rows:
-        cells = [row.cells.get(name) for name in SAMPLING]
-        document = documents.get(columns.item_key(row), "")
-        if not document or all(map(is_blank, cells)):
+        draw_cells = [row.cells.get(name) for name in SAMPLING_COLUMNS]
+        document = document_by_output.get(columns.item_key(row), "")
+        if not document or all(map(is_blank, draw_cells)):
             continue
-        draw = tuple(map(_positive_number, cells))
+        draw = tuple(map(_positive_number, draw_cells))
         if any(map(math.isnan, draw)):
             fault = "are not two numbers above 0"
-            problems.add("sampling", fault, advice, line=row.line, value=cells)
+            problems.add("sampling", fault, advice, line=row.line, value=draw_cells)
         elif draws.setdefault(document, draw) != draw:
-            fault = f"differ in another row of {excerpt(document)}"
-            problems.add("sampling", fault, advice, line=row.line, value=cells)
+            fault = f"differ from another row of the document {excerpt(document)}"
+            problems.add("sampling", fault, advice, line=row.line, value=draw_cells)
     if problems or not draws:
         return labelled
-    weights = document_weights(dict.fromkeys(documents.values(), AT_RANDOM) | draws)
-    outputs = (replace(o, weight=weights.get(o.document_id, 1.0)) for o in labelled.outputs)
-    note = "documents were drawn with unequal chances: verify and estimate weigh them"
+    weights = document_weights(dict.fromkeys(document_by_output.values(), AT_RANDOM) | draws)
+    outputs = (
+        replace(output, weight=weights.get(output.document_id, 1.0)) for output in labelled.outputs
+    )
+    note = "documents were drawn with unequal chances: verify and estimate weight them"
     return replace(labelled, outputs=tuple(outputs), notes=(*labelled.notes, note))

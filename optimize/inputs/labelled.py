@@ -16,9 +16,9 @@ from judges import loading
 from judges.cli.flags import mapping
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.labels.columns import ColumnNames
-from judges.labels.conversations import CONVERSATION, JUDGED
+from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS
 from judges.labels.flags import MapEntry, split_mapping
-from judges.labels.names import OUTPUTS, is_known_text, is_usual_text, known_word, map_flag
+from judges.labels.names import OUTPUTS, is_source_or_output, is_usual_text, map_flag, usual_name
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -180,7 +180,7 @@ def _subject_on(
 ) -> Subject | None:
     """A comparison or dimension for the labels; None if they are not on a dimension `name`."""
     if isinstance(labelled, LabelledPairs):
-        texts = _usable_texts(filter(is_known_text, labelled.reading.texts), labelled)
+        texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
     if name not in labelled.dimensions:
         return None
@@ -201,8 +201,8 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     one.
     """
     columns = labelled.reading.texts
-    outputs = [text for text in columns if known_word(text) in OUTPUTS]
-    if CONVERSATION in columns and (not outputs or JUDGED[1] in mapping.items()):
+    outputs = [text for text in columns if usual_name(text) in OUTPUTS]
+    if CONVERSATION in columns and (not outputs or JUDGE_MAPPINGS[1] in mapping.items()):
         return [CONVERSATION]
     judged = _judged_text(labelled, outputs, mapping)
     inputs = [text for text in columns if text in mapping or is_usual_text(text)]

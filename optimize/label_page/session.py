@@ -26,9 +26,9 @@ import numpy as np
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
 from judges.dimension import Comparison, Subject, kind_of
-from judges.labels.rows import SAMPLING
+from judges.labels.rows import SAMPLING_COLUMNS
 from judges.labels.types import LabelError
-from judges.labels.values import says_nothing
+from judges.labels.values import is_missing_value
 from judges.tables.problems import count
 from optimize.figures.as_json import json_number
 from optimize.items import VOTES
@@ -248,7 +248,7 @@ class Session:
     def _fault(self, row: Row, label: Label, item: int | None) -> str | None:
         """A phrase on where a line contradicts this session; None if it does not."""
         expected = {**self._common_fields, **({} if item is None else self.rows[item])}
-        shared = expected.keys() & row.keys() - {*SAMPLING}
+        shared = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
         if name := min((name for name in shared if row[name] != expected[name]), default=None):
             return f"{name} is {row[name]!r:.40}, but in this session {expected[name]!r:.40}"
         if label.value is not None and label.value not in self._numbers:
@@ -311,7 +311,7 @@ class Session:
 
     def _checked_name(self, annotator: str) -> str:
         name = self._known_name(annotator)
-        if says_nothing(name) or len(name) > LONGEST_NAME or not name.isprintable():
+        if is_missing_value(name) or len(name) > LONGEST_NAME or not name.isprintable():
             raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
         return name
 

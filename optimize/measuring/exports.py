@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
-from judges.labels.columns import ROW
+from judges.labels.columns import ROW_NUMBER
 from judges.labels.names import OUTPUTS
 from judges.labels.types import Item
 from judges.tables.problems import count, excerpt, joined_names
@@ -270,7 +270,7 @@ def _keys(item: Item) -> Iterator[object]:
 
 def _ids(tool: Tool, row: Row, labelled: Labelled) -> set[str]:
     # Labels without an id column have numbers as ids, which mean nothing in the tool's file.
-    columns = () if labelled.reading.rows.get("id") == (ROW,) else tool.columns_of("id")
+    columns = () if labelled.reading.rows.get("id") == (ROW_NUMBER,) else tool.columns_of("id")
     return {str(value_at(row, column)).strip() for column in columns}
 
 

@@ -196,7 +196,7 @@ def test_without_the_columns_every_document_weighs_1():
     [
         *((weight, 8, "are not two numbers above 0") for weight in (0, -1, "inf", "two", None)),
         (2, None, "are not two numbers above 0"),
-        (3, 8, "differ in another row of 'a'"),
+        (3, 8, "differ from another row of the document 'a'"),
     ],
 )
 def test_nonsense_is_refused_with_a_way_out(weight, size, fault):

@@ -37,7 +37,7 @@ def refused(*rows: Mapping[str, object], **how: object) -> str:
         ("id", ["b"], "['b'] is not a name"),
         ("document", "", "is empty"),
         ("document", None, "is missing"),
-        ("document", "\ud83d", "'\\ud83d' holds half"),
+        ("document", "\ud83d", "'\\ud83d' is not valid Unicode"),
         ("group", None, "is empty"),
     ],
 )
@@ -76,7 +76,7 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     alike = data.read_labels(lines(*rows[:2], rows[3]))
     assert alike.notes[0].endswith("repeats another row's texts (lines 3). Their labels agree")
     message = refused(*({**row, "annotator": "x"} for row in rows))
-    assert message.startswith(", line 4, field 'id': has the same texts as line 1: both may be")
+    assert message.startswith(", line 4, field 'id': has the same texts as line 1, so both may")
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told():

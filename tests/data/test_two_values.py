@@ -69,7 +69,7 @@ HALVES = ["pass", "fail"]
 MISSPELT = [*HALVES * 5, "pas", "Fial"]
 OTHERWISE = [*HALVES * 5, "passed", "pas"]
 SHIP = ["Ship", "hold", "ship", "n/a"] * 4
-CORRECT = "correct the word, or say what it counts: --values "
+CORRECT = "correct the word, or give its number: --values "
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,12 @@ CORRECT = "correct the word, or say what it counts: --values "
         (HALVES * 4, "", "comments   critique: what people wrote on their labels; tuning uses it"),
         (HALVES * 4, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
         (HALVES * 4, "pass=0,fail=1", "by --values, but the word for 1 must be the good one"),
-        (MISSPELT, "", "row 12, field 'is_correct': 'pas' is not a known word, as the others are"),
-        (MISSPELT, "", f"known word, as the others are; {CORRECT}'pas=1,fial=0'\n2 problems"),
+        (
+            MISSPELT,
+            "",
+            "row 12, field 'is_correct': 'pas' is not a known word, but other cells are",
+        ),
+        (MISSPELT, "", f"known word, but other cells are; {CORRECT}'pas=1,fial=0'\n2 problems"),
         (MISSPELT, "pas=1,fial=0", "12 outputs rated: 6 pass, 6 fail"),
         (SHIP, "", "say which word is good, as in --values 'ship=1,hold=0' (or the other way"),
         (SHIP, "ship=1,hold=0", "12 outputs rated: 8 ship, 4 hold"),

@@ -146,5 +146,7 @@ def test_columns_are_mapped_by_pairs_and_by_a_file(folder):
     assert settings.map == {"votes": ["ann", "bob"], "summary": "text", "id": "key"}
     assert settings.scale == "0:100"
     (folder / "map.yaml").write_text("- a\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"--map map\.yaml: write one `name: column` per line"):
+    with pytest.raises(
+        UsageError, match=r"--map map\.yaml: holds no mapping; write one `name: column` per line"
+    ):
         read_settings(ask)
