@@ -176,7 +176,7 @@ def changed_swap(
 def _certified(
     result: ChangedSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
 ) -> ChangedSwap:
-    """The result with its decision; `gain` has each output's gain in accuracy, as in `gain_terms`."""
+    """The result with its decision; `gain` is each output's gain in accuracy (`gain_terms`)."""
     terms, least_size = gain_terms(gain, is_changed, documents)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
     outcome, clear_loss = outcome_of(interval, result.margin), None
