@@ -258,7 +258,7 @@ def test_what_says_how_a_file_is_read_is_refused_without_a_file(
 ) -> None:
     for flags in (["--map", "relevance=mine"], ["--values", "up=1"], ["--annotations", "a.jsonl"]):
         assert command(["relevance", *flags]) == 2
-        assert "say how a file is read: name it (--data)" in capsys.readouterr().err
+        assert "say how a file is read: name the file (--data)" in capsys.readouterr().err
 
 
 def test_an_id_that_is_recorded_twice_is_refused(
