@@ -71,7 +71,10 @@ def parser() -> Parser:
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "ratings on this scale (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
-    help_text = f"its answers are shown at the end where they differ: {JUDGE}; for conversations: turn or conversation"
+    help_text = (
+        f"its answers are shown at the end if they differ: {JUDGE}; for conversations: turn or "
+        "conversation"
+    )
     add_list("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
     add_model_flags(command_parser, limits=" for each start")
@@ -133,7 +136,7 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
 
 
 def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
-    """The fields of each output or pair for the label file; a pair's outputs are in random order."""
+    """The fields of each output or pair for the label file; outputs of pairs are shuffled."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
     rows: list[Row] = []
@@ -198,7 +201,7 @@ def _check_spelling(name: str, labelled: Labelled) -> None:
 
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
-    """The judge that --judge names; SettingsError if it cannot give the answers that people give."""
+    """The judge that --judge names; SettingsError if its possible answers differ from people's."""
     specs = [spec for spec in flags.judge if spec not in PARTS]
     if not specs:
         return None

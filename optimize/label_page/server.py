@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400, {"error": f"not a click: {error}"})
 
     def _respond(self, action: str, argument: str | Click) -> None:
-        """Call a method of the session, and respond with its result or with the reason of a refusal."""
+        """Call this method of the session, and respond with its result or with why it refused."""
         try:
             self._answer(200, getattr(self.server.session, action)(argument))
         except RefusedError as error:

@@ -302,7 +302,7 @@ class Session:
             yield
 
     def close(self) -> int:
-        """Close the label file once no label is being saved; return the number of current labels."""
+        """Close the label file once no label is being saved; return the number of valid labels."""
         with self._lock, closing(self._file), self._locked():
             n_labels = sum(len(labels.latest) for labels in self._labels.values())
         if not self._size:
@@ -370,7 +370,7 @@ class Session:
             }
 
     def label(self, click: Click) -> State:
-        """Save a label, unless the annotator's newest label equals it; return the page's next state."""
+        """Save a label, unless the annotator's newest label is the same; return the next state."""
         with self._locked():
             name, item = self._checked_name(click.annotator), click.item
             comment = click.comment.strip()
@@ -445,7 +445,7 @@ class Session:
     def _opponent(
         self, item: int, label: Label, others_labels: Sequence[Mapping[int, Label]]
     ) -> SeenAnswers | None:
-        """The source of answers that disagree with a label: annotators, else the judge, else None."""
+        """The source of an answer that disagrees with a label: annotators, the judge, or None."""
         min_difference, own_number = 2 if len(self._numbers) > 3 else 1, self._numbers[label.value]
         others_numbers = (
             self._numbers[labels[item].value] for labels in others_labels if item in labels
@@ -477,7 +477,7 @@ class Session:
 
 
 def numbers_of(subject: Subject) -> Mapping[Value | None, float]:
-    """The possible answers, and the number that each counts; if they are words, good comes first."""
+    """The possible answers with the number that each counts; of two words, good comes first."""
     if isinstance(subject, Comparison):
         return dict(VOTES.items())
     good, bad = subject.words or ("", "")
