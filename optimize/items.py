@@ -300,7 +300,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 def _annotations(
     labelled: LabelledSet, dimension: str
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield each output's id, annotators and ratings; an output's only rating needs a name."""
+    """Yield each output's id, annotators and ratings; no rating if it is single and unnamed."""
     for output in labelled.outputs:
         annotators = output.annotators.get(dimension, ())
         ratings = output.ratings.get(dimension, ())

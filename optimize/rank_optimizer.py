@@ -512,7 +512,8 @@ class Program:
             if missing := [name for name in needed_names if row.get(name) is None]:
                 raise ValueError(
                     f"example {number} has no {missing[0]!r}; an example needs "
-                    f"{', '.join(needed_names)}; for other names use RankOptimizer(label=..., group=...)"
+                    f"{', '.join(needed_names)}; for other names use "
+                    "RankOptimizer(label=..., group=...)"
                 )
             inputs = {name: row[name] for name in self.text_names}
             texts = {name: _text(value) for name, value in inputs.items()}

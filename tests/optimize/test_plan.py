@@ -196,7 +196,7 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(
     ("words", "code", "said"),
     [
         (["--target-width", "0"], 2, "a number above 0 is wanted"),
-        (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME where no labels name it"),
+        (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME if no labels name it"),
         (
             ["--labels", "done.jsonl", "--scores", "label.jsonl"],
             1,
