@@ -263,29 +263,29 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
             for document, human in zip(labelled_part.document, labelled_part.label, strict=True)
         )
         items = Items(tuple(scored_items))
-        level, words = choose_level(items), None
-        vectors = labelled_part.score, labelled_part.label, labelled_part.document
+        level, answer_words = choose_level(items), None
+        score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
         if is_rate and are_shares(sample.score):
-            words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
-            binary_figures = two_values(*vectors, weight=labelled_part.weight)
+            answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
+            binary_figures = two_values(*score_label_document, weight=labelled_part.weight)
             figures |= {"balanced accuracy": binary_figures.balanced_accuracy}
             figures |= {"TPR": binary_figures.tpr, "TNR": binary_figures.tnr}
         else:
             figures[f"{level}-level rho"] = correlation(
-                level, *vectors, weight=labelled_part.weight
+                level, *score_label_document, weight=labelled_part.weight
             )
-        missing_by_figure = missing_for_intervals(items, words, level)
+        missing_by_figure = missing_for_intervals(items, answer_words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
-        more = math.inf
+        n_more = math.inf
         if figure.interval:
-            more = max(0, n_labelled * (2 * figure.interval.reach / target) ** 2 - n_labelled)
-            if figure is mean and more:
+            n_more = max(0, n_labelled * (2 * figure.interval.reach / target) ** 2 - n_labelled)
+            if figure is mean and n_more:
                 n_needed = labels_needed(mean, target) or math.inf
-                more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
+                n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
         elif n_missing := missing_by_figure.get(name, max(missing_by_figure.values(), default=0)):
-            more = n_missing * n_labelled / max(1, fewest_needed - n_missing)
-        more_documents = None if more > n_documents - n_labelled else math.ceil(more)
+            n_more = n_missing * n_labelled / max(1, fewest_needed - n_missing)
+        more_documents = None if n_more > n_documents - n_labelled else math.ceil(n_more)
         planned[name] = PlannedFigure(figure=figure, more_documents=more_documents)
     return planned
 
@@ -325,8 +325,8 @@ def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path)
     if not scale and name in {*labelled.dimensions} - labelled.words.keys():
         scale = "" if find_subject(name) else "LOW-HIGH"
     # The label page can add labels only to a file that a label page wrote.
-    can_extend = flags.labels and "rating" in labelled.reading.ratings
-    label_file = flags.labels if can_extend else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
+    can_append = flags.labels and "rating" in labelled.reading.ratings
+    label_file = flags.labels if can_append else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
     command_words = ["dspy-judges", "label", str(file), "--dimension", name]
     command_words += ["--scale", scale] if scale else []
     return shlex.join([*command_words, "--out", label_file])
@@ -350,16 +350,16 @@ def lines(result: PlanResult) -> list[str]:
     return [*wrapped(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
 
 
-def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:
-    width, n_more = planned.width, planned.more_documents
-    current = TOO_FEW if width is None else f"width {width:.3f}"
+def _figure_line(name: str, planned_figure: PlannedFigure, n_left: int) -> str:
+    width, n_more = planned_figure.width, planned_figure.more_documents
+    width_text = TOO_FEW if width is None else f"width {width:.3f}"
     if n_more is None:
         outlook = f"not by all {n_left:,} left" if n_left else "not reached"
     elif n_more == 0:
         outlook = "reached"
     else:
         outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
-    return f"{name:<17}  {figure_text(planned.figure)}, {current}: {outlook}"
+    return f"{name:<17}  {figure_text(planned_figure.figure)}, {width_text}: {outlook}"
 
 
 if __name__ == "__main__":

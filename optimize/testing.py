@@ -58,18 +58,18 @@ WARMTH = Dimension(
 )
 
 
-def simulated_items(n_documents: int, first: int = 0, n_outputs: int = 6) -> Items:
+def simulated_items(n_documents: int, first_document: int = 0, n_outputs: int = 6) -> Items:
     """Make items whose texts state six qualities in [0, 1]; ratings follow from two of them."""
-    rng, items = np.random.default_rng(first), []
-    for document in range(first, first + n_documents):
+    rng, items = np.random.default_rng(first_document), []
+    for document in range(first_document, first_document + n_documents):
         for output_number in range(n_outputs):
             values = rng.uniform(0, 1, len(QUALITIES))
-            pairs = zip(QUALITIES, values, strict=True)
+            named_values = zip(QUALITIES, values, strict=True)
             item = Item(
                 id=f"d{document}o{output_number}",
                 document_id=f"d{document}",
                 system=f"s{output_number}",
-                texts={"text": " ".join(f"{name}={value:.4f}" for name, value in pairs)},
+                texts={"text": " ".join(f"{name}={value:.4f}" for name, value in named_values)},
                 human=float(1 + 2 * values[0] + 2 * values[4]),
             )
             items.append(item)
@@ -147,7 +147,7 @@ class OptimizerContract:
             ),
             proposer=Client(proposer),
             train=simulated_items(16),
-            dev=simulated_items(8, first=100),
+            dev=simulated_items(8, first_document=100),
             goal="summary",
             options=SearchOptions(seed=seed),
         )

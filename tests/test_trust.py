@@ -236,7 +236,7 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     n = len(private.log)
     Path("run/report.html").unlink()
     assert optimize_command([*TUNE, *MODELS]) == 1
-    assert f"the address of its judge was {private.url}" in capsys.readouterr().err.splitlines()[-1]
+    assert f"the address of the judge was {private.url}" in capsys.readouterr().err.splitlines()[-1]
     assert optimize_command([*TUNE, *MODELS, "--api-base", private.url]) == 0
     judge = judges.load("run")
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]

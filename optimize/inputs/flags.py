@@ -40,7 +40,9 @@ DATA_HELP = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
 check's FILE.yaml"""
-VALUES_HELP = "what words in labels and replies count: up=1,down=0 (for pairs left=A,C=tie)"
+VALUES_HELP = (
+    "the number that a word in labels or replies counts: up=1,down=0 (for pairs left=A,C=tie)"
+)
 
 
 class SettingsError(UsageError):
@@ -70,7 +72,7 @@ def values_of(values: object) -> dict[str, float | Vote | None]:
     """The number that each word in the labels counts, read from --values or a mapping.
 
     For pairs, a word counts as a vote; None means that the word is not a label. Raises
-    SettingsError if `values` cannot be read so.
+    SettingsError if `values` is neither a mapping nor texts of the form WORD=NUMBER.
     """
     if not isinstance(values, Mapping | list | tuple):
         raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
@@ -116,7 +118,7 @@ class Parser(OneLineParser):
 def add_label_flags(group: Flags, required: str | None = None) -> None:
     """Add the flags that name the labels and say how to read them.
 
-    If `required` is given, --data is required and has this help text; by default, it is optional.
+    If `required` is given, it is the help text of --data, which is then a required flag.
     """
     add = group.add_argument
     add_list = partial(add, action="append", default=[])
@@ -129,7 +131,7 @@ def add_label_flags(group: Flags, required: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a command.
+    """What a command returns: its result, its output, and its faults.
 
     Attributes:
         result: The object that --json prints.
@@ -160,7 +162,7 @@ def run(
 ) -> int:
     """Run a command, print its outcome (as JSON with --json), and return the exit code.
 
-    `compute` makes the outcome from the flags, or returns None if it has printed everything itself.
+    `compute` makes the outcome from the flags; it returns None if it has printed everything itself.
     `interrupted` is the message after Ctrl-C.
     """
 

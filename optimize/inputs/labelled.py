@@ -117,7 +117,7 @@ def find_subject(name: str) -> Subject | None:
 
 
 def _find_or_error(name: str) -> Subject | UnknownDimensionError:
-    """The subject in the catalogue or in a file; if there is none, return (not raise) the error."""
+    """Find the subject in the catalogue or in a file; an error is returned instead of raised."""
     try:
         return loading.read_subject(name)
     except UnknownDimensionError as error:
@@ -147,8 +147,8 @@ def subject_of(
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
-            f"{written_name}=LINE defines labels of your own: write what earns a good one, "
-            "and name them by --data"
+            f"{written_name}=LINE defines labels of your own: write what earns a good "
+            "label, and name the labels by --data"
         )
     if labels.data is None:
         raise UnknownDimensionError(
@@ -202,9 +202,9 @@ def _subject_on(
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
     """Choose the texts that a new judge reads; the judged output comes last.
 
-    These are the texts with a usual name and the texts that the user's mapping names, if every row
-    has them. Other texts are left out, because they may give the label away. Raises LabelError if
-    several texts may be the judged output.
+    A judge reads the texts with a usual name and the texts that the user's mapping names, if every
+    row has them. Other texts are left out, because they may give the label away. Raises LabelError
+    if several texts may be the judged output.
     """
     columns = labelled.reading.texts
     outputs = [text for text in columns if known_word(text) in OUTPUTS]
@@ -234,7 +234,7 @@ def _judged_text(
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
-    """Those of the texts that every row has and whose names can be used in a prompt."""
+    """Keep the texts that every row has and whose names can be used in a prompt."""
     rows = [item.texts for item in labelled.items]
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
@@ -257,8 +257,8 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
     """The two answers of a judge for labels with two values, the good one first.
 
-    They are people's own words, or pass and fail if a judge cannot answer with people's words.
-    Returns None if the labels are not two words.
+    The answers are people's own words, or pass and fail if a judge cannot answer with people's
+    words. Returns None if the labels are not two words.
     """
     words = labelled.words.get(name)
     return words if words is None or are_words(words) else PASS_FAIL
@@ -294,7 +294,9 @@ def load_labels(
     if isinstance(labelled, LabelledPairs):
         return labelled
     if labels.data is None and name not in labelled.dimensions:
-        raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
+        raise LabelError(
+            f"the starter set has no labels on {name}: name your labels by --data FILE"
+        )
     if isinstance(judge, Dimension):
         labelled = _on_two_values(labelled, judge, any_scale=labels.scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_of(labelled, name)):

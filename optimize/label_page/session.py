@@ -195,12 +195,12 @@ class Session:
         self.rows = [row for group in groups for row in group]
         self._positions = [
             {
-                "document": n,
+                "document": document_number,
                 "documents": len(groups),
                 "place": place,
                 "of_document": len(group),
             }
-            for n, group in enumerate(groups, 1)
+            for document_number, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
         ]
         self._ids = [str(row["id"]) for row in self.rows]
@@ -297,7 +297,9 @@ class Session:
             except (OSError, ValueError):  # the file was deleted or closed
                 is_unchanged = False
             if not is_unchanged:
-                reason = "another program changed it, or the command has ended; start it again"
+                reason = (
+                    "another program changed it, or the command has ended; start the command again"
+                )
                 raise RefusedError(f"{self.path}: {reason}", 507)
             yield
 
@@ -409,11 +411,11 @@ class Session:
         with self._locked():
             annotator = self._known_name(annotator)
             own_labels, items = self._labels_of(annotator).latest, []
-            others = sorted(self._labels.keys() - {annotator})
+            other_names = sorted(self._labels.keys() - {annotator})
             for item, after in self._disagreements(annotator):
                 other_labels = [
                     {"annotator": name, **label.content}
-                    for name in others
+                    for name in other_names
                     if after == "annotators" and (label := self._labels[name].latest.get(item))
                 ]
                 judge = None if after == "annotators" else self._judge_of(item)
@@ -436,10 +438,10 @@ class Session:
         others_labels = [
             labels.latest for name, labels in self._labels.items() if name != annotator
         ]
-        latest = sorted(self._labels_of(annotator).latest.items())
-        opponents = ((item, self._opponent(item, label, others_labels)) for item, label in latest)
+        own_labels = sorted(self._labels_of(annotator).latest.items())
+        sources = ((item, self._opponent(item, label, others_labels)) for item, label in own_labels)
         return sorted(
-            ((item, source) for item, source in opponents if source), key=lambda pair: pair[1]
+            ((item, source) for item, source in sources if source), key=lambda pair: pair[1]
         )
 
     def _opponent(
@@ -496,15 +498,15 @@ def _task(subject: Subject) -> State:
 
     The keys are digits if letters would be ambiguous.
     """
-    numbers, kind = numbers_of(subject), kind_of(subject)
-    keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
+    number_of_answer, kind = numbers_of(subject), kind_of(subject)
+    keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in number_of_answer]
     # The page uses the keys c, u, r, s and n for its own actions.
     if len({*keys, *"cursn"}) < len(keys) + 5:
         keys = [str(number) for number in range(1, len(keys) + 1)]
     anchors = {} if isinstance(subject, Comparison) else {**subject.anchors}
     answers = [
         {"value": value, "text": str(value), "key": key, "anchor": anchors.get(int(number)) or None}
-        for (value, number), key in zip(numbers.items(), keys, strict=True)
+        for (value, number), key in zip(number_of_answer.items(), keys, strict=True)
     ]
     task = {"name": subject.name, "kind": kind, "definition": subject.definition}
     return {**task, "answers": answers}

@@ -125,10 +125,12 @@ class RunBudget:
     @property
     def minutes(self) -> float:
         """The expected duration of the run in minutes."""
-        proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
-        rounds = proposals / self.options.proposals
-        calls = self.expected.calls - proposals
-        return (calls / self._in_flight * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
+        n_proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
+        n_rounds = n_proposals / self.options.proposals
+        n_judge_calls = self.expected.calls - n_proposals
+        return (
+            n_judge_calls / self._in_flight * self.call_seconds + n_rounds * PROPOSAL_SECONDS
+        ) / 60
 
     @property
     def _in_flight(self) -> int:
@@ -141,7 +143,7 @@ class RunBudget:
 
     @property
     def limit_in_dollars(self) -> float | None:
-        """The user's limit in dollars, else the planned one; None if costs are not in dollars."""
+        """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
         if self.search.unit != "dollars":
             return None
         return self.prepared.settings.max_cost or round(self.limit, 2)
@@ -161,7 +163,10 @@ class RunBudget:
             counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
             table.append((row.purpose, *counts, "free" if row.cost_usd == 0 else _dollars(row)))
         return [
-            *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
+            *(
+                f"{name:<12}" + "".join(f"{cell:>14}" for cell in row_cells)
+                for name, *row_cells in table
+            ),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
             *wrapped(*self._expectations(), *self.notes(), self.chance()),
             "One token is assumed per four characters. Nothing has been sent or spent.",
@@ -169,10 +174,10 @@ class RunBudget:
 
     def heading(self) -> str:
         """The plan as one line for a terminal."""
-        limit = self.limit_in_dollars
-        at_most = f", at most {dollars_text(limit)}" if limit else ""
+        limit_in_dollars = self.limit_in_dollars
+        limit_text = f", at most {dollars_text(limit_in_dollars)}" if limit_in_dollars else ""
         calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
-        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{at_most}"
+        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{limit_text}"
 
     def notes(self) -> Iterator[str]:
         """Yield a note on what can be tuned if the judge is a decision model without a proposer."""
@@ -344,14 +349,16 @@ def _usual_search(
     n_proposals = 0
     if not is_embedded(settings.proposer.lm):
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal))
-    n_judged = (search.limit - n_proposals * search.proposal) / item_cost
+    n_affordable = (search.limit - n_proposals * search.proposal) / item_cost
     if settings.optimizer != "rank":
-        return n_judged, 1.0, n_proposals
+        return n_affordable, 1.0, n_proposals
     n_raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
     n_for_questions = min(n_learned, 2 * MOST_OUTPUTS)
-    n_usual = USUAL_RACES * n_raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_for_questions
-    price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_judged / n_usual))
-    return min(n_usual, n_judged / price_ratio), price_ratio, n_proposals
+    n_judged_usually = (
+        USUAL_RACES * n_raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_for_questions
+    )
+    price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_judged_usually))
+    return min(n_judged_usually, n_affordable / price_ratio), price_ratio, n_proposals
 
 
 def _limit(
@@ -472,7 +479,7 @@ def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
 
 
 def _worst_proposal(settings: Settings, price: Price, tokens: CallTokens) -> float:
-    """The largest possible cost of a proposal: a token per character of prompt, a longest reply."""
+    """The cost of a proposal with a token for each character of its prompt, and a longest reply."""
     lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
     if is_embedded(lm):  # the embedded model writes no proposals
         return 0.0

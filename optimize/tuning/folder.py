@@ -92,7 +92,7 @@ def open_run(
     try:
         with in_use(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            if continues := _can_continue(folder, config):
+            if is_continued := _can_continue(folder, config):
                 started = started_at(folder)
                 (folder / REPORT).unlink(missing_ok=True)
             has_lock = True
@@ -100,7 +100,7 @@ def open_run(
                 folder / CONFIG,
                 msgspec.to_builtins(msgspec.structs.replace(config, started=started)),
             )
-            if continues:
+            if is_continued:
                 print_line(f"goes on with {folder} (delete the folder to start afresh)")
             yield folder
     except Exception:  # raised again below
@@ -201,8 +201,8 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
         return False
     summary = read_summary(folder)
     # A run writes its report last. A run that a limit ended early can continue with a larger limit.
-    cut_short = summary.limit_reached or summary.left_out
-    if (folder / REPORT).exists() and not cut_short:
+    ended_early = summary.limit_reached or summary.left_out
+    if (folder / REPORT).exists() and not ended_early:
         raise RunFolderError(f"{folder} holds a finished run: name another --out")
     if difference := _difference(_read(folder / CONFIG, RunConfig), config):
         raise RunFolderError(
@@ -221,7 +221,7 @@ def _difference(earlier_config: RunConfig, current_config: RunConfig) -> str:
             return f"{flag_of(name)} was {earlier_value!r} and is {value!r}"
     for role, address in current_config.endpoints.items():
         if (earlier_value := earlier_config.endpoints.get(role)) != address:
-            return f"the address of its {role} was {earlier_value} and is {address}"
+            return f"the address of the {role} was {earlier_value} and is {address}"
     if earlier_config.data != current_config.data:
         return "it had other labels"
     if earlier_config.prompt != current_config.prompt:

@@ -64,7 +64,10 @@ def check_prices(settings: Settings) -> None:
 def open_models(
     settings: Settings, folder: Path, models: Mapping[str, Model] | None = None
 ) -> Iterator[RunModels]:
-    """Open both models for the time of the block; models in `models`, by name, are open already."""
+    """Open the judge's and the proposer's model for the time of the block.
+
+    `models` holds models that are open already, by name or role.
+    """
     check_prices(settings)
     # The embedded model is free, and the search itself keeps to the planned number of calls.
     is_free = is_embedded(settings.judge.lm) and is_embedded(settings.proposer.lm)

@@ -68,11 +68,11 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, and save all results in a run folder.
 
-    An unfinished run in the folder continues. For the exceptions see `open_run` and `prepare`.
+    An unfinished run in the folder continues. `open_run` and `prepare` list the exceptions.
 
     Args:
         settings: The settings of the run.
-        out: The folder; for the default see `open_run`.
+        out: The folder; `open_run` describes the default.
         print_line: Prints a line for the user.
         subject: The dimension or comparison; by default, the settings name it.
         rows: Labels in memory, which are also saved in the folder; by default, the settings name
@@ -113,7 +113,7 @@ def run(
     opened_models: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> TuningResult:
-    """Search, measure, and write all files of a prepared run to its folder; return the result."""
+    """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
     with (
         open_models(prepared.settings, folder, opened_models) as models,
@@ -129,13 +129,15 @@ def run(
             ),
             print_line=print_line,
         )
-        result = active_run.search()
-        scored_splits = active_run.measure(result)
-        probes = _probe(active_run, result, scored_splits)
-        tuning_result = summarize(active_run, result, scored_splits, time.monotonic() - started)
+        search_result = active_run.search()
+        scored_splits = active_run.measure(search_result)
+        probes = _probe(active_run, search_result, scored_splits)
+        tuning_result = summarize(
+            active_run, search_result, scored_splits, time.monotonic() - started
+        )
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    tuning_result = _freeze(active_run, result, scored_splits, tuning_result)
+    tuning_result = _freeze(active_run, search_result, scored_splits, tuning_result)
     tuned_splits = scored_splits.tuned.by_name
     rows = [
         as_json(row) + "\n"
@@ -149,7 +151,7 @@ def run(
     run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
     write_json(folder / run_folder.SUMMARY, tuning_result.to_json())
     untuned = prepared.untuned_judge.prompt
-    prompts = result.judges.map(lambda judge: judge.prompt(untuned))
+    prompts = search_result.judges.map(lambda judge: judge.prompt(untuned))
     try:
         # Imported only here, because the import is slow, and a run may fail before its report.
         from optimize.report.page import write_run
@@ -170,7 +172,7 @@ def run(
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
-    `scorer` judges items with any prompt of the search. If `new_questions` is True, candidates may
+    `scorer` judges items with any prompt of the search. `new_questions` says whether candidates may
     ask questions that the untuned judge does not ask.
     """
 
@@ -186,8 +188,8 @@ class ActiveRun:
     def budget(self) -> RunBudget:
         """The budget of the run, from which the cost of the final measurement is already reserved.
 
-        If the judge's model is paid, it first judges a few labelled rows. The budget is planned
-        from their measured cost, and printed.
+        If the judge's model is paid, it first judges a few labelled rows. The budget is then
+        planned from the measured cost of these judgements, and printed.
         """
         prepared, native_n = self.prepared, self.models.judge.model.native_n
         budget = plan_budget(prepared, native_n=native_n)
@@ -238,8 +240,8 @@ class ActiveRun:
         settings = self.prepared.settings
         with self.models.judge.account.spending_on(SEARCH):
             result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
-        is_changed = result.tuned.id != result.untuned.id
-        if settings.ship == "tuned" and is_changed and not result.decision.ship:
+        tuning_changed_judge = result.tuned.id != result.untuned.id
+        if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ship:
             decision = replace(result.decision, ship=True, is_forced=True)
             result = replace(result, decision=decision)
         return result
@@ -247,7 +249,7 @@ class ActiveRun:
     def measure(self, result: SearchResult) -> ScoredSplits:
         """Judge every held-out split once, with the untuned and with the tuned judge.
 
-        This comes after the decision which judge ships, so it cannot bias the decision.
+        The held-out splits are judged after the decision which judge ships, so they cannot bias it.
         """
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.
@@ -261,7 +263,7 @@ class ActiveRun:
             )
 
     def _judge(self, name: str, candidate: Candidate, items: Items) -> Scored:
-        """Judge the items of a held-out split with this candidate, under this name of a judge."""
+        """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
         choices = candidate.prompt(prepared.untuned_judge.prompt).choices
@@ -300,7 +302,7 @@ def _progress(
 ) -> Iterator[Callable[[bool], object]]:
     """Show the progress line of a run for the time of the block.
 
-    Yields a function that is called after each judgement; its argument says whether it failed.
+    Yields a function to call after each judgement, whose argument says if the judgement failed.
     """
     if stderr is None:
         yield lambda failed: None
@@ -310,22 +312,22 @@ def _progress(
         progress.name = models.purpose or progress.name
         progress.n_done = models.budget.calls
 
-    expected, budget = plan_budget(prepared).expected.calls, models.budget
-    line = Progress(SEARCH, expected, stderr, unit="calls", budget=budget, refresh=refresh)
+    n_expected, budget = plan_budget(prepared).expected.calls, models.budget
+    line = Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
     with line as progress:
         yield lambda failed: progress.step(failed=failed)
         progress.total = budget.calls  # shows 100 % if the run needed fewer calls than planned
 
 
-def _probe(run: ActiveRun, result: SearchResult, scored_splits: ScoredSplits) -> Probes:
-    """Attack the judge that ships on test's outputs; if this is not done, return the reason."""
+def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> Probes:
+    """Attack the judge that ships on the outputs of test, or return why this was not done."""
     settings, client = run.prepared.settings, run.models.judge
     if not is_embedded(client.model.endpoint) and not settings.probes:
-        return Probes(reason="they cost calls to a paid model; --probes asks for them")
+        return Probes(reason="the probes cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
-        return Probes(reason="the limit leaves no calls for them")
-    scored = scored_splits.of(result.shipped).test
-    judge = run.frozen(result.judges.of(result.shipped), {})
+        return Probes(reason="the limit leaves no calls for the probes")
+    scored = scored_splits.of(search_result.shipped).test
+    judge = run.frozen(search_result.judges.of(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
             return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
@@ -335,7 +337,7 @@ def _probe(run: ActiveRun, result: SearchResult, scored_splits: ScoredSplits) ->
 
 
 def summarize(
-    run: ActiveRun, result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
+    run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
     """The content of summary.json; `scored_splits` is None if no labels were held out."""
     prepared, models = run.prepared, run.models
@@ -343,7 +345,7 @@ def summarize(
     judge_account, proposer_account = models.judge.account, models.proposer.account
     test_result = unseen_result = None
     if scored_splits:
-        shipped = scored_splits.of(result.shipped).test
+        shipped = scored_splits.of(search_result.shipped).test
         both_judges = scored_splits.map(lambda splits: splits.test)
         test_result = _split_result(both_judges, shipped, prepared.objective)
         if scored_splits.untuned.unseen and scored_splits.tuned.unseen:
@@ -351,7 +353,7 @@ def summarize(
                 untuned=scored_splits.untuned.unseen, tuned=scored_splits.tuned.unseen
             )
             unseen_result = _split_result(both_judges, shipped, prepared.objective)
-    cost_per_1000_rows = result.judges.map(
+    cost_per_1000_rows = search_result.judges.map(
         lambda judge: round(1000 * run.problem.evaluator.item_cost(judge), DIGITS)
     )
     is_paid = run.budget.search.unit == "dollars"
@@ -363,7 +365,7 @@ def summarize(
             for change in getattr(client.model, "changes", ())
         ),
     ]
-    tuned, answers = result.tuned, None
+    tuned, answers = search_result.tuned, None
     if tuned.weights:
         loss_of = losses(run.problem, tuned, labels.learned)
         choices = tuned.prompt(prepared.untuned_judge.prompt).choices
@@ -378,9 +380,9 @@ def summarize(
         data=DataCounts.of(labels.labelled, labels.everything),
         test=test_result,
         unseen=unseen_result,
-        shipped=result.shipped,
-        why=result.decision.why,
-        limit_reached=result.decision.limit_reached,
+        shipped=search_result.shipped,
+        why=search_result.decision.why,
+        limit_reached=search_result.decision.limit_reached,
         risk=settings.risk,
         ship=settings.ship,
         lm_calls=judge_account.total.calls,
@@ -388,7 +390,7 @@ def summarize(
         cached_calls=judge_account.total.cached + proposer_account.total.cached,
         spending=spending_summary(judge_account, proposer_account),
         seconds=round(seconds, 1),
-        last_round=result.last_round,
+        last_round=search_result.last_round,
         max_cost=run.budget.limit_in_dollars if is_paid else None,
         cost_per_1000_rows=cost_per_1000_rows if is_paid else None,
         request_changes=list(dict.fromkeys(request_changes)) or None,
@@ -420,7 +422,7 @@ def _split_result(
 
 
 def _card(scored: Scored, shipped: Scored) -> Scorecard:
-    """A judge's scorecard on a split; for `shipped`, with annotators' figures and scales."""
+    """A judge's scorecard on a split; `shipped` gets figures on annotators and scales as well."""
     card = Scorecard.brief(scored, is_binary=shipped.is_binary)
     if scored is not shipped:
         return card
@@ -438,13 +440,16 @@ def _test_errors(scored: Scored) -> JsonObject:
 
 
 def _freeze(
-    run: ActiveRun, result: SearchResult, scored_splits: ScoredSplits, tuning_result: TuningResult
+    run: ActiveRun,
+    search_result: SearchResult,
+    scored_splits: ScoredSplits,
+    tuning_result: TuningResult,
 ) -> TuningResult:
     """Save the judge that ships, and also the tuned judge if the untuned one ships.
 
     `tuned_on` in the provenance has digests of the rows and documents that the judge was tuned on.
-    By these, `verify` recognises them, since figures on them would flatter the judge. Returns the
-    result; if the untuned judge ships, the result also names the tuned judge's file.
+    By these digests, the command `verify` recognises labels that would flatter the judge. Returns
+    the result; if the untuned judge ships, the result also names the tuned judge's file.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     assert labels.splits
@@ -467,7 +472,7 @@ def _freeze(
         "versions": versions(),
         "started": run_folder.started_at(run.folder),
         **{name: summary[name] for name in copied_fields},
-        "candidates_tried": result.n_tried,
+        "candidates_tried": search_result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
     answers = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
@@ -475,23 +480,23 @@ def _freeze(
         untuned=_test_errors(scored_splits.untuned.test),
         tuned=answers | _test_errors(scored_splits.tuned.test),
     )
-    shipped = result.judges.of(result.shipped)
-    judge = run.frozen(shipped, provenance | own_provenance.of(result.shipped))
+    shipped = search_result.judges.of(search_result.shipped)
+    judge = run.frozen(shipped, provenance | own_provenance.of(search_result.shipped))
     judge.save(run.folder / run_folder.JUDGE, overwrite=True)
     (run.folder / run_folder.TUNED).unlink(missing_ok=True)
-    if result.tuned.id == shipped.id:
+    if search_result.tuned.id == shipped.id:
         return tuning_result
     del provenance["shipped"]  # the value "seed" would say that this judge is untuned
-    provenance["why"] = f"tuned, but not shipped: {result.decision.reason}"
-    judge = run.frozen(result.tuned, provenance | own_provenance.tuned)
+    provenance["why"] = f"tuned, but not shipped: {search_result.decision.reason}"
+    judge = run.frozen(search_result.tuned, provenance | own_provenance.tuned)
     judge.save(run.folder / run_folder.TUNED, overwrite=True)
     return replace(tuning_result, tuned_file=run_folder.TUNED)
 
 
 def versions() -> dict[str, str]:
     """The versions of Python and of those installed packages on which a run's figures depend."""
-    version_of = {"python": platform.python_version()}
+    versions_by_name = {"python": platform.python_version()}
     for name in VERSIONED_PACKAGES:
         with suppress(PackageNotFoundError):
-            version_of[name] = version(name)
-    return version_of
+            versions_by_name[name] = version(name)
+    return versions_by_name

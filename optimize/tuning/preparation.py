@@ -1,4 +1,4 @@
-"""Prepare a tuning run: read its labels, split them, and check the settings. No model is called."""
+"""Prepare a tuning run without a model: read and split its labels, and check its settings."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -144,13 +144,13 @@ def prepare(
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
-    origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
-    replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
+    provenance = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
+    replace(untuned, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
     return prepared
 
 
 def _note_on(subject: Subject, argument: str) -> str:
-    """A note for the user on how a judge reads labels without a judge in the catalogue.
+    """A note for the user on a judge that was made from the labels: what it reads and answers.
 
     `argument` is the value of --dimension or --pairwise: NAME, or NAME=DEFINITION.
     """
@@ -188,8 +188,8 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
     )
     if np.ptp(labels.learned.human) == 0:
         splits_text = " in train and dev" if np.ptp(everything.human) else ""
-        rating, words = labels.learned.human[0], words_of(labelled, subject.name)
-        label = words[int(rating < 1)] if words else f"{rating:g}"
+        only_rating, words = labels.learned.human[0], words_of(labelled, subject.name)
+        label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
         raise LabelError(
             f"{labelled.name}: every label on {subject.name}{splits_text} is {label}: "
             "there is nothing to learn"

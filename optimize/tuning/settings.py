@@ -35,7 +35,7 @@ Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class RunModel(NamedTuple):
-    """What a run needs to open a model.
+    """The settings with which a run opens one of its models.
 
     `api_key_env` is the environment variable that holds the key; `price` is None if it is unknown.
     """
@@ -53,8 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `scale` is LOW-HIGH, the scale of both the labels and the judge, or "any": only the order of the
     labels then counts, and the judge keeps its own scale. `proposer_api_base` is the address of the
-    proposer; None takes the judge's address, and "default" takes the default address of the
-    proposer's provider. If `data` is None, the labels are the starter set or are in memory.
+    proposer; None means the judge's address, and "default" the default address of the proposer's
+    provider. If `data` is None, the labels are the starter set or are in memory.
     """
 
     dimension: Text | None = None
@@ -194,8 +194,8 @@ def read_settings(values: Mapping[str, object]) -> Settings:
     Raises SettingsError if a setting is unknown, has a wrong value, or contradicts another setting.
     """
     plain_values = {name: value for name, value in values.items() if value is not None}
-    if unknown := sorted(plain_values.keys() - _TYPES.keys()):
-        raise SettingsError(f"there is no setting {unknown[0]!r}")
+    if unknown_names := sorted(plain_values.keys() - _TYPES.keys()):
+        raise SettingsError(f"there is no setting {unknown_names[0]!r}")
     _read_columns(plain_values)
     plain_values = {name: _plain_value(name, value) for name, value in plain_values.items()}
     try:
@@ -233,14 +233,14 @@ def _read_columns(plain_values: dict[str, object]) -> None:
     plain_values["map"] = columns
 
 
-def _plain_value(name: str, value: object) -> object:
+def _plain_value(setting: str, value: object) -> object:
     """Convert a setting's value: paths and pairs of numbers to text, numbers in text to numbers."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, tuple | list) and len(value) == 2:
         # A scale or a price may be given as a pair of numbers.
-        return (":" if name == "scale" else ",").join(map(str, value))
-    if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[name])}:
+        return (":" if setting == "scale" else ",").join(map(str, value))
+    if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[setting])}:
         with suppress(ValueError):
             return read_number(value)
     return value
@@ -248,12 +248,14 @@ def _plain_value(name: str, value: object) -> object:
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
     """The SettingsError for a wrong value; its message begins with the setting's flag."""
-    reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
-    name = path.partition("[")[0]
-    choices = [word for word in _leaves(_TYPES[name]) if isinstance(word, str)]
+    reason, _, value_path = (
+        str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
+    )
+    setting = value_path.partition("[")[0]
+    choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    value_text = ("" if name.startswith("proposer_m") else " ") + repr(values[name])
-    return SettingsError(f"{flag_of(name)}{value_text}: {reason}")
+    value_text = ("" if setting.startswith("proposer_m") else " ") + repr(values[setting])
+    return SettingsError(f"{flag_of(setting)}{value_text}: {reason}")
 
 
 def _leaves(nested_type: object) -> list[object]:

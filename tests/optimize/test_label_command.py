@@ -282,7 +282,7 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> No
         (("outputs.jsonl", "--dimension", "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
         (("outputs.jsonl", "--dimension", "x", "--scale", "any"), 2, "as in 1-5"),
         (("outputs.jsonl", "--dimension", "x", "--scale", "good"), 2, "LOW-HIGH"),
-        (("pairs.jsonl", "--pairwise", "x", "--scale", "1-5"), 2, "it is for ratings"),
+        (("pairs.jsonl", "--pairwise", "x", "--scale", "1-5"), 2, "a scale is for ratings"),
         (("outputs.jsonl", "--dimension", "x="), 2, "leave out the ="),
         (("outputs.jsonl", "--dimension", "x", "--out", "x.csv"), 2, "ends with .jsonl"),
         (("outputs.jsonl", "--dimension", "x", "--out", "outputs.jsonl"), 2, "holds the outputs"),

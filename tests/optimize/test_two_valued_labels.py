@@ -144,7 +144,7 @@ def test_labels_that_turn_the_judges_words_round_are_refused(tmp_path: Path) -> 
 def test_labels_want_a_file_and_differ_and_a_judges_own_words_need_no_flag(tmp_path: Path) -> None:
     with pytest.raises(UnknownDimensionError, match="no --data FILE names labels, and no judge"):
         optimize.tune("label", quiet=True)
-    with pytest.raises(LabelError, match="no labels on label: name yours by --data FILE"):
+    with pytest.raises(LabelError, match="no labels on label: name your labels by --data FILE"):
         verify.measure(judges.Judge.of(VERDICT))
     with pytest.raises(LabelError, match="every label on label is pass: there is nothing to learn"):
         optimize.tune("label", sheet(tmp_path / "pass.csv", ("pass", "pass")), quiet=True)
