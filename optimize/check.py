@@ -34,7 +34,7 @@ from optimize.inputs.labelled import Labelled, judge_name
 Fact = tuple[str, str]
 COMMAND = "next"  # this title marks a command, which stays on one line so that it can be copied
 _WIDTH = 80
-_MOST_OF_A_KIND = 10
+_MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
 {READ_ENDINGS}, or hf:owner/name.
@@ -115,9 +115,9 @@ def _check(flags: argparse.Namespace) -> int:
     elif problems or labelled is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
-        headline = f"{Path(flags.file).stem}: no problem in {_counts(labelled)}"
+        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
         facts = [*_facts(labelled, options.map), *(("note", note) for note in notes)]
-        last_facts = [*capacity.items(), *_next(labelled, flags, options)]
+        last_facts = [*capacity.items(), *_next_facts(labelled, flags, options)]
         lines = [*textwrap.wrap(headline, _WIDTH), *_lines(facts), "", *_lines(last_facts)]
         print_output("\n".join(lines))
     return 1 if problems else 0
@@ -129,7 +129,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     lines = []
     for problem in problems:
         counts[problem.kind, problem.field] += 1
-        if counts[problem.kind, problem.field] <= _MOST_OF_A_KIND:
+        if counts[problem.kind, problem.field] <= _MAX_PROBLEMS_OF_A_KIND:
             lines.append(str(problem))
     n_more = len(problems) - len(lines)
     remark = (
@@ -145,19 +145,19 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
     return ReadOptions(
         map=columns,
         values=values,
-        dimensions=[*_dimensions(flags)] or None,
+        dimensions=[*_dimension_values(flags)] or None,
         scales={} if scale is None else {"*": scale},
         annotations=flags.annotations,
     )
 
 
-def _dimensions(flags: argparse.Namespace) -> dict[str, str]:
+def _dimension_values(flags: argparse.Namespace) -> dict[str, str]:
     """The dimensions that --dimension names, each with the flag's value NAME or NAME=DEFINITION."""
     return {value.partition("=")[0].strip(): value for value in flags.dimension or ()}
 
 
 def _set_notes(labelled: Labelled) -> list[str]:
-    """Notes on a dimension's labels as a whole: labels that are left out, or that are all equal."""
+    """Notes on all labels of a dimension together: some are left out, or all are equal."""
     if isinstance(labelled, LabelledPairs):
         return []
     # `with_ratings` adds such notes only to labels with two values.
@@ -190,7 +190,7 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     return yaml_text
 
 
-def _counts(labelled: Labelled) -> str:
+def _counts_text(labelled: Labelled) -> str:
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
     text = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
     return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
@@ -228,8 +228,8 @@ def _column_facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact
     )
     yield "read", "; ".join(readings)
     if reading.comments:
-        source_columns = ", ".join(reading.comments)
-        yield "comments", f"{source_columns}: what people wrote on their labels; tuning uses it"
+        comment_columns = ", ".join(reading.comments)
+        yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
     unused = [column for name, column in reading.texts.items() if name not in texts]
     if unread := [*unused, *reading.unread]:
         advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
@@ -246,8 +246,8 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
         f", {len(known_annotators):,} of them" if len(known_annotators) < len(outputs) else ""
     )
     n_annotators = count(len({*chain(*known_annotators)}), "annotator")
-    by_text = f"{share_text} by {n_annotators}" if known_annotators else ""
-    text = f"{min(ratings):g} to {max(ratings):g}, {count(len(outputs), 'output')} rated{by_text}"
+    annotators_text = f"{share_text} by {n_annotators}" if known_annotators else ""
+    text = f"{min(ratings):g} to {max(ratings):g}, {count(len(outputs), 'output')} rated{annotators_text}"
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]
         good, bad = labelled.words[dimension]
@@ -257,19 +257,21 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
 
 def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
     """The dimensions that the user named, else all; those that can be tuned at once come first."""
-    in_map = [name for name in options.map if name in labelled.dimensions]
-    names = options.dimensions or in_map or labelled.dimensions
+    dimensions_in_map = [name for name in options.map if name in labelled.dimensions]
+    names = options.dimensions or dimensions_in_map or labelled.dimensions
     return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
 
 
-def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> Iterator[Fact]:
-    """Yield the next command for these labels, or what the user has to define before it."""
+def _next_facts(
+    labelled: Labelled, flags: argparse.Namespace, options: ReadOptions
+) -> Iterator[Fact]:
+    """Yield the next command for these labels, or what the user has to define before tuning."""
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
         return
     if isinstance(labelled, LabelledPairs):
         yield "judge", "`dspy-judges list` names the comparisons"
         return
-    dimensions, flag_values = _dimensions_of(labelled, options), _dimensions(flags)
+    dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
     defined_dimensions = [
         name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
     ]
@@ -319,8 +321,8 @@ def _tune_fact(
         split(outputs, seed=0)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
-        texts_text = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
-        return "judge", f"{texts_text}{reason}"
+        inputs_text = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
+        return "judge", f"{inputs_text}{reason}"
     labelled_outputs = with_ratings(outputs, name)
     if len({labelled_outputs.label(output, name) for output in labelled_outputs.outputs}) == 1:
         return None

@@ -24,7 +24,7 @@ OUTPUTS_FOR_SUMMARY_LEVEL = 3
 # labels, since rho is undefined within the other documents.
 SHARE_FOR_SUMMARY_LEVEL = 0.5
 
-# The number that each vote in a pair counts: a margin in favour of A.
+# The number that each vote on a pair counts; the mean over votes is the margin in favour of A.
 VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 
@@ -39,8 +39,8 @@ class Item:
             pair.
         texts: The texts that the judge reads, by name.
         human: People's mean rating; for a pair, their margin in favour of A.
-        ratings: Each annotator's rating; for a pair, each vote as 1 (A), 0 (tie) or -1 (B). It is
-            () if annotators' ratings are unknown.
+        ratings: Each annotator's rating; for a pair, each vote as 1 (A), 0 (tie) or -1 (B).
+            `ratings` is () if only the mean rating is known.
         comment: People's comments on the label, joined to one text; "" if there are none.
         weight: The sampling weight of the document; see `Items.is_weighted`.
     """
@@ -126,7 +126,8 @@ def items_of(
         labelled: The labelled outputs or pairs.
         dimension: The name of the dimension.
         subject: The dimension or comparison; the items get the texts that it reads, and the two
-            outputs of a pair under its names for them. If it is None, items get no texts.
+            outputs of a pair under its names for them. If `subject` is None, the items get no
+            texts.
 
     Raises:
         LabelError: An output or pair lacks a text that the subject reads.
@@ -205,7 +206,7 @@ class DataCounts:
 
     @property
     def is_constructed(self) -> bool:
-        """Whether the labels follow from faults put into the outputs, instead of from people."""
+        """Whether the labels come from faults that were put into the outputs, not from people."""
         return is_constructed(self.sha256)
 
 
@@ -216,7 +217,7 @@ def text_key(texts: Mapping[str, str]) -> str:
 
 
 def tuned_keys(items: Items, subject: Subject) -> list[str]:
-    """The digests of all rows and documents, by which a judge recognises what it was tuned on."""
+    """Digests of all rows and documents, which tell `verify` what the judge was tuned on."""
     texts_of_rows = [item.texts for item in items.items]
     texts_of_documents = (given_texts(texts, subject) for texts in texts_of_rows)
     return sorted({text_key(texts) for texts in (*texts_of_rows, *texts_of_documents) if texts})
@@ -245,19 +246,19 @@ def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
 def _texts(
     data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
-    """The texts that the subject reads, by the subject's names.
+    """Select the texts that the subject reads, by the names that the subject gives them.
 
     If the subject reads one text and the item has one text, the text may have any name.
     """
     needed_names = () if subject is None else tuple(subject.inputs)
-    missing = [name for name in needed_names if name not in texts]
-    if not missing:
+    missing_names = [name for name in needed_names if name not in texts]
+    if not missing_names:
         return {name: texts[name] for name in needed_names}
     if (only_name := only_text(texts, needed_names)) is not None:
         return {needed_names[0]: texts[only_name]}
     raise LabelError(
-        f"{data_name}: {item_id!r} has no text {missing[0]!r}, which the judge reads; it has "
-        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing[0]}=COLUMN"
+        f"{data_name}: {item_id!r} has no text {missing_names[0]!r}, which the judge reads; it has "
+        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_names[0]}=COLUMN"
     )
 
 
@@ -323,16 +324,18 @@ def choose_level(items: Items) -> Level:
         return "dataset"
     n_documents = max(1, len(items.documents))
     n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
-    has_several = len(items) / n_documents >= OUTPUTS_FOR_SUMMARY_LEVEL
+    has_enough_outputs = len(items) / n_documents >= OUTPUTS_FOR_SUMMARY_LEVEL
     return (
-        "summary" if has_several and n_varied > SHARE_FOR_SUMMARY_LEVEL * n_documents else "dataset"
+        "summary"
+        if has_enough_outputs and n_varied > SHARE_FOR_SUMMARY_LEVEL * n_documents
+        else "dataset"
     )
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:
-    """The levels at which a coefficient can be computed, in the order of preference."""
-    has_several = len(items) > len(items.documents)
-    levels: list[Level] = ["summary", "dataset"] if has_several else ["dataset"]
+    """The levels at which rho can be computed for these items; the most informative comes first."""
+    has_several_outputs = len(items) > len(items.documents)
+    levels: list[Level] = ["summary", "dataset"] if has_several_outputs else ["dataset"]
     if len(items.systems) > 1:
         levels.append("system")
     return tuple(levels)

@@ -69,14 +69,14 @@ def parser() -> Parser:
     add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
     add_list = partial(add, action="append", default=[])
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    help_text = "ratings on this scale (the catalogue's; for other names pass or fail)"
+    help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     help_text = (
         f"its answers are shown at the end if they differ: {JUDGE}; for conversations: turn or "
         "conversation"
     )
     add_list("--judge", metavar="JUDGE", help=help_text)
-    add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
+    add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser
 
@@ -136,7 +136,7 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
 
 
 def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
-    """The fields of each output or pair for the label file; outputs of pairs are shuffled."""
+    """The fields of each output or pair for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
     rows: list[Row] = []
@@ -172,7 +172,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     if (n_answers := len(numbers_of(subject))) > MOST_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {n_answers} answers, and the page has keys for {MOST_ANSWERS}; "
-            "give people fewer, as in --scale 1-10"
+            "give people fewer answers, as in --scale 1-10"
         )
     return subject
 

@@ -91,7 +91,7 @@ def command(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFigure:
-    """A figure on the labels so far, and how many more labelled documents it needs.
+    """A figure on the labels so far, and how many more labelled documents its interval needs.
 
     With `more_documents` more, the figure's interval has the target width; or, if the figure has no
     interval yet, it gets an interval of any width. `more_documents` is None if even all unlabelled

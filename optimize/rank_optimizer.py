@@ -411,7 +411,7 @@ class ProgramJudge(Judge):
 
 
 def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
-    """Return the only predictor that can be tuned, after its path in the program.
+    """The path in the program, and the predictor itself, of the only predictor that can be tuned.
 
     Raises ProgramError unless the program has exactly one predictor that is not compiled.
     """
@@ -713,7 +713,7 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
 def _read_answer(name: str, info: FieldInfo) -> Answer | None:
     if info.annotation in (int, float):
         return Answer(name=name)
-    decision = decision_type(info)  # also for a bool or a Literal
+    decision = decision_type(info)  # a bool or a Literal has a decision type, too
     if decision is None:
         return None
     if issubclass(decision, Score):

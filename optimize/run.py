@@ -50,7 +50,7 @@ class Run:
 
     @property
     def judge(self) -> Judge:
-        """The frozen judge that ships: the tuned judge, or the untuned judge if it was no worse."""
+        """The frozen judge that ships: the tuned judge if it gained, else the untuned judge."""
         judge = load(self.folder)
         assert isinstance(judge, Judge)  # a panel is never tuned
         return judge
@@ -184,8 +184,8 @@ def tune(
         The finished run.
 
     Raises:
-        JudgesError: The run cannot start or go on. Subclasses name the cause, such as
-            SettingsError, LabelError or DimensionError.
+        JudgesError: The run cannot start or go on. The subclass of JudgesError tells the cause,
+            such as SettingsError, LabelError or DimensionError.
     """
     # This line must come first, because `locals()` then has only the arguments.
     settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}

@@ -9,9 +9,10 @@ class TestHillClimb(OptimizerContract):
 ```
 
 A test class inherits a suite, and sets the suite's attribute to the extension. The tests need no
-network. The tests for an optimizer use a simulated judge. It rates short texts, each of which
-states six qualities as numbers, by the qualities that the judge's instruction names; the simulated
-people value only two of them. `judges.testing` has the suites for models and for exports of labels.
+network. The tests for an optimizer use a simulated judge. Each text states six qualities as
+numbers. The simulated judge rates a text by the qualities that its instruction names, and the
+simulated people by two of the six. `judges.testing` has the suites for models and for exports of
+labels.
 """
 
 import json
@@ -206,7 +207,7 @@ class CoefficientContract:
         """A judge's noisy scores, and people's ratings: two arrays of 20 documents by 6 outputs."""
         rng = np.random.default_rng(0)
         human = rng.integers(1, 6, (20, 6)).astype(float)
-        human[:, :2] = 1, 5  # so that no document has six equal ratings
+        human[:, :2] = 1, 5  # no document has six equal ratings
         return human + rng.normal(0, 2, human.shape), human
 
     def test_each_document_has_its_own_value(self) -> None:

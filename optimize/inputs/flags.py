@@ -30,8 +30,8 @@ from optimize.figures.as_text import wrapped
 ANY_SCALE = "any"
 # The default of --risk: the chance that a tuned judge ships although the untuned one is as good.
 RISK = 0.1
-# A judge that fails on more than this share of the outputs is not measured, does not join a panel
-# and does not ship.
+# A judge that gives no score for more than this share of the outputs is not measured, does not
+# join a panel and does not ship.
 MOST_FAILED = 0.1
 Bounds = tuple[float, float]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
@@ -65,7 +65,7 @@ def bounds_of(scale: str | None) -> Bounds | None:
 def refuse_secret(api_base: str | None) -> None:
     """Raise SettingsError if an address holds a key, since addresses are written to files."""
     if api_base and holds_secret(api_base):
-        raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
+        raise SettingsError("--api-base holds a password or a key: give the key by OPENAI_API_KEY")
 
 
 def values_of(values: object) -> dict[str, float | Vote | None]:

@@ -47,7 +47,7 @@ AnyLevel = Level | Literal["auto"]
 MANY_ANNOTATORS = 10
 # The two answers of a verdict judge if people's own words cannot be used.
 PASS_FAIL = ("pass", "fail")
-# A file with only these kinds of problems has no labels on the dimension.
+# If all problems of a file are of these kinds, the file has no labels on the dimension.
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
 # The scale of a new judge if the labels have no usual scale.
 DEFAULT_SCALE = (1, 5)
@@ -165,8 +165,12 @@ def subject_of(
         labelled = _read(source, name, pairwise=pairwise)
     except LabelError as error:
         subject_or_error = _find_or_error(written_name)
-        is_absent = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
-        if is_absent and not equals and isinstance(subject_or_error, UnknownDimensionError):
+        has_no_such_labels = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
+        if (
+            has_no_such_labels
+            and not equals
+            and isinstance(subject_or_error, UnknownDimensionError)
+        ):
             raise UnknownDimensionError(
                 f"{subject_or_error}; and in the labels: {error}"
             ) from error
@@ -227,10 +231,14 @@ def _judged_text(
     if len(candidates) == 1 and NAME.match(candidates[0]):
         return candidates[0]
     # The error suggests the texts in `outputs`, or the longest text if there are none.
-    rows = labelled.outputs
-    longest_text = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
-    flags = " or ".join(map_flag("output", [columns[text]]) for text in outputs or [longest_text])
-    raise LabelError(f"{labelled.name}: say which text is judged: {flags}")
+    labelled_outputs = labelled.outputs
+    longest_text = max(
+        columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in labelled_outputs)
+    )
+    suggested_flags = " or ".join(
+        map_flag("output", [columns[text]]) for text in outputs or [longest_text]
+    )
+    raise LabelError(f"{labelled.name}: say which text is judged: {suggested_flags}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
@@ -442,8 +450,10 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
     """The narrowest usual scale that fits the ratings; None if a judge would tie too much on it."""
     low, high = fitting_scale(ratings) or (0, 0)
     # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
-    fits = high - low > 2 or (low < high and all(rating.is_integer() for rating in ratings))
-    return (low, high) if fits else None
+    judge_can_rank = high - low > 2 or (
+        low < high and all(rating.is_integer() for rating in ratings)
+    )
+    return (low, high) if judge_can_rank else None
 
 
 def _scale_advice(ratings: list[float]) -> str:

@@ -37,7 +37,7 @@ class Server(ThreadingHTTPServer):
         address: The address of the page, with the token.
     """
 
-    request_queue_size = 128  # the default of 5 makes the system reset simultaneous connections
+    request_queue_size = 128  # with the default of 5, simultaneous connections are reset
 
     def __init__(self, session: Session, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
@@ -82,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._respond(action, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._answer(400, {"error": f"not a click: {error}"})
+            self._answer(400, {"error": f"the request is not a click on the page: {error}"})
 
     def _respond(self, action: str, argument: str | Click) -> None:
         """Call this method of the session, and respond with its result or with why it refused."""

@@ -308,7 +308,7 @@ class Session:
         with self._lock, closing(self._file), self._locked():
             n_labels = sum(len(labels.latest) for labels in self._labels.values())
         if not self._size:
-            self.path.unlink()  # commands refuse an empty file of labels
+            self.path.unlink()  # other commands would refuse an empty label file
         return n_labels
 
     def _labels_of(self, annotator: str) -> _Labels:

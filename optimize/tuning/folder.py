@@ -77,8 +77,8 @@ def open_run(
     raises an error before a model may have been paid, the folder is deleted.
 
     Args:
-        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, else
-            a new folder of this form.
+        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, or a
+            new folder runs/NAME-NUMBER if no run can continue.
         name: The NAME in the default folder's name.
         config: The content of config.json.
         print_line: Prints a line for the user; it is called if an unfinished run continues.

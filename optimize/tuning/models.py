@@ -46,7 +46,7 @@ class RunModels:
 
     @property
     def purpose(self) -> str:
-        """The purpose of the calls that are in flight; "" if none are."""
+        """The purpose of the calls that are in flight; "" if no call is in flight."""
         return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
 

@@ -316,7 +316,7 @@ def _progress(
     line = Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
     with line as progress:
         yield lambda failed: progress.step(failed=failed)
-        progress.total = budget.calls  # shows 100 % if the run needed fewer calls than planned
+        progress.total = budget.calls  # so that the line ends at 100 %
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> Probes:
