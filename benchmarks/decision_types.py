@@ -105,13 +105,13 @@ def dspy_signature(judge: Any) -> Any:
     import dspy
     from dspy.experimental import Choice, Noul, Score
 
-    from judges.decisions import question
+    from judges.decisions import typed_question
 
     fields: dict[str, Any] = {
         field.name: (str, dspy.InputField(desc=field.description)) for field in judge.prompt.inputs
     }
     for field in judge.prompt.choices:
-        asked = question(field)
+        asked = typed_question(field)
         criteria = asked.criteria or {}
         if isinstance(criteria, list):
             answer: Any = Score[tuple(criteria)]

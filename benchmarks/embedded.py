@@ -19,8 +19,8 @@ import numpy as np
 import data
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import FACET_OF, NAMES, Vector
-from judges.embedded.model import make_judge, measure_all, read_prompt
+from judges.embedded.facets import FACET_OF_FEATURE, NAMES, Vector
+from judges.embedded.model import judged_features, make_judge, read_prompt
 from judges.labels.types import LabelledOutput
 from judges.loading import read_subject
 from judges.prompt import fill_slots
@@ -68,12 +68,12 @@ def _report(
     rate = len(outputs) / (time.perf_counter() - start)
 
     judge = make_judge(read_prompt(template[0]["content"]), [])
-    parts = np.array([measure_all(judge.roles, one.texts) for one in outputs])
+    parts = np.array([judged_features(judge.roles, one.texts) for one in outputs])
     weights = judge.regression.weights
     whole = _rho(parts @ weights, human, document)
     print(f"{subject.name}: rho {whole:.3f} n={len(outputs)} outputs, {rate:.0f} ratings/s")
     for index, name in enumerate(NAMES):
-        own = np.where(index == FACET_OF, weights, 0.0)
+        own = np.where(index == FACET_OF_FEATURE, weights, 0.0)
         if parts[:, own != 0].any():
             lost = whole - _rho(parts @ (weights - own), human, document)
             alone = _rho(parts @ own, human, document)

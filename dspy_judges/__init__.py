@@ -1,3 +1,3 @@
-"""The project's version, its console script `dspy-judges`, and what all its packages share."""
+"""The project's version, the console script `dspy-judges`, and the code that all packages share."""
 
 __version__ = "0.1.0"

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from dspy_judges import __version__
 from dspy_judges.startup import open_streams, run
 
-JUDGES = "judges.cli.main:command"
-# From a command's name to its summary in the help, and the MODULE:FUNCTION that runs it.
+JUDGES_COMMAND = "judges.cli.main:command"
+# For each command: its summary in the help, and the MODULE:FUNCTION that runs it.
 COMMANDS = {
     "check": ("what a label file holds, and every problem", "optimize.check:main"),
     "label": ("a page to give labels, one output at a time", "optimize.label:command"),
@@ -18,11 +18,11 @@ COMMANDS = {
     "compare": ("judges and models side by side on the same labels", "optimize.compare:command"),
     "panel": ("several judges joined in one", "optimize.panel:command"),
     "estimate": ("what people would say on average, from few labels", "optimize.estimate:command"),
-    "score": ("judge every row of a table", JUDGES),
-    "winrate": ("compare the two outputs of every pair", JUDGES),
-    "list": ("the judges that come with this package", JUDGES),
-    "show": ("what a judge is, and its prompt", JUDGES),
-    "export": ("write a judge as messages, or for DSPy", JUDGES),
+    "score": ("judge every row of a table", JUDGES_COMMAND),
+    "winrate": ("compare the two outputs of every pair", JUDGES_COMMAND),
+    "list": ("the judges that come with this package", JUDGES_COMMAND),
+    "show": ("what a judge is, and its prompt", JUDGES_COMMAND),
+    "export": ("write a judge as messages, or for DSPy", JUDGES_COMMAND),
 }
 DESCRIPTION = """\
 Tune LLM judges to human labels, measure them on labels that they never saw,
@@ -30,7 +30,7 @@ and use them."""
 EPILOG = """\
 options: --help, --version
 
-Python starts the same commands where no script is installed: `python -m
+Where the script is not installed, Python starts the same commands: `python -m
 dspy_judges WORD`, or `python -m data WORD` for check and label, `python -m
 optimize` for tune, `python -m optimize.WORD` for plan, verify, compare, panel
 and estimate, `python -m judges WORD` for score, winrate, list, show, export.
@@ -45,27 +45,29 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the first argument names, and return its exit code."""
+    """Run the command named by the first argument, and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
     if arguments == ["--version"]:
         print(f"dspy-judges {__version__}")
         return 0
     if arguments[:1] in ([], ["-h"], ["--help"]):
-        print(_help(), file=sys.stdout if arguments else sys.stderr)
+        print(_help_text(), file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
-    name, *rest = arguments
-    if name not in COMMANDS:
-        similar_names = get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
-        hint = f"; did you mean {similar_names[0]}?" if similar_names else ""
-        kind = "option" if name.startswith("-") else "command"
-        sys.stderr.write(f"dspy-judges: no {kind} {name!r}{hint} (--help lists them)\n")
+    command_name, *command_arguments = arguments
+    if command_name not in COMMANDS:
+        similar_names = get_close_matches(command_name, [*COMMANDS, "--help", "--version"], n=1)
+        suggestion = f"; did you mean {similar_names[0]}?" if similar_names else ""
+        kind = "option" if command_name.startswith("-") else "command"
+        sys.stderr.write(
+            f"dspy-judges: no {kind} {command_name!r}{suggestion} (--help lists them)\n"
+        )
         return 2
-    target = COMMANDS[name][1]
-    return run(target, rest if target.startswith("optimize.") else arguments)
+    target = COMMANDS[command_name][1]
+    return run(target, command_arguments if target.startswith("optimize.") else arguments)
 
 
-def _help() -> str:
+def _help_text() -> str:
     lines = [f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items()]
     return "\n".join(
         ["usage: dspy-judges WORD ...", "", DESCRIPTION, "", "commands:", *lines, "", EPILOG]

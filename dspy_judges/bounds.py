@@ -3,15 +3,15 @@
 With these bounds, any file is read or refused within about ten seconds and 500 MB of memory.
 """
 
-# The most bytes of a table in memory, of one line, of a JSON file, and of an unpacked file.
+# The most bytes that a table in memory, one line, a JSON file or an unpacked file may have.
 MAX_BYTES = 128 * 2**20
-# The bytes of memory that a value takes in addition to its text.
+# The approximate memory of a value in bytes, without the value's text.
 VALUE_BYTES = 64
 # The most cells of a table in memory: 100,000 rows of ten columns.
 MAX_CELLS = 2**20
-# The most commas and brackets in a JSON text: three bytes of text may take seventy in memory.
+# The most commas and brackets in a JSON text, of which 3 bytes may take 70 bytes in memory.
 MAX_MARKS = 3_000_000
-# The most columns of a table, and names in one cell; each is compared with every other.
+# The most columns of a table, and the most names in one cell; every two names are compared.
 MAX_COLUMNS = 1000
 # The most problems that are collected for one file.
 MAX_PROBLEMS = 100_000
@@ -21,15 +21,16 @@ MAX_DEPTH = 100
 MAX_FORMATS = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000
-# The most bytes and brackets of a frozen judge: twenty bytes of text may take a thousand in memory.
+# The most bytes and brackets in the file of a frozen judge, of which 20 bytes may take 1,000 bytes
+# in memory.
 MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 
 def memory_of(value: object, depth: int = 0) -> int:
-    """The approximate bytes that a value takes in memory; ValueError if it is nested too deeply."""
+    """The approximate memory of a value in bytes; raises ValueError if it is nested too deeply."""
     if depth > MAX_DEPTH:
         raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
     if isinstance(value, dict | list):
-        parts = value.values() if isinstance(value, dict) else value
-        return VALUE_BYTES + sum(memory_of(part, depth + 1) for part in parts)
+        entries = value.values() if isinstance(value, dict) else value
+        return VALUE_BYTES + sum(memory_of(entry, depth + 1) for entry in entries)
     return VALUE_BYTES + (len(value) if isinstance(value, str | bytes) else 0)

@@ -6,5 +6,5 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def name_key(column: str) -> str:
-    """The key by which names are compared; it is equal for `worker_id`, `Worker ID`, `WorkerId`."""
+    """The form of a column name that is compared: `workerid` for `Worker ID` and `worker_id`."""
     return _SEPARATORS.sub("", column.casefold())

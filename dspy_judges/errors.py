@@ -4,7 +4,7 @@ from typing import ClassVar
 
 
 class JudgesError(Exception):
-    """An error that users can fix; the message says what is wrong, the value, and what to do."""
+    """An error that users can fix; its message names the problem, the value, and the way out."""
 
     # The exit code of a command that ends with this error: 1 for a failure, 2 for wrong usage.
     exit_code: ClassVar[int] = 1

@@ -6,30 +6,30 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; also raises OSError for pipes and devices, which may never end."""
+    """Open a regular file for reading; pipes and devices, which may never end, raise OSError."""
     if path.exists() and not path.is_file():
         raise OSError(EINVAL, "not a regular file", str(path))
     return path.open("rb")
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file; raises OSError, or ValueError for more than `max_bytes`."""
+    """The bytes of a regular file; raises ValueError if there are more than `max_bytes`."""
     # Read one byte more than is allowed, since a file may grow after its size is checked.
     with open_regular(path) as file:
-        raw = file.read(max_bytes + 1)
-    if len(raw) > max_bytes:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
         raise ValueError(f"more than {max_bytes:,} bytes")
-    return raw
+    return content
 
 
-def claim_file(path: Path, *, anew: bool = False, permissions: int = 0o666) -> Path:
+def claim_file(path: Path, *, replace: bool = False, permissions: int = 0o666) -> Path:
     """Create the file `path` if it does not exist, and return its path for writing.
 
-    Use it for file names that the program chooses. In a stranger's folder, a file of that name may
-    be a link to another file, or a pipe that blocks; both raise OSError. With `anew`, any file of
-    that name is deleted first.
+    Use this function if the program chooses the file's name. In a stranger's folder, a file of that
+    name may be a link to another file, or a pipe that blocks; both raise OSError. If `replace` is
+    true, any file of that name is deleted first.
     """
-    if anew:
+    if replace:
         path.unlink(missing_ok=True)
     try:
         path.touch(permissions, exist_ok=False)

@@ -8,31 +8,35 @@ from pathlib import Path
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package that imports its names under TYPE_CHECKING.
+    """Make `__getattr__` and `__dir__` for a package whose imports stand under TYPE_CHECKING.
 
-    The names are those that the package imports in the form `from ... import NAME as NAME`; its
-    `__all__` is set to them.
+    The package's public names are those that it imports as `from ... import NAME as NAME`; the
+    function also sets `__all__` to these names.
     """
     namespace = vars(sys.modules[package])
     tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    module_of = {a.name: str(node.module) for node in imports for a in node.names if a.asname}
-    namespace["__all__"] = sorted(module_of)
+    module_by_name = {
+        alias.name: str(node.module) for node in imports for alias in node.names if alias.asname
+    }
+    namespace["__all__"] = sorted(module_by_name)
 
-    def get(name: str) -> object:
-        if name not in module_of:
+    def import_name(name: str) -> object:
+        if name not in module_by_name:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            value: object = getattr(import_module(module_of[name]), name)
+            imported_object: object = getattr(import_module(module_by_name[name]), name)
         except ModuleNotFoundError as error:
-            package_name = str(error.name).partition(".")[0]
-            module = sys.modules.get(package_name)
-            if package_name not in ("judges", "optimize") or hasattr(module, "__path__"):
+            missing_package = str(error.name).partition(".")[0]
+            module = sys.modules.get(missing_package)
+            if missing_package not in ("judges", "optimize") or hasattr(module, "__path__"):
                 raise
-            path = getattr(module, "__file__", "a module of yours")
-            reason = f"{path} hides the package {package_name!r} of dspy-judges; rename that file"
-            raise ImportError(reason) from None
-        namespace[name] = value
-        return value
+            hiding_file = getattr(module, "__file__", "a module of yours")
+            raise ImportError(
+                f"{hiding_file} hides the package {missing_package!r} of dspy-judges; rename that "
+                "file"
+            ) from None
+        namespace[name] = imported_object
+        return imported_object
 
-    return get, lambda: sorted({*namespace, *module_of})
+    return import_name, lambda: sorted({*namespace, *module_by_name})

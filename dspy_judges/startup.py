@@ -13,32 +13,32 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-INTERRUPTED = 130
-# The environment variable with modules that a command imports first, separated by commas.
-EXTENSIONS = "DSPY_JUDGES_EXTENSIONS"
+INTERRUPTED_EXIT_CODE = 130
+# The environment variable that lists the modules a command imports first, separated by commas.
+EXTENSIONS_VARIABLE = "DSPY_JUDGES_EXTENSIONS"
 PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class _Stream(io.FileIO):
-    """A standard stream that drops its text once its reader is gone, so that the command goes on.
+    """A standard stream that discards text once its reader has gone, so that the command goes on.
 
     Any other failure of stdout, such as a full disk, ends the process with one line on stderr and
     exit code 1.
     """
 
-    def write(self, data: Any, /) -> int:
+    def write(self, content: Any, /) -> int:
         try:
-            return super().write(data)
+            return super().write(content)
         except OSError as error:
-            # From here on, everything goes to the null device, the buffered text included.
+            # From now on, all text goes to the null device, the buffered text included.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if isinstance(error, BrokenPipeError) or self.fileno() == 2:
-                return len(data)
+                return len(content)
             sys.exit(f"dspy-judges: stdout: {error.strerror}")
 
 
 def open_streams() -> None:
-    """Let a command go on after the reader of stdout or stderr has gone.
+    """Wrap stdout and stderr, so that a command goes on after their reader (`head`) has gone.
 
     Characters that the stream's encoding lacks are written as JSON escapes, so that printed JSON
     stays valid.
@@ -50,16 +50,16 @@ def open_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
         elif stream is getattr(sys, f"__{name}__"):
             stream.flush()
-            raw = io.BufferedWriter(_Stream(stream.fileno(), "w", closefd=False))
-            options = {"encoding": stream.encoding, "errors": "json", "line_buffering": True}
-            setattr(sys, name, io.TextIOWrapper(raw, **options))
+            binary_stream = io.BufferedWriter(_Stream(stream.fileno(), "w", closefd=False))
+            text_options = {"encoding": stream.encoding, "errors": "json", "line_buffering": True}
+            setattr(sys, name, io.TextIOWrapper(binary_stream, **text_options))
 
 
 def run(target: str, arguments: Sequence[str] | None = None) -> int:
     """Call `target`, a MODULE:FUNCTION, with command-line arguments, and return its exit code.
 
-    The codes are 0 done, 1 failed or below a required value, 2 wrong usage, 3 undecided, and 130
-    interrupted. `arguments` are by default those of this process.
+    The exit code is 0 for done, 1 for failed or below a required value, 2 for wrong usage, 3 for
+    undecided, and 130 for interrupted. `arguments` is `sys.argv[1:]` by default.
     """
     open_streams()
     try:
@@ -67,29 +67,30 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
     except FileNotFoundError:
         sys.exit("dspy-judges: the working folder is gone; change to one that exists")
     # `python -m` searches the working folder first, where a user's datasets.py would hide the
-    # library of that name. So the working folder is moved to the end.
-    is_first = Path(sys.path[0]).resolve() == working_folder
-    if is_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
+    # library of that name. So the working folder is moved to the end of `sys.path`.
+    working_folder_is_first = Path(sys.path[0]).resolve() == working_folder
+    if working_folder_is_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
-    # All matrices are small, so that several threads would only wait for each other.
+    # The project's matrices are so small that several threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
     with exit_on_ctrl_c():
-        for extension in filter(None, os.environ.get(EXTENSIONS, "").split(",")):
+        for extension in filter(None, os.environ.get(EXTENSIONS_VARIABLE, "").split(",")):
             try:
                 import_module(extension)
             except ImportError as error:
-                sys.exit(f"dspy-judges: {EXTENSIONS}={extension}: {error}")
-        command = getattr(import_module(module), function)
-    code: int = command(sys.argv[1:] if arguments is None else list(arguments))
-    return code
+                sys.exit(f"dspy-judges: {EXTENSIONS_VARIABLE}={extension}: {error}")
+        run_command = getattr(import_module(module), function)
+    exit_code: int = run_command(sys.argv[1:] if arguments is None else list(arguments))
+    return exit_code
 
 
 @contextmanager
 def exit_on_ctrl_c() -> Iterator[None]:
     """Within this context, Ctrl-C ends the process at once.
 
-    An import may swallow a KeyboardInterrupt, and before the command runs nothing can be lost.
+    It is for the imports before a command runs: an import may swallow a KeyboardInterrupt, and no
+    work can be lost yet.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -101,7 +102,7 @@ def exit_on_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, earlier_handler)
 
 
-def _exit_at_once(number: int, frame: object) -> None:
+def _exit_at_once(signal_number: int, frame: object) -> None:
     with suppress(OSError):
         os.write(2, b"interrupted\n")
-    os._exit(INTERRUPTED)
+    os._exit(INTERRUPTED_EXIT_CODE)

@@ -9,7 +9,7 @@ from dspy_judges.startup import run
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code.
 
-    The codes are 0 done, 1 failed, 2 wrong usage, and 130 interrupted.
+    The exit code is 0 for done, 1 for failed, 2 for wrong usage, and 130 for interrupted.
     """
     return run("judges.cli.main:command", argv)
 

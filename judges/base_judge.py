@@ -1,4 +1,4 @@
-"""The base class of judges and panels, which judge rows and tables and are saved in one file."""
+"""The base class of judges and panels: judging rows and DataFrames, and saving to a file."""
 
 import sys
 import warnings
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 Origin = Literal["default", "file", "user"]
+# A function from rows to the judgements of these rows.
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
-
-# Names that label files of pairs use for the text that both outputs answer, and for the two outputs
-# (followed by _a and _b).
-SHARED = ("prompt", "document", "post", "query")
-CANDIDATES = ("response", "output")
+# Common column names in label files of pairs: for the text that both outputs answer, and for the
+# outputs themselves (followed by _a and _b).
+SHARED_TEXT_NAMES = ("prompt", "document", "post", "query")
+OUTPUT_NAMES = ("response", "output")
 
 
 class MissingColumnError(JudgesError, ValueError):
-    """A table lacks a column for a text that the judge reads, or has two of the same name."""
+    """A table has no column, or several columns of one name, for a text that the judge reads."""
 
 
 class FailedJudgementWarning(UserWarning):
@@ -53,12 +53,12 @@ class BaseJudge(ABC):
 
     Args:
         subject: The dimension or comparison that is judged.
-        lm: The name of the model that is asked. For a panel it is the model of the first member
-            that does not use the embedded one.
-        provenance: How and on which data the judge was tuned, as plain data; None for an untuned
-            judge.
-        api_base: The endpoint's address, which only the user can set.
-        lm_from: Who chose the model: "default", "file" or "user". With "default", the LM of
+        lm: The name of the model that is asked; for a panel, the model of the first member that
+            does not use the embedded model.
+        provenance: How and on which labels the judge was tuned, as data for JSON; None for an
+            untuned judge.
+        api_base: The address of the model's endpoint, which only the user can set.
+        lm_origin: Who chose the model: "default", "file" or "user". With "default", the LM of
             `dspy.configure` is asked if there is one.
     """
 
@@ -66,18 +66,18 @@ class BaseJudge(ABC):
     lm: str = EMBEDDED
     provenance: Mapping[str, object] | None = None
     api_base: str | None = field(default=None, compare=False, repr=False)
-    lm_from: Origin = field(default="default", compare=False, repr=False)
+    lm_origin: Origin = field(default="default", compare=False, repr=False)
 
     @property
     @abstractmethod
     def parts(self) -> tuple["BaseJudge", ...]:
-        """The judges that ask models: for a judge, itself; for a panel, its members."""
+        """The judges that ask models: the judge itself, or a panel's members."""
 
     @abstractmethod
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        """Yield the judgement of each row of texts, in order, through a client that is open.
+        """Yield the judgement of each row, in the order of the rows; `client` sends the requests.
 
         A row that lacks a text gets a failed judgement and is not sent. `seed` is the seed of the
         model's random draws.
@@ -85,7 +85,7 @@ class BaseJudge(ABC):
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """The same judge with a model or an endpoint that the user chooses."""
+        """A copy of the judge that asks another model, or at another endpoint."""
 
     @abstractmethod
     def freeze(self) -> "AnyFile":
@@ -108,13 +108,13 @@ class BaseJudge(ABC):
 
     @property
     def constructed(self) -> bool:
-        """Whether the judge was tuned on constructed labels, which no person gave."""
+        """Whether the judge was tuned on labels that were constructed, not given by people."""
         data = self.origin.data
         return self.origin.shipped != "seed" and bool(data and data.constructed)
 
     @cached_property
     def origin(self) -> "Provenance":
-        """What is read again from the provenance; ValueError if it is not of that form."""
+        """The provenance as a typed record; raises ValueError if it has another form."""
         from msgspec import convert
 
         from judges.frozen import Provenance, plain_provenance
@@ -122,25 +122,25 @@ class BaseJudge(ABC):
         return convert(plain_provenance(self.provenance) or {}, Provenance)
 
     def _repr_html_(self) -> str:
-        """The `repr` for a notebook; it unfolds to the instructions, questions and answers."""
+        """The `repr` for a notebook; a click shows the instructions, questions and answers."""
         prompts = [part.prompt for part in cast(Any, self.parts)]
-        texts = (
+        prompt_texts = (
             [p.instruction, *(f"{f.name}: {f.description}" for f in p.choices)] for p in prompts
         )
-        text = "\n\n".join(chain.from_iterable(texts))
-        return f"<details><summary>{escape(f'{self}')}</summary><pre>{escape(text)}</pre></details>"
+        details = escape("\n\n".join(chain.from_iterable(prompt_texts)))
+        return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
 
     def check_origins(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
 
-        The file may come from a stranger. So the user has to choose in two cases: if the model's
-        name could be an address, a path or a program, and if the judge was tuned at a private
-        endpoint and would now be asked at a public one.
+        The file may come from a stranger. So the user has to name the model or the endpoint in two
+        cases: if the model's name in the file could be an address, a path or a program, and if the
+        judge was tuned at a private endpoint but its requests would now go to a public one.
         """
         from judges.client import endpoint_of, is_allowed_in_file
 
         for judge in self.parts:
-            if judge.lm_from != "file":
+            if judge.lm_origin != "file":
                 continue
             if not is_allowed_in_file(judge.lm):
                 raise FatalModelError(
@@ -148,12 +148,12 @@ class BaseJudge(ABC):
                     "plain PROVIDER/NAME of a known provider; to ask it, name it yourself: "
                     "--lm MODEL (lm=...)"
                 )
-            tuned_at, endpoint = judge.origin.endpoint, endpoint_of(judge.lm)
-            if tuned_at and not judge.api_base and tuned_at != endpoint:
+            tuned_endpoint, endpoint = judge.origin.endpoint, endpoint_of(judge.lm)
+            if tuned_endpoint and not judge.api_base and tuned_endpoint != endpoint:
                 raise FatalModelError(
-                    f"{judge.name}: it was made at {tuned_at[:200]!r}, and "
-                    f"{endpoint or 'no address'} would be asked; give the address: --api-base URL, "
-                    "or in Python with_model(api_base=...)"
+                    f"{judge.name}: it was tuned at {tuned_endpoint[:200]!r}, but its requests "
+                    f"would go to {endpoint or 'no address'}; give the address: --api-base URL, or "
+                    "in Python with_model(api_base=...)"
                 )
 
     def __call__(self, **texts: str) -> AnyJudgement:
@@ -167,7 +167,7 @@ class BaseJudge(ABC):
             says why and `score` is NaN.
 
         Raises:
-            TypeError: A text is missing, or the judge does not read a text of that name.
+            TypeError: A text is missing, or is not one of `judge.texts`.
             FatalModelError: The model cannot be asked, because the key is wrong or the model does
                 not exist.
 
@@ -178,16 +178,19 @@ class BaseJudge(ABC):
         if texts.keys() != set(self.texts):
             names = ", ".join(texts) or "nothing"
             raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(self.texts)}; given: {names}"
+                f"the judge {self.name!r} reads {', '.join(self.texts)}; you gave {names}"
             )
         with self.open_client() as client:
             (judgement,) = self.judge_rows([texts], client)
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The model of `dspy.configure`; None if there is none or the judge has its own model."""
-        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
-        if is_named or self.provenance is not None or "dspy" not in sys.modules:
+        """The LM of `dspy.configure` as a model.
+
+        None if DSPy has no LM, or if the judge names its own model.
+        """
+        has_own_model = self.lm_origin != "default" or self.lm != EMBEDDED or self.api_base
+        if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
         from judges.client import open_lm
         from judges.client.dspy import configured_lm
@@ -201,7 +204,7 @@ class BaseJudge(ABC):
     ) -> Iterator["Client"]:
         """Open the client that asks the judge's model.
 
-        Without options this is the client that the whole process shares, which stays open. If
+        Without options, this is a client that the whole process shares and that stays open. If
         `keep_going` is false, the run stops once almost all of its judgements have failed.
         """
         from judges.client import Session, shared_client
@@ -234,25 +237,27 @@ class BaseJudge(ABC):
         from judges.client import BudgetSpentError, read_options
         from judges.labels.conversations import as_texts
 
-        values, mapping = read_options(options)
-        columns = {name: mapping.get(name, name) for name in self.texts}
-        judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
-        seed = values.pop("seed", 0)
+        client_options, column_mapping = read_options(options)
+        column_by_text = {name: column_mapping.get(name, name) for name in self.texts}
+        judge = self.with_model(
+            client_options.pop("lm", None), client_options.pop("api_base", None)
+        )
+        seed = client_options.pop("seed", 0)
 
         def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            texts, remaining = tee(
-                {name: row.get(column) for name, column in columns.items()}
+            text_rows, unjudged_rows = tee(
+                {name: row.get(column) for name, column in column_by_text.items()}
                 for row in map(as_texts, rows)
             )
             try:
-                for judgement in judge.judge_rows(texts, client, seed=seed):
-                    next(remaining)
+                for judgement in judge.judge_rows(text_rows, client, seed=seed):
+                    next(unjudged_rows)
                     yield judgement
             except BudgetSpentError as error:
-                for _ in remaining:
+                for _ in unjudged_rows:
                     yield failed_judgement(self.subject, f"not asked: {error}")
 
-        with judge.open_client(**cast("ModelOptions", values)) as client:
+        with judge.open_client(**cast("ModelOptions", client_options)) as client:
             yield judge_rows
 
     def judge_all(
@@ -260,7 +265,8 @@ class BaseJudge(ABC):
     ) -> Iterator[AnyJudgement]:
         """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
-        `rows` may be a generator: few rows are read ahead. The options are the same as for `score`.
+        `rows` may be a generator: only a few rows are read ahead. The options are the same as for
+        `score`.
         """
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
@@ -269,22 +275,23 @@ class BaseJudge(ABC):
         """Score every row of a DataFrame; a terminal or a notebook shows progress.
 
         Args:
-            frame: A DataFrame of pandas with one row for each output or pair. Columns are found by
-                the names of `judge.texts`; conversations are read as `dspy-judges score` reads
-                them. For a DataFrame of polars, the result is a Series of polars, with nulls for
-                failures and without `attrs`.
+            frame: A pandas DataFrame with one row for each output or pair. Its columns have the
+                names in `judge.texts`, unless `map` says otherwise; conversations are read as by
+                `dspy-judges score`. For a polars DataFrame, the result is a polars Series, with
+                nulls for failed judgements and without `attrs`.
             **options: The model and its limits (`lm`, `max_cost`, ...; see `ModelOptions`), `seed`,
-                and `map`, from a text's name to its column.
+                and `map`, a dict from each text's name to its column.
 
         Returns:
-            A Series with the frame's index and NaN for failed judgements. Its name is the judge's,
-            or NAME_judge if the frame has a column of that name. Ratings are on the judge's scale,
-            verdicts in [0, 1], and a pairwise judge gives its margin in [-1, 1], positive for A.
-            `attrs["n_failed"]` counts the failures, and `attrs["failures"]` says how often each
-            reason occurred. A FailedJudgementWarning gives the most frequent reason.
+            A Series with the frame's index and NaN for failed judgements. The Series has the
+            judge's name, or NAME_judge if the frame already has a column of that name. Ratings are
+            on the judge's scale, verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1],
+            positive for A. `attrs["n_failed"]` is the number of failed judgements, and
+            `attrs["failures"]` says how often each reason occurred. A FailedJudgementWarning gives
+            the most frequent reason.
 
         Raises:
-            MissingColumnError: One of the texts has no column.
+            MissingColumnError: The frame has no column for one of the texts.
             FatalModelError: The model cannot be asked, because the key is wrong or the model does
                 not exist.
 
@@ -296,7 +303,7 @@ class BaseJudge(ABC):
 
         from judges.client import read_options
 
-        values, mapping = read_options(options)
+        judge_options, column_mapping = read_options(options)
         if not isinstance(frame, pd.DataFrame):
             library = type(frame).__module__.partition(".")[0]
             if library == "polars" and hasattr(frame, "to_pandas"):
@@ -308,105 +315,122 @@ class BaseJudge(ABC):
             )
         from judges.terminal import Progress
 
-        names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
-        rows = self.texts_of(names, records, mapping)
-        scores, reasons = [], Counter[str]()
+        column_names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
+        text_rows = self.texts_of(column_names, records, column_mapping)
+        scores, failure_counts = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
-            for judgement in self.judge_all(rows, **values):
+            for judgement in self.judge_all(text_rows, **judge_options):
                 scores.append(judgement.score)
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
-                    reasons[judgement.failure] += 1
-        # The frame may have people's labels under the judge's name, which an assignment of the
-        # Series would replace.
-        name = f"{self.name}_judge" if self.name in names else self.name
-        series = pd.Series(scores, index=frame.index, name=name, dtype="float64")
-        series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
-        if reasons:
-            (reason, count), n = reasons.most_common(1)[0], reasons.total()
-            message = f"{n} of {len(frame)} judgements failed; {count} of them: {reason}"
+                    failure_counts[judgement.failure] += 1
+        # The frame may have people's labels in a column with the judge's name, and
+        # `frame[series.name] = series` must not replace them.
+        series_name = f"{self.name}_judge" if self.name in column_names else self.name
+        series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
+        series.attrs.update(
+            n_failed=failure_counts.total(), failures=dict(failure_counts.most_common(100))
+        )
+        if failure_counts:
+            (reason, count), n_failed = failure_counts.most_common(1)[0], failure_counts.total()
+            message = f"{n_failed} of {len(frame)} judgements failed; {count} of them: {reason}"
             warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
 
     def find_columns(
-        self, available: Collection[str], mapping: Mapping[str, str] | None = None
+        self, available_columns: Collection[str], mapping: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """The column that holds each text, by the text's name.
+        """The column of each text that the judge reads, by the text's name.
 
-        This is the column that `mapping` gives, else the column with the text's own name. For a
-        pair, the names that label files use are found as well (`prompt`, `response_a`, ...).
+        A text's column is the one that `mapping` gives, else the one with the text's name. For a
+        pair, column names that are common in label files are found as well (`prompt`,
+        `response_a`).
 
         Raises MissingColumnError if a text has no column.
         """
         mapping = mapping or {}
-        columns: dict[str, str] = {}
+        column_by_text: dict[str, str] = {}
         for name in self.texts:
-            names = [mapping[name]] if name in mapping else [name, *_synonyms(self.subject, name)]
-            if (column := _find_column(names, available)) is not None:
-                columns[name] = column
-        if missing := [name for name in self.texts if name not in columns]:
-            names = [repr(mapping.get(name, name)) for name in missing]
-            flags = " ".join(f"--map {name}=COLUMN" for name in missing)
-            raise MissingColumnError(
-                f"no column {' or '.join(names)}, which the judge {self.name!r} reads; columns: "
-                f"{', '.join(sorted(available)) or 'none'}. Name yours, as in {flags} "
-                f"or, in Python, map={dict.fromkeys(missing, 'COLUMN')}"
+            column_names = (
+                [mapping[name]]
+                if name in mapping
+                else [name, *_common_column_names(self.subject, name)]
             )
-        return columns
+            if (column := _find_column(column_names, available_columns)) is not None:
+                column_by_text[name] = column
+        if missing_texts := [name for name in self.texts if name not in column_by_text]:
+            column_names = [repr(mapping.get(name, name)) for name in missing_texts]
+            flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
+            raise MissingColumnError(
+                f"no column {' or '.join(column_names)}, which the judge {self.name!r} reads; "
+                f"columns: {', '.join(sorted(available_columns)) or 'none'}. Name yours, as in "
+                f"{flags} "
+                f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
+            )
+        return column_by_text
 
     def texts_of(
         self,
-        names: Sequence[str],
+        column_names: Sequence[str],
         records: Iterable[Sequence[object]],
         mapping: Mapping[str, str] | None = None,
     ) -> list[dict[str, object]]:
-        """The texts that the judge reads, from each record of a table; also from conversations.
+        """The texts that the judge reads, for each record of a table or each conversation.
 
-        `names` are the table's columns, and `records` its rows. Raises MissingColumnError if a text
-        has no column, or two columns of the same name.
+        `column_names` are the names of the table's columns, and `records` its rows. Raises
+        MissingColumnError if a text has no column, or several columns of one name.
         """
         from judges.labels.conversations import as_texts
 
-        rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
-        columns = self.find_columns({*names, *chain.from_iterable(rows)}, mapping)
-        if duplicates := [name for name in columns.values() if names.count(name) > 1]:
-            raise MissingColumnError(f"two columns are called {duplicates[0]!r}; rename one")
-        return [{name: row.get(column) for name, column in columns.items()} for row in rows]
+        rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
+        column_by_text = self.find_columns({*column_names, *chain.from_iterable(rows)}, mapping)
+        if duplicate_columns := [
+            name for name in column_by_text.values() if column_names.count(name) > 1
+        ]:
+            raise MissingColumnError(f"two columns are called {duplicate_columns[0]!r}; rename one")
+        return [{name: row.get(column) for name, column in column_by_text.items()} for row in rows]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, which is written completely or not at all.
 
         Returns:
-            The path, for `judges.load`.
+            The path, which `judges.load` can read.
 
         Raises:
             FileExistsError: The file exists and `overwrite` is false.
             FrozenJudgeError: The file cannot hold the judge, for example because its texts contain
                 an API key.
         """
-        from judges.tables.atomic_write import write_atomically  # judging does not need it
+        # Imported late, since judging does not need it.
+        from judges.tables.atomic_write import write_atomically
 
         write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
         return Path(path)
 
     def dumps(self) -> str:
-        """The JSON text that `save` writes; raises FrozenJudgeError if it cannot hold the judge."""
+        """The JSON text that `save` writes; raises FrozenJudgeError if a file cannot hold it."""
         from judges import frozen
 
         return frozen.dumps(self.freeze())
 
 
-def _find_column(names: Sequence[str], available: Collection[str]) -> str | None:
-    """The column with one of these names, else the only one that differs in case or spaces."""
-    keys = set(map(name_key, names))
-    exact = [name for name in names if name in available]
-    similar = [column for column in available if name_key(column) in keys]
-    return exact[0] if exact else similar[0] if len(similar) == 1 else None
+def _find_column(accepted_names: Sequence[str], available_columns: Collection[str]) -> str | None:
+    """The column with an accepted name, else the only column with a similar name."""
+    name_keys = set(map(name_key, accepted_names))
+    exact_matches = [name for name in accepted_names if name in available_columns]
+    similar_columns = [column for column in available_columns if name_key(column) in name_keys]
+    return (
+        exact_matches[0]
+        if exact_matches
+        else similar_columns[0]
+        if len(similar_columns) == 1
+        else None
+    )
 
 
-def _synonyms(subject: Subject, name: str) -> list[str]:
+def _common_column_names(subject: Subject, text_name: str) -> list[str]:
     if not isinstance(subject, Comparison):
         return []
-    if name in subject.fields:
-        return [f"{candidate}{name[-2:]}" for candidate in CANDIDATES]
-    return list(SHARED) if len(subject.inputs) == 1 else []
+    if text_name in subject.fields:
+        return [f"{output_name}{text_name[-2:]}" for output_name in OUTPUT_NAMES]
+    return list(SHARED_TEXT_NAMES) if len(subject.inputs) == 1 else []

@@ -1,8 +1,9 @@
 """Judge a table through a provider's batch API, at half price and within a day.
 
-The table is judged twice. The first pass writes the requests to OUT.batch.jsonl instead of sending
-them; the file is then submitted, and its answers are collected into the run's store. The second
-pass reads its answers from there. OUT.batch.json holds the state of the batch in between.
+The table is judged in two passes. The first pass writes its requests to OUT.batch.jsonl instead of
+sending them. That file is submitted to the provider, and the provider's answers are collected into
+the run's store, from which the second pass takes them. Between the passes, OUT.batch.json holds the
+state of the batch.
 """
 
 import time
@@ -20,7 +21,7 @@ from dspy_judges.errors import OptionError
 from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
-from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error
+from judges.client.openai import MAX_EXCERPT_CHARACTERS, EndpointModel, read_error
 from judges.client.prices import FREE, token_bound
 from judges.client.store import ANSWERED, REFUSED, request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
@@ -31,19 +32,20 @@ if TYPE_CHECKING:
     from openai.types import Batch as ProviderBatch
 
 ENDPOINT_PATH: Final = "/v1/chat/completions"
-PRICE_FACTOR = 0.5  # a batch costs this part of the usual price
+PRICE_FACTOR = 0.5  # the price of a batch, relative to the usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
-PURPOSE = "batch"
+PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
 # Seconds by which the provider's clock and this machine's may differ.
 MAX_CLOCK_DIFFERENCE = 86_400.0
 
 
-class State(Struct, kw_only=True):
+class BatchState(Struct, kw_only=True):
     """The state of a batch, as OUT.batch.json holds it.
 
-    `run` is the identifier by which the batch is found at the provider, and `begun_at` the Unix
-    time at which it was chosen. Both are unset until the first pass has written the requests.
+    `run` is a random identifier, by which the batch is found among the provider's batches, and
+    `begun_at` the Unix time at which the identifier was drawn. `run` and `begun_at` are unset
+    until the first pass has written the requests.
     """
 
     lm: str
@@ -59,7 +61,7 @@ class _Response(Struct):
 
 
 class _Answer(Struct):
-    """A line of a batch's request or answer files; `custom_id` is the request's key in the store.
+    """A line of a batch's request or result file; `custom_id` is the request's key in the store.
 
     Lines of request files have neither a `response` nor an `error`.
     """
@@ -69,16 +71,16 @@ class _Answer(Struct):
     error: Raw = Raw(b"{}")
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_ANSWER_DECODER = msgspec.json.Decoder(_Answer)
 
 
 class Batch:
-    """The batch of a run that writes the file `out`, with the store and limits of its session.
+    """The batch of a run that writes the table `out`; `session` has the run's store and limits.
 
-    It is used as the run's model: it answers requests from the store, and writes those without an
-    answer to the batch's file. `price` is the model's price without the batch discount. Raises
-    FatalModelError if the batch began with another model or endpoint, since a file must not choose
-    where texts and keys are sent.
+    The batch takes the place of the run's model: a request is answered from the store, or, if the
+    store has no answer, is written to the batch's file of requests. `price` is the model's price
+    without the batch discount. Raises FatalModelError if the batch began with another model or
+    endpoint, since a file must not choose where texts and keys are sent.
     """
 
     native_n = True
@@ -103,54 +105,59 @@ class Batch:
         self._price, self._api_base = price or FREE, api_base
         self._budget, self._store = session.budget, session.store
         self._worst_costs: dict[str, float] = {}
-        self._requests = out.with_name(f"{out.name}.batch.jsonl")
-        self._file = out.with_name(f"{out.name}.batch.json")
-        self.state = State(lm=lm, endpoint=model.endpoint)
-        if self._file.exists():
+        self._requests_path = out.with_name(f"{out.name}.batch.jsonl")
+        self._state_path = out.with_name(f"{out.name}.batch.json")
+        self.state = BatchState(lm=lm, endpoint=model.endpoint)
+        if self._state_path.exists():
             try:
-                self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
+                self.state = msgspec.json.decode(self._state_path.read_bytes(), type=BatchState)
             except (ValueError, RecursionError) as error:
-                raise FatalModelError(f"{self._file}: not the state of a batch ({error})") from None
+                problem = f"not the state of a batch ({error})"
+                raise FatalModelError(f"{self._state_path}: {problem}") from None
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
-                f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}: name them "
-                "(--lm, --api-base), or delete that file to forget the batch"
+                f"{self._state_path}: its batch asks {self.state.lm} at {self.state.endpoint}: "
+                "name them (--lm, --api-base), or delete that file to forget the batch"
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """The answer in the store; without one, write the request down and raise RefusedError."""
+        """The answer in the store; if there is none, queue the request and raise RefusedError."""
         key = request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
         if key.hex() not in self._worst_costs:
             body = self._model.request_format.body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
-            with claim_file(self._requests, anew=not self._worst_costs).open("ab") as file:
+            with claim_file(self._requests_path, replace=not self._worst_costs).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
-            tokens = token_bound(messages), sampling.n * sampling.max_tokens
-            self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*tokens)
+            token_bounds = token_bound(messages), sampling.n * sampling.max_tokens
+            self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*token_bounds)
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
 
     def begin(self) -> int:
-        """Book the new requests at their worst-case cost, and return how many the batch has.
+        """Book new requests at their worst-case cost; return the number of requests in the batch.
 
-        Raises OptionError if they do not fit into the limits.
+        Raises OptionError if the new requests would exceed the limit of calls or dollars.
         """
-        budget, booked = self._budget, self._store.open_requests(PURPOSE)
-        new = {key: cost for key, cost in self._worst_costs.items() if key not in booked}
-        calls, cost = len(new), sum(new.values())
-        if budget.max_calls is not None and calls > (calls_left := budget.max_calls - budget.calls):
+        budget, booked_requests = self._budget, self._store.open_requests(PURPOSE)
+        new_costs = {
+            key: cost for key, cost in self._worst_costs.items() if key not in booked_requests
+        }
+        n_calls, cost = len(new_costs), sum(new_costs.values())
+        if budget.max_calls is not None and n_calls > (
+            calls_left := budget.max_calls - budget.calls
+        ):
             raise OptionError(
-                f"the batch has {calls:,} requests; --max-calls leaves {calls_left:,}"
+                f"the batch has {n_calls:,} requests; --max-calls leaves {calls_left:,}"
             )
         if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - budget.cost):
             raise OptionError(
                 f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
                 f"${dollars_left:.4f}"
             )
-        for key, worst_cost in new.items():
+        for key, worst_cost in new_costs.items():
             self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst_cost)
         self._store.commit()
         if self._worst_costs and not self.state.run:
@@ -164,12 +171,16 @@ class Batch:
             return
         with self._client() as client:
             # If a run was killed after it started its batch, the batch must not be started twice.
-            oldest = self.state.begun_at - MAX_CLOCK_DIFFERENCE
+            earliest_start = self.state.begun_at - MAX_CLOCK_DIFFERENCE
             # The provider lists the newest batches first, and loads pages as they are read.
-            recent = takewhile(lambda b: b.created_at >= oldest, client.batches.list(limit=100))
-            own_batches = (b for b in recent if (b.metadata or {}).get(RUN_KEY) == self.state.run)
-            if (batch := next(own_batches, None)) is None:
-                with self._requests.open("rb") as content:
+            recent_batches = takewhile(
+                lambda b: b.created_at >= earliest_start, client.batches.list(limit=100)
+            )
+            batches_of_run = (
+                b for b in recent_batches if (b.metadata or {}).get(RUN_KEY) == self.state.run
+            )
+            if (batch := next(batches_of_run, None)) is None:
+                with self._requests_path.open("rb") as content:
                     file = client.files.create(file=content, purpose="batch")
                 batch = client.batches.create(
                     input_file_id=file.id,
@@ -181,51 +192,56 @@ class Batch:
         self._save()
 
     def collect(self) -> list[str]:
-        """Record the batch's answers in the store, and return the reason of each failed request.
+        """Record the batch's answers in the store; return a reason for each failed request.
 
-        The files of the batch are then deleted. Raises FatalModelError if the batch is not
+        Afterwards the files of the batch are deleted. Raises FatalModelError if the batch is not
         submitted yet or still running.
         """
         if self.state.batch_id is None:
-            totals = self._store.totals()
-            if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
-                # An earlier start collected the answers, and was killed before the last row.
+            store_totals = self._store.totals()
+            if {total.state for total in store_totals if total.purpose == PURPOSE} == {ANSWERED}:
+                # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
-        keys = self._keys()
-        # The numbers in the store of the batch's requests that have no answer yet, by key.
+        request_keys = self._keys()
+        # Maps the key of each request without an answer to the request's number in the store.
         open_requests = self._store.open_requests(PURPOSE)
-        numbers = {key: number for key, number in open_requests.items() if key in keys}
+        request_numbers = {
+            key: number for key, number in open_requests.items() if key in request_keys
+        }
         failures = []
         with self._client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
             n_answers = batch.request_counts.completed if batch.request_counts else 0
-            status = f"{batch.id} {batch.status}, {n_answers:,} of {len(keys):,} requests answered"
+            n_requests = len(request_keys)
+            status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
             if batch.status not in FINAL_STATUSES:
                 raise FatalModelError(f"the batch is not finished: {status}")
             for answer in _answers(client, batch):
-                if answer.custom_id in numbers:
-                    failures += self._settle(answer, numbers.pop(answer.custom_id))
-        for number in numbers.values():
-            self._store.settle(number, REFUSED, 0.0, None)
+                if answer.custom_id in request_numbers:
+                    failures += self._settle(answer, request_numbers.pop(answer.custom_id))
+        for request_number in request_numbers.values():
+            self._store.settle(request_number, REFUSED, 0.0, None)
         self._store.commit()
-        self._file.unlink()
-        self._requests.unlink()
-        errors = (batch.errors and batch.errors.data) or ()
-        reason = " ".join("; ".join([status, *(e.message or "" for e in errors)]).split())
-        return failures + [f"not answered: {reason[:LONGEST_EXCERPT]}"] * len(numbers)
+        self._state_path.unlink()
+        self._requests_path.unlink()
+        batch_errors = (batch.errors and batch.errors.data) or ()
+        reason = " ".join("; ".join([status, *(e.message or "" for e in batch_errors)]).split())
+        return failures + [f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"] * len(
+            request_numbers
+        )
 
     def _keys(self) -> set[str]:
-        """The keys of the requests that were written down."""
+        """The keys of the requests in the batch's file of requests."""
         try:
-            with self._requests.open("rb") as file:
-                return {_ANSWER.decode(line).custom_id for line in file}
+            with self._requests_path.open("rb") as file:
+                return {_ANSWER_DECODER.decode(line).custom_id for line in file}
         except (ValueError, RecursionError) as error:
-            problem = f"is damaged ({error}); delete it and {self._file} to forget the batch"
-            raise FatalModelError(f"{self._requests}: {problem}") from None
+            message = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
+            raise FatalModelError(f"{self._requests_path}: {message}") from None
 
-    def _settle(self, answer: _Answer, number: int) -> list[str]:
-        """Record the answer to a request in the store, and return the reason if it failed."""
+    def _settle(self, answer: _Answer, request_number: int) -> list[str]:
+        """Record a request's answer in the store; return the reason if the request failed."""
         response = answer.response or _Response(body=answer.error)
         try:
             if response.status_code != 200:
@@ -233,14 +249,14 @@ class Batch:
             completion = self._model.read_answer(bytes(response.body), (), Sampling())
         except ModelError as error:
             if not error.billed:  # a billed request stays booked at its worst-case cost
-                self._store.settle(number, REFUSED, 0.0, None)
+                self._store.settle(request_number, REFUSED, 0.0, None)
             return [str(error)]
         cost = PRICE_FACTOR * self._price.cost_of(completion)
-        self._store.settle(number, ANSWERED, cost, completion)
+        self._store.settle(request_number, ANSWERED, cost, completion)
         return []
 
     def _save(self) -> None:
-        write_atomically(self._file, msgspec.json.encode(self.state) + b"\n", overwrite=True)
+        write_atomically(self._state_path, msgspec.json.encode(self.state) + b"\n", overwrite=True)
 
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:
@@ -257,14 +273,14 @@ class Batch:
             ) as client:
                 yield client
         except openai.OpenAIError as error:
-            reason = " ".join(model.redactor.redact(str(error)).split())[:LONGEST_EXCERPT]
+            reason = " ".join(model.redactor.redact(str(error)).split())[:MAX_EXCERPT_CHARACTERS]
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
 def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Answer]:
     """The answers in the batch's result files; lines that cannot be read are left out."""
-    for file in filter(None, (batch.output_file_id, batch.error_file_id)):
-        with client.files.with_streaming_response.content(file) as content:
-            for line in content.iter_lines():
+    for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
+        with client.files.with_streaming_response.content(file_id) as result_lines:
+            for line in result_lines.iter_lines():
                 with suppress(msgspec.DecodeError, RecursionError):
-                    yield _ANSWER.decode(line)
+                    yield _ANSWER_DECODER.decode(line)

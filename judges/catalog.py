@@ -1,7 +1,8 @@
 """The catalogue: twelve judges, defined as data, from three sources.
 
-SummEval: the definitions are from Fabbri et al. 2021 (arXiv:2007.12626), and judging them by prompt
-is from Liu et al. 2023 (G-Eval, arXiv:2303.16634). Fluency is judged from the summary alone.
+SummEval: the definitions are from Fabbri et al. 2021 (arXiv:2007.12626), and the method of judging
+by a prompt is from Liu et al. 2023 (G-Eval, arXiv:2303.16634). Fluency is judged from the summary
+alone.
 
 Chain of Density: Adams et al. 2023 (arXiv:2309.04269), the appendix on GPT-4 metrics. Quality and
 coherence are judged from the summary alone. The paper reports the Pearson coefficient of each
@@ -9,9 +10,9 @@ metric with people's first-place votes: informative .215, quality .120, coherenc
 attributable .245, and overall .311.
 
 DPO win rates: Rafailov et al. 2023 (arXiv:2305.18290), the appendix on GPT-4 prompts. Two summaries
-of a forum post are compared by how well they give its most important points (the paper's prompt S,
-here `tldr_salience`), or by this and by how little unimportant detail they have (prompt C, here
-`tldr_concise`). Chatbot responses are compared by helpfulness.
+of a forum post are compared by how well they give the post's most important points
+(`tldr_salience`, the paper's prompt S); in `tldr_concise` (prompt C), unimportant details count
+against a summary, too. Chatbot responses are compared by helpfulness.
 """
 
 import difflib
@@ -26,22 +27,22 @@ from judges.dimension import (
 )
 from judges.questions import Question
 
-Texts = dict[str, str]
+Inputs = dict[str, str]
 SUMMARY = {"summary": "the summary to judge"}
-DOCUMENT = {"document": "the text that was summarized", **SUMMARY}
-ARTICLE = {"document": "the article that was summarized", **SUMMARY}
+DOCUMENT_AND_SUMMARY = {"document": "the text that was summarized", **SUMMARY}
+ARTICLE_AND_SUMMARY = {"document": "the article that was summarized", **SUMMARY}
 POST = {"post": "the forum post that was summarized"}
 
 
-def _summeval(
+def _summeval_dimension(
     name: str,
     definition: str,
     anchors: tuple[str, str, str],
     instruction: str,
-    inputs: Texts = DOCUMENT,
+    inputs: Inputs = DOCUMENT_AND_SUMMARY,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:
-    """A dimension of SummEval; `anchors` say what earns 1, 3 and 5."""
+    """A dimension of SummEval; `anchors` say what earns the ratings 1, 3 and 5."""
     return Dimension(
         name=name,
         definition=definition,
@@ -53,33 +54,35 @@ def _summeval(
     )
 
 
-def _chain_of_density(
+def _chain_of_density_dimension(
     name: str,
     definition: str,
     instruction: str,
-    inputs: Texts = ARTICLE,
+    inputs: Inputs = ARTICLE_AND_SUMMARY,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:
-    dimension = _summeval(name, definition, ("worst", "", "best"), instruction, inputs, questions)
+    dimension = _summeval_dimension(
+        name, definition, ("worst", "", "best"), instruction, inputs, questions
+    )
     return replace(dimension, source="Chain of Density (arXiv:2309.04269)")
 
 
-def _questions(**texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
-    """Questions from their texts, by name.
+def _questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
+    """Questions from keyword arguments: the name and the text of each question.
 
-    A plain text is answered by yes or no. A tuple (text, what earns 1, what earns 3) is answered on
-    a scale from 1 to 3.
+    A string is a question to answer by yes or no. A tuple (text, what earns 1, what earns 3) is a
+    question to answer on a scale from 1 to 3.
     """
     return tuple(
         Question(name=name, text=text)
         if isinstance(text, str)
         else Question(name=name, text=text[0], answers=(1, 2, 3), anchors={1: text[1], 3: text[2]})
-        for name, text in texts.items()
+        for name, text in question_texts.items()
     )
 
 
-def _dpo_win_rates(
-    name: str, definition: str, inputs: Texts, candidate: str, instruction: str
+def _dpo_comparison(
+    name: str, definition: str, inputs: Inputs, candidate: str, instruction: str
 ) -> Comparison:
     return Comparison(
         name=name,
@@ -91,7 +94,7 @@ def _dpo_win_rates(
     )
 
 
-COHERENCE = _summeval(
+COHERENCE = _summeval_dimension(
     "coherence",
     "how well the sentences of the summary hold together as one ordered whole",
     (
@@ -117,7 +120,7 @@ COHERENCE = _summeval(
     ),
 )
 
-CONSISTENCY = _summeval(
+CONSISTENCY = _summeval_dimension(
     "consistency",
     "whether every fact the summary states is supported by the document",
     (
@@ -139,7 +142,7 @@ CONSISTENCY = _summeval(
     ),
 )
 
-FLUENCY = _summeval(
+FLUENCY = _summeval_dimension(
     "fluency",
     "the quality of the summary's single sentences as English",
     (
@@ -165,7 +168,7 @@ FLUENCY = _summeval(
     ),
 )
 
-RELEVANCE = _summeval(
+RELEVANCE = _summeval_dimension(
     "relevance",
     "whether the summary picks the important content of the document and only that",
     (
@@ -190,7 +193,7 @@ RELEVANCE = _summeval(
     ),
 )
 
-COD_INFORMATIVE = _chain_of_density(
+COD_INFORMATIVE = _chain_of_density_dimension(
     "cod_informative",
     "whether the summary gives the important information, accurately and in few words",
     "Judge how informative the summary is. An informative summary covers the important points of "
@@ -205,7 +208,7 @@ COD_INFORMATIVE = _chain_of_density(
     ),
 )
 
-COD_QUALITY = _chain_of_density(
+COD_QUALITY = _chain_of_density_dimension(
     "cod_quality",
     "whether a reader can follow and understand the summary",
     "Judge the quality of the summary. A summary of high quality is easy to read: a reader who "
@@ -224,7 +227,7 @@ COD_QUALITY = _chain_of_density(
     ),
 )
 
-COD_COHERENCE = _chain_of_density(
+COD_COHERENCE = _chain_of_density_dimension(
     "cod_coherence",
     "whether the summary is well structured and in a good order",
     "Judge the coherence of the summary. A coherent summary is well structured and well organised: "
@@ -239,7 +242,7 @@ COD_COHERENCE = _chain_of_density(
     ),
 )
 
-COD_ATTRIBUTABLE = _chain_of_density(
+COD_ATTRIBUTABLE = _chain_of_density_dimension(
     "cod_attributable",
     "whether everything the summary says can be found in the article",
     "Judge how far the summary is attributable to the article: is all of its information fully "
@@ -254,7 +257,7 @@ COD_ATTRIBUTABLE = _chain_of_density(
     ),
 )
 
-COD_OVERALL = _chain_of_density(
+COD_OVERALL = _chain_of_density_dimension(
     "cod_overall",
     "how good the summary is as a whole",
     "Judge the summary as a whole, by how much a reader would prefer it. A good summary brings "
@@ -272,7 +275,7 @@ COD_OVERALL = _chain_of_density(
     ),
 )
 
-TLDR_SALIENCE = _dpo_win_rates(
+TLDR_SALIENCE = _dpo_comparison(
     "tldr_salience",
     "which summary better gives the post's most important points",
     POST,
@@ -281,7 +284,7 @@ TLDR_SALIENCE = _dpo_win_rates(
     "of the most important points of the post.",
 )
 
-TLDR_CONCISE = _dpo_win_rates(
+TLDR_CONCISE = _dpo_comparison(
     "tldr_concise",
     "which summary gives the post's most important points and no unimportant detail",
     POST,
@@ -291,7 +294,7 @@ TLDR_CONCISE = _dpo_win_rates(
     "and concise.",
 )
 
-DIALOGUE_HELPFUL = _dpo_win_rates(
+DIALOGUE_HELPFUL = _dpo_comparison(
     "dialogue_helpful",
     "which response is more helpful to the user who asked the query",
     {"query": "what the user asked the chatbot"},
@@ -318,23 +321,24 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> Subject:
     """The dimension or comparison of that name.
 
-    Raises UnknownDimensionError, which suggests similar names, if the catalogue does not have it.
+    Raises UnknownDimensionError, which suggests similar names, if the name is unknown.
     """
     if name in JUDGES:
         return JUDGES[name]
-    similar = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
+    similar_names = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
     raise UnknownDimensionError(
-        f"no judge {name!r} in the catalogue; near it: {', '.join(similar or JUDGES)} (dspy-judges "
-        "list shows all); one of your own is a file, FILE.yaml"
+        f"no judge {name!r} in the catalogue; did you mean {', '.join(similar_names or JUDGES)}? "
+        "dspy-judges list shows all; a judge of your own is a file, FILE.yaml"
     )
 
 
 def siblings(subject: Subject) -> tuple[Question, ...]:
     """The catalogue's other dimensions of the same source, as questions for a judge of `subject`.
 
-    They judge the same text. The judge may read fewer texts than such a dimension needs; tuning
-    finds from people's labels what its answers are worth. The result is empty for a comparison, and
-    for a subject that is not in the catalogue.
+    All these dimensions judge the same text as the subject. A question may need a text that the
+    judge does not read; tuning learns from people's labels how much the answers to each question
+    are worth. There are no questions for a comparison, or for a subject that is not in the
+    catalogue.
     """
     if JUDGES.get(subject.name) != subject or isinstance(subject, Comparison):
         return ()
@@ -350,8 +354,9 @@ def siblings(subject: Subject) -> tuple[Question, ...]:
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """The questions that tuning may add to a judge, at most `max_questions`.
 
-    They are the siblings of the subject, then the questions in its definition. Each name occurs
-    once; a question is left out if the prompt uses its name for something else.
+    First come the siblings of the subject (see `siblings`), then the questions in the subject's
+    definition. Of two questions with one name, the first is kept. A question is left out if the
+    prompt uses its name for something else.
     """
     questions: dict[str, Question] = {}
     for question in (*siblings(subject), *subject.questions):

@@ -1,10 +1,11 @@
-"""Turn a judge's prompt into typed questions for a decision model, and its answers into numbers.
+"""Turn a judge's prompt into typed questions for a decision model, and answers into probabilities.
 
 A decision model writes no text: it answers typed questions with probabilities. It reads a JSON
 object in the form that DSPy uses, with the instruction, the descriptions of the texts, the
-demonstrations and the texts. A rating is asked as a question of the type `score`, whose levels are
-the anchors, a verdict as a `noul` (yes or no), and a choice between two outputs as a `choice`. The
-judge's free-text fields, such as the rationale, are not asked for.
+demonstrations and the texts. The type of a question depends on the judge's answer: it is `score`
+for a rating, with the ratings and their anchors as levels; `noul` (yes or no) for a verdict; and
+`choice` for a choice between two outputs. A decision model is not asked for free text, such as a
+rationale.
 """
 
 import json
@@ -30,13 +31,14 @@ from judges.protocol import (
 )
 from judges.questions import number_of
 
-# The sum of an answer's probabilities may differ from 1 by this much, since servers round them.
+# The sum of an answer's probabilities may differ from 1 by this much, since servers round
+# probabilities.
 ROUNDING = 0.05
-# The exceptions that are raised when JSON of an unexpected form is read.
+# The exceptions that may be raised while JSON of an unexpected form is read.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 # The most levels that a question of the type `score` may have.
 MAX_LEVELS = 10
-# The answers of a decision model depend neither on a temperature nor on a seed.
+# The sampling parameters for a decision model, whose answers depend on no temperature and no seed.
 DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
@@ -75,32 +77,35 @@ class DecisionTask(Struct, kw_only=True):
 
 
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
-    """The messages for the model `lm`; the last one has a `{{name}}` slot for each text.
+    """The messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
-    For a decision model, these are two JSON objects: the instruction with the questions, and the
-    texts. Raises FatalModelError if a scale has more ratings than such a model can answer on.
+    For a decision model, the messages' contents are two JSON objects: the instruction with the
+    questions, and the texts. Raises FatalModelError if a scale has more than MAX_LEVELS ratings.
     """
     if not is_decision(lm):
         return prompt.template()
-    questions = {field.name: question(field) for field in prompt.choices}
+    questions = {field.name: typed_question(field) for field in prompt.choices}
     task = DecisionTask(state=decision_state(prompt), questions=questions)
     slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
     return [task.message, Message(role="user", content=f"{{{slots}}}")]
 
 
-def fill_for(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """The messages of `template_for` with the texts filled in; KeyError names a missing text."""
-    as_json = partial(json.dumps, ensure_ascii=False)
-    return fill_slots(template, texts, encode=as_json if is_decision(lm) else str)
+def fill_template_for(
+    lm: str, template: Sequence[Message], texts: Mapping[str, str]
+) -> list[Message]:
+    """A template's messages with the texts filled in; raises KeyError if a text is missing."""
+    encode_json = partial(json.dumps, ensure_ascii=False)
+    return fill_slots(template, texts, encode=encode_json if is_decision(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
-    """What a decision model reads in addition to the texts: instruction, fields and demos."""
-    fields = enumerate(prompt.inputs, start=1)
+    """What a decision model reads besides the texts and questions: instruction, fields, demos."""
+    numbered_fields = enumerate(prompt.inputs, start=1)
     state: dict[str, object] = {
         "instructions": neutralise(prompt.instruction),
         "input_fields": "\n".join(
-            f"{n}. `{field.name}` (str): {neutralise(field.description)}" for n, field in fields
+            f"{n}. `{field.name}` (str): {neutralise(field.description)}"
+            for n, field in numbered_fields
         ),
     }
     if prompt.demos:
@@ -112,7 +117,7 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
     return state
 
 
-def question(field: Field) -> Question:
+def typed_question(field: Field) -> Question:
     """A field with choices as a question in System One's form.
 
     Raises FatalModelError if the field has too many ratings.
@@ -144,33 +149,35 @@ def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
 
     For "how clear it is (1 = unclear; 5 = clear)" the meanings are {"1": "unclear", "5": "clear"}.
     """
-    choices = "|".join(re.escape(str(choice)) for choice in field.options)
-    match = re.match(rf"(.*?) \(((?:{choices}) = .*)\)\Z", field.description, re.DOTALL)
-    if match is None:
+    choice_pattern = "|".join(re.escape(str(choice)) for choice in field.options)
+    description_match = re.match(
+        rf"(.*?) \(((?:{choice_pattern}) = .*)\)\Z", field.description, re.DOTALL
+    )
+    if description_match is None:
         return field.description, {}
-    _, *parts = re.split(rf"(?:; |^)({choices}) = ", match[2])
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
+    _, *choices_and_meanings = re.split(rf"(?:; |^)({choice_pattern}) = ", description_match[2])
+    pairs = zip(choices_and_meanings[::2], choices_and_meanings[1::2], strict=True)
+    return description_match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
 
 
 def read_probabilities(field: Field, answer: Mapping[str, float] | str) -> dict[float, float]:
     """The probability of each choice of a field, by the choice's number (see `number_of`).
 
-    `answer` has the probabilities by option, or is the reason why there are none. Raises
-    NoScoreError if the answer cannot be used.
+    `answer` has the probability of each option, or is a string that says why there are none.
+    Raises NoScoreError if the answer cannot be used.
     """
     choices = field.options
     if not isinstance(answer, str) and len(answer) != len(choices):
-        answer = "it has other options"
+        answer = "its options are not those of the question"
     # The choices and the answer's options have the same order: a verdict's good word comes first.
     pairs = zip(choices, require_probabilities(field.name, answer).values(), strict=True)
     return {number_of(choice, choices): p for choice, p in pairs}
 
 
 def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mapping[str, float]:
-    """The probabilities that answer the question `name`.
+    """The answer to the question `name`, if it has probabilities.
 
-    Raises NoScoreError if `answer` is a text, which says why there are none.
+    Raises NoScoreError if `answer` is a string, which says why there are no probabilities.
     """
     if isinstance(answer, str):
         raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
@@ -181,21 +188,24 @@ def _openai_question(name: str, question: Question) -> dict[str, object]:
     text, criteria = question.instructions, question.criteria or {}
     entry = {"type": question.type, "name": name, "instructions": text}
     if isinstance(criteria, list):
-        return {**entry, "levels": [_option("label", *_level(level)) for level in criteria]}
+        return {
+            **entry,
+            "levels": [_option_entry("label", *_split_level(level)) for level in criteria],
+        }
     if question.type == "choice":
-        return {**entry, "choices": [_option("value", *each) for each in criteria.items()]}
+        return {**entry, "choices": [_option_entry("value", *each) for each in criteria.items()]}
     # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
-    outcomes = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
-    text = f"{text} ({outcomes})" if outcomes else text
+    outcome_meanings = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
+    text = f"{text} ({outcome_meanings})" if outcome_meanings else text
     return {**entry, "type": "predicate", "instructions": text}
 
 
-def _option(key: str, option: str, description: object) -> dict[str, object]:
+def _option_entry(key: str, option: str, description: object) -> dict[str, object]:
     return {key: option} | ({"description": description} if description else {})
 
 
-def _level(criterion: object) -> tuple[str, str]:
-    """The label and description of a level such as "1: poor"; other texts are a label alone."""
+def _split_level(criterion: object) -> tuple[str, str]:
+    """Split a level such as "1: poor" into label and description; another text is only a label."""
     label, _, description = str(criterion).partition(": ")
     return (label, description) if label.lstrip("-").isdigit() else (str(criterion), "")
 
@@ -219,22 +229,24 @@ class _Answer(Struct):
 
 
 def reply_of_answers(answers: object, questions: Mapping[str, Question]) -> Reply:
-    """The reply that holds a decision model's answers, in System One's or OpenAI's form.
+    """A Reply from a decision model's answers, which are in System One's or OpenAI's form.
 
-    Its text is the JSON object `{question: {option: probability}}`. If a question is not answered,
-    the reply is a refusal. Answers in neither form raise one of the exceptions in MALFORMED.
+    The text of the Reply is the JSON object `{question: {option: probability}}`. If a question is
+    not answered, the Reply is a refusal. Answers in another form raise an exception of MALFORMED.
     """
     if not isinstance(answers, list | dict):
         raise TypeError(f"{type(answers).__name__} is neither a list nor an object of answers")
-    by_name: dict[str, object] = {}
+    answer_by_name: dict[str, object] = {}
     named = [(a["name"], a) for a in answers] if isinstance(answers, list) else answers.items()
     for name, answer in named:
-        # Several answers to one question become a list, which is then refused as an answer.
-        by_name[name] = [answer] if name in by_name else answer
-    if refusals := [name for name in questions if _is_refusal(by_name.get(name))]:
-        return Reply(text=f"no answer to {', '.join(refusals)}", finish_reason=REFUSAL)
-    replies = {name: _probabilities(each, by_name[name]) for name, each in questions.items()}
-    return Reply(text=msgspec.json.encode(replies).decode())
+        # If a question has several answers, they become a list, which `_probabilities` rejects.
+        answer_by_name[name] = [answer] if name in answer_by_name else answer
+    if unanswered := [name for name in questions if _is_refusal(answer_by_name.get(name))]:
+        return Reply(text=f"no answer to {', '.join(unanswered)}", finish_reason=REFUSAL)
+    probabilities = {
+        name: _probabilities(each, answer_by_name[name]) for name, each in questions.items()
+    }
+    return Reply(text=msgspec.json.encode(probabilities).decode())
 
 
 def _is_refusal(answer: object) -> bool:
@@ -242,35 +254,36 @@ def _is_refusal(answer: object) -> bool:
 
 
 def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
-    """The probability of each option, normalised to a sum of 1; or what is wrong, as a text."""
+    """The probability of each option, with the sum 1; or a string that says what is wrong."""
     try:
-        reply = msgspec.convert(answer, _Answer)
+        typed_answer = msgspec.convert(answer, _Answer)
     except msgspec.ValidationError as error:
         return quote(str(error))
-    kind = "noul" if reply.type == "predicate" else reply.type
-    if kind != question.type:
-        return f"its type is {reply.type!r}, not {question.type!r}"
-    if kind == "noul":
-        p = reply.probability if reply.noul is None else reply.noul
-        return "it has no probability" if p is None else {"true": p, "false": 1 - p}
+    question_type = "noul" if typed_answer.type == "predicate" else typed_answer.type
+    if question_type != question.type:
+        return f"its type is {typed_answer.type!r}, not {question.type!r}"
+    if question_type == "noul":
+        p_true = typed_answer.probability if typed_answer.noul is None else typed_answer.noul
+        return "it has no probability" if p_true is None else {"true": p_true, "false": 1 - p_true}
     criteria = question.criteria or {}
-    labels: dict[str, str | None] = dict.fromkeys(map(str, criteria))
-    if kind == "score":
-        labels = {str(n): _level(level)[0] for n, level in enumerate(criteria)}
-    return _distribution(labels, reply.probabilities)
+    option_labels: dict[str, str | None] = dict.fromkeys(map(str, criteria))
+    if question_type == "score":
+        option_labels = {str(n): _split_level(level)[0] for n, level in enumerate(criteria)}
+    return _distribution(option_labels, typed_answer.probabilities)
 
 
 def _distribution(
     labels: Mapping[str, str | None], probabilities: dict[str, float] | list[_Option]
 ) -> dict[str, float] | str:
-    """The probability of each option, normalised to a sum of 1, or a text that says what is wrong.
+    """The probability of each option, with the sum 1; or a string that says what is wrong.
 
-    `labels` has the question's options as keys; the value is the label of a level, else None.
+    `labels` has the question's options as keys. The value is the label if the option is a level,
+    else None.
     """
     if isinstance(probabilities, list):
-        if any(labels.get(str(each.value)) not in (None, each.label) for each in probabilities):
+        if any(labels.get(str(entry.value)) not in (None, entry.label) for entry in probabilities):
             return "its levels are not those of the question"
-        probabilities = {str(each.value): each.probability for each in probabilities}
+        probabilities = {str(entry.value): entry.probability for entry in probabilities}
     if probabilities.keys() != labels.keys():
         return f"its options are {quote(', '.join(probabilities))}, not {', '.join(labels)}"
     total = math.fsum(probabilities.values())

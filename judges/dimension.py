@@ -1,4 +1,4 @@
-"""The subject of a judge: a dimension of one output, or a comparison of two outputs."""
+"""The subject of a judge: a dimension, which is a quality of one output, or a comparison of two."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     Value,
-    are_words,
+    are_verdict_words,
     reasoning_of,
     with_questions,
     with_reasoning,
 )
 from judges.questions import MAX_QUESTIONS, Question, question_problem
 
-# The most ratings of a scale; the scale from 0 to 100 has as many.
+# The most ratings that a scale may have: the number of ratings from 0 to 100.
 MAX_RATINGS = 101
 
 # Names that a text may not have: a judge's own output fields, and attributes of DSPy 3.4's
@@ -32,7 +32,7 @@ RESERVED = frozenset(
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
 )
-# Names that a question may not have: also those of the columns or fields that hold the results.
+# Names that a question may not have: RESERVED, and the names of columns with a judge's results.
 RESERVED_QUESTION = RESERVED | {"failure", "score"}
 
 
@@ -51,17 +51,18 @@ class Dimension:
     """A quality of one output, with its scale.
 
     Args:
-        name: Lower-case letters, digits and underscores, at most 64.
+        name: At most 64 lower-case letters, digits and underscores.
         definition: What the quality means.
-        inputs: The texts that the judge reads, from each name to a short description, in the order
-            in which they are shown. The last one is judged.
-        anchors: A text for each rating, in ascending order, that says what earns it; the text may
-            be empty. A scale has 2 to 101 ratings.
-        instruction: The task, which an optimizer may rewrite.
+        inputs: The name and a short description of each text that the judge reads, in the order in
+            which the texts are shown. The last text is judged.
+        anchors: The ratings of the scale, 2 to 101 in ascending order, each with a text that says
+            what earns the rating; the text may be empty.
+        instruction: The task that the model is given; an optimizer may rewrite it.
         source: The publication that the definition is from.
-        words: The two words of a verdict, the good one first. The ratings are then 0 and 1.
+        words: For a pass-or-fail judge, the two words of its verdict, the good one first. The
+            ratings are then 0 and 1.
         questions: Questions that tuning may add; the model answers them in the same reply. The
-            untuned judge asks none of them.
+            untuned judge asks none of these questions.
 
     Raises:
         DimensionError: A name, the scale or the words cannot be used.
@@ -90,10 +91,10 @@ class Dimension:
     def __post_init__(self) -> None:
         _check_names(self.name, self.inputs)
         object.__setattr__(self, "texts", tuple(self.inputs))
-        if self.words is not None and (self.scale != (0, 1) or not are_words(self.words)):
+        if self.words is not None and (self.scale != (0, 1) or not are_verdict_words(self.words)):
             raise DimensionError(
-                f"{self.name}: {' and '.join(map(str, self.words))} cannot be a verdict: it is one "
-                "of two different words without digits and signs, on the scale 0 and 1"
+                f"{self.name}: {' and '.join(map(str, self.words))} cannot be a verdict: a verdict "
+                "is one of two different words without digits and signs, on the scale 0 and 1"
             )
         if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
             raise DimensionError(
@@ -105,36 +106,41 @@ class Dimension:
         return tuple(self.anchors)
 
     def on_scale(self, low: int, high: int) -> "Dimension":
-        """The same quality on the scale from `low` to `high`.
+        """A copy of the dimension with the scale from `low` to `high`.
 
-        Each anchor keeps its relative place on the scale; an anchor that falls between two ratings
-        is left out. Raises DimensionError for a verdict, and for a scale that is too long or empty.
+        Each anchor keeps its relative position on the scale; an anchor that would lie between two
+        ratings is left out. Raises DimensionError for a verdict, and for a scale that is too long
+        or empty.
         """
         if (low, high) == (self.scale[0], self.scale[-1]):
             return self
         if self.words:
             raise DimensionError(
-                f"{self.name}: is {' or '.join(self.words)}, which has no scale from {low} to "
+                f"{self.name}: the answer is {' or '.join(self.words)}, not a rating from {low} to "
                 f"{high}; say which ratings are good, as in --values {low}=0,{high}=1"
             )
         if not low < high or high - low >= MAX_RATINGS:
             raise DimensionError(
-                f"{self.name}: a scale has 2 to {MAX_RATINGS} ratings; not from {low} to {high}"
+                f"{self.name}: {low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
             )
-        first, width = self.scale[0], self.scale[-1] - self.scale[0]
-        places = {low + (r - first) * (high - low) / width: t for r, t in self.anchors.items()}
-        anchors = {rating: places.get(rating, "") for rating in range(low, high + 1)}
+        lowest, width = self.scale[0], self.scale[-1] - self.scale[0]
+        text_by_position = {
+            low + (r - lowest) * (high - low) / width: t for r, t in self.anchors.items()
+        }
+        anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
         """The prompt of the untuned judge: it reads the texts and writes a rating or a verdict."""
-        answers = self.words[::-1] if self.words else self.scale
-        pairs = zip(answers, self.anchors.values(), strict=True)
-        meanings = "; ".join(f"{answer} = {text}" for answer, text in pairs if text)
+        labels = self.words[::-1] if self.words else self.scale
+        labels_and_texts = zip(labels, self.anchors.values(), strict=True)
+        meanings = "; ".join(f"{answer} = {text}" for answer, text in labels_and_texts if text)
         description = f"{self.definition} ({meanings})" if meanings else self.definition
         name, choices = ("verdict", self.words) if self.words else ("rating", self.scale)
-        answer = Field(name=name, description=description, role="output", choices=choices)
-        return Prompt(instruction=self.instruction, fields=(*_input_fields(self.inputs), answer))
+        answer_field = Field(name=name, description=description, role="output", choices=choices)
+        return Prompt(
+            instruction=self.instruction, fields=(*_input_fields(self.inputs), answer_field)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +148,19 @@ class Comparison:
     """A choice between two outputs that were made from the same texts.
 
     Args:
-        name: Lower-case letters, digits and underscores, at most 64.
+        name: At most 64 lower-case letters, digits and underscores.
         definition: What the choice is about, such as "which response is more helpful".
-        inputs: The texts that both outputs share, such as a post or a query, from each name to a
-            short description.
-        candidate: The word for what is compared, such as "summary"; the two outputs are then the
-            texts `summary_a` and `summary_b`.
-        instruction: The task, which an optimizer may rewrite.
+        inputs: The name and a short description of each text that both outputs were made from, such
+            as a post or a query.
+        candidate: The word for an output, such as "summary"; the texts of the two outputs are then
+            called `summary_a` and `summary_b`.
+        instruction: The task that the model is given; an optimizer may rewrite it.
         source: The publication that the definition is from.
         questions: Questions that tuning may add; the model answers each by A or B in the same
             reply.
 
     Raises:
-        DimensionError: A name cannot be used, or there is no input.
+        DimensionError: A name cannot be used, or `inputs` is empty.
     """
 
     name: str
@@ -182,10 +188,10 @@ class Comparison:
             Field(name=name, description=f"{self.candidate} {letter}", role="input")
             for letter, name in zip("AB", self.fields, strict=True)
         ]
-        preferred = Field(
+        preferred_field = Field(
             name="preferred", description=self.definition, role="output", choices=LETTERS
         )
-        fields = (*_input_fields(self.inputs), *candidate_fields, preferred)
+        fields = (*_input_fields(self.inputs), *candidate_fields, preferred_field)
         return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
 
 
@@ -201,7 +207,7 @@ def kind_of(subject: Subject) -> Kind:
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The untuned prompt; by default, only a comparison has reasoning, which is "brief"."""
+    """The prompt of the untuned judge; `reasoning` is by default "brief" for a comparison alone."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 
@@ -209,32 +215,34 @@ def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prom
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
     """Raise DimensionError unless the prompt reads the subject's texts and answers on its scale.
 
-    Before the answer, the prompt may ask questions that `question_problem` allows.
+    The prompt may also ask questions, if `question_problem` finds nothing wrong with them.
     """
-    if reserved := sorted(RESERVED & {field.name for field in prompt.inputs}):
+    if reserved_names := sorted(RESERVED & {field.name for field in prompt.inputs}):
         raise DimensionError(
-            f"{subject.name}: a text may not be called {reserved[0]!r}, which a judge or DSPy "
-            "uses itself; give it another name and map the column to it"
+            f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "
+            "DSPy uses itself; give it another name and map the column to it"
         )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
     if problem := _questions_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
-    expected = with_questions(untuned_prompt(subject, reasoning_of(prompt)), prompt.questions)
-    fields, expected_fields = (
-        [(field.name, field.role, field.choices) for field in each.fields]
-        for each in (prompt, expected)
+    expected_prompt = with_questions(
+        untuned_prompt(subject, reasoning_of(prompt)), prompt.questions
     )
-    if fields != expected_fields:
-        names = ", ".join(name for name, *_ in fields)
+    prompt_fields, expected_fields = (
+        [(field.name, field.role, field.choices) for field in each_prompt.fields]
+        for each_prompt in (prompt, expected_prompt)
+    )
+    if prompt_fields != expected_fields:
+        field_names = ", ".join(name for name, *_ in prompt_fields)
         expected_names = ", ".join(name for name, *_ in expected_fields)
         raise DimensionError(
-            f"{subject.name}: the prompt's fields ({names}) are not those of what it judges "
-            f"({expected_names})"
+            f"{subject.name}: the prompt has the fields {field_names}, and needs the fields "
+            f"{expected_names}"
         )
-    for number, demo in enumerate(prompt.demos):
+    for demo_number, demo in enumerate(prompt.demos):
         if problem := _demo_problem(prompt, demo):
-            raise DimensionError(f"{subject.name}: demo {number} has {problem}")
+            raise DimensionError(f"{subject.name}: demo {demo_number} has {problem}")
 
 
 def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
@@ -245,7 +253,7 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
     if clashes := sorted({field.name for field in prompt.questions} & used_names):
         return f"a question may not be called {clashes[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):
-        return "two fields of its prompt have one name"
+        return "two fields of its prompt have the same name"
     for field in prompt.questions:
         if problem := question_problem(field):
             return f"the question {field.name[:64]!r} {problem}"
@@ -256,10 +264,10 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
 
 def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
     if demo.keys() != {field.name for field in prompt.fields}:
-        return f"{', '.join(demo)}; it has exactly the prompt's fields"
+        return f"the fields {', '.join(demo)}, which are not the fields of the prompt"
     for field in prompt.fields:
         value, choices = demo[field.name], field.choices
-        # True equals 1, but is not the choice 1.
+        # `True == 1`, but True is not the choice 1.
         is_choice = any(type(value) is type(choice) and value == choice for choice in field.options)
         if not (is_choice if choices else isinstance(value, str)):
             return f"{field.name} {value!r}; allowed: {choices or 'a text'}"
@@ -271,10 +279,11 @@ def _input_fields(inputs: Mapping[str, str]) -> list[Field]:
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
-    for word in (name, *inputs):
-        if not NAME.match(word):
+    for checked_name in (name, *inputs):
+        if not NAME.match(checked_name):
             raise DimensionError(
-                f"{name!r}: {word!r} is not a name; use lower-case letters, digits and underscores"
+                f"{name!r}: {checked_name!r} is not a name; use lower-case letters, digits and "
+                "underscores"
             )
     if not inputs:
         raise DimensionError(f"{name}: has no text to judge")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from dspy_judges.errors import OptionError
-from judges.decisions import MALFORMED, DecisionTask, fill_for, reply_of_answers
+from judges.decisions import MALFORMED, DecisionTask, fill_template_for, reply_of_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.prompt import Prompt, restate_format
@@ -49,16 +49,16 @@ from judges.tables.text import plain_value
 if TYPE_CHECKING:
     from judges.client import Client
 
-ORDERS = ("ab", "ba")  # the orders of a pair: A is shown first, B is shown first
+ORDERS = ("ab", "ba")  # the two orders of a pair: output A or output B is shown first
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
-INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
 @dataclass(kw_only=True)
 class Exchange:
-    """Makes a judge's messages from any row, and its judgement from the replies.
+    """Turns rows into a judge's messages, and replies to the messages into judgements.
 
-    `lm` is the name of a decision model; for any other model it is the name or the endpoint. Raises
+    `lm` is the model's name or endpoint; for a decision model, it has to be the name. Raises
     NoProbabilitiesError or OptionError if the model cannot follow the judge's plan.
     """
 
@@ -79,33 +79,33 @@ class Exchange:
                 "decision model always gives probabilities; leave the plan out"
             )
         self.orders = ORDERS if isinstance(self.subject, Comparison) else ORDERS[:1]
-        # Whether a repeated request says which form the reply needs. All samples of a mean have to
-        # come from the same prompt.
-        self.restates = self.plan.kind != "mean" and not self.is_decision_model
+        # Whether a repeated request restates the form of the reply. It does not for the plan
+        # "mean", whose samples all have to come from the same prompt.
+        self.restates_format = self.plan.kind != "mean" and not self.is_decision_model
         self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """The messages for these texts; `order` is "ba" if output B of a pair is shown first."""
         if order not in self.orders:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
-            raise OptionError(f"{name}: no order {order!r} of its texts; use {orders}")
+            raise OptionError(f"{name}: unknown order {order!r}; use {orders}")
         if order == "ba" and isinstance(self.subject, Comparison):
             a, b = self.subject.fields
             texts = {**texts, a: texts[b], b: texts[a]}
-        return fill_for(self.lm, self.template, texts)
+        return fill_template_for(self.lm, self.template, texts)
 
     def sample(self, reply: Reply) -> Sample:
         """Read one reply.
 
-        Raises NoScoreError if it states no clear answer, and NoProbabilitiesError if the plan needs
-        log-probabilities that it lacks.
+        Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the
+        plan needs log-probabilities and the reply has none.
         """
         if self.is_decision_model:
             return read_decision(self.prompt, reply)
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
     def response(self, outputs: Iterable[object]) -> Response:
-        """The response that a client would give for these outputs of a model."""
+        """A client's Response, made from the outputs of an inference engine (see `Judge.read`)."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
@@ -118,7 +118,7 @@ class Exchange:
         return Response(values=tuple(samples), failures=(*refusals, *failures))
 
     def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
-        """The judgement from the responses: one for each order of a pair, else a single one."""
+        """The judgement from one response, or, for a pair, from a response for each order."""
         judgement: AnyJudgement
         if isinstance(self.subject, Comparison):
             judgement = _preference(responses)
@@ -133,21 +133,26 @@ class Exchange:
     ) -> Generator[AnyJudgement, None, None]:
         """Yield one judgement for each row, in order; rows are read as they are needed.
 
-        A pair is asked in both orders; if the choice depends on the order, it is a tie.
+        The model is asked about a pair in both orders; if its choice depends on the order, the
+        judgement is a tie.
         """
-        restate = partial(restate_format, self.prompt) if self.restates else None
+        restate = partial(restate_format, self.prompt) if self.restates_format else None
         has_probabilities = False
-        # For each row without a judgement so far: the reason why it was not sent, else None.
-        reasons: deque[str | None] = deque()
+        # For each row without a judgement so far: why the row was not sent, or None if it was sent.
+        skip_reasons: deque[str | None] = deque()
 
         def accept(reply: Reply) -> Sample:
-            """Read a reply; NoProbabilitiesError ends the run if no reply has had any so far."""
+            """Read a reply.
+
+            If the reply lacks log-probabilities that the plan needs, NoProbabilitiesError ends the
+            run; but if an earlier reply had some, NoScoreError fails this reply alone.
+            """
             nonlocal has_probabilities
             has_probabilities = has_probabilities or bool(reply.tokens)
             try:
                 return self.sample(reply)
             except NoProbabilitiesError as error:
-                if has_probabilities:  # the model gives them, and only this reply lacks them
+                if has_probabilities:  # only this reply has none
                     raise NoScoreError(str(error)) from error
                 raise
 
@@ -155,26 +160,27 @@ class Exchange:
             for row in rows:
                 texts_or_reason = readable_texts(self.subject, row)
                 if isinstance(texts_or_reason, str):
-                    reasons.append(texts_or_reason)
+                    skip_reasons.append(texts_or_reason)
                     continue
-                reasons.append(None)
+                skip_reasons.append(None)
                 for order in self.orders:
                     messages = self.messages(texts_or_reason, order)
                     yield Request(messages, self.sampling, accept, restate)
 
-        # Closed before the store is, so that after Ctrl-C the store gets the answers in flight.
+        # The responses are closed before the store, so that after Ctrl-C the store gets the answers
+        # to requests in flight.
         with closing(client.run(requests())) as responses:
             for response in responses:
-                while (reason := reasons.popleft()) is not None:
-                    yield failed_judgement(self.subject, reason)
+                while (skip_reason := skip_reasons.popleft()) is not None:
+                    yield failed_judgement(self.subject, skip_reason)
                 yield self.judgement([response, *islice(responses, len(self.orders) - 1)])
-        for reason in reasons:  # for the rows after the last one that was sent
-            yield failed_judgement(self.subject, str(reason))
+        for skip_reason in skip_reasons:  # the rows after the last row that was sent
+            yield failed_judgement(self.subject, str(skip_reason))
 
     def _reply(self, output: Any) -> Reply:
-        """The reply in an output of an engine (see `Judge.read`).
+        """The output of an inference engine (see `Judge.read`) as a Reply.
 
-        Raises NoScoreError if the output has none of the known forms.
+        Raises NoScoreError if the output has an unknown form.
         """
         try:
             if self.is_decision_model:
@@ -186,10 +192,12 @@ class Exchange:
                 return reply_of(msgspec.convert(output, Choice, from_attributes=True))
             tokens = [
                 Token(
-                    top[chosen].decoded_token,
-                    {each.decoded_token: each.logprob for each in top.values()},
+                    alternatives[token_id].decoded_token,
+                    {entry.decoded_token: entry.logprob for entry in alternatives.values()},
                 )
-                for chosen, top in zip(output.token_ids, output.logprobs or (), strict=False)
+                for token_id, alternatives in zip(
+                    output.token_ids, output.logprobs or (), strict=False
+                )
             ]
             finish_reason = output.finish_reason or "stop"
             return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
@@ -198,29 +206,29 @@ class Exchange:
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
-    """The texts of a row by name, or the reason why it cannot be judged.
+    """The texts of a row by name, or the reason why the row cannot be judged.
 
-    A row cannot be judged if a text is missing or has no visible character. One of two outputs of
-    a pair may be blank, so that a system that says nothing loses its comparisons.
+    A row cannot be judged if a text is missing or has no visible character. One of the two
+    outputs of a pair may be blank, so that a system that says nothing loses its comparisons.
     """
-    texts, blank = {}, []
+    texts, blanks = {}, []
     for name in subject.texts:
         value = row.get(name)
         text = value if isinstance(value, str) else as_text(value)
         if not isinstance(text, str):
             is_missing = plain_value(text) is None
             return f"no {name}" if is_missing else f"{name} is {type(text).__name__}, not a text"
-        if all(unicodedata.category(character) in INVISIBLE for character in text):
-            blank.append(name)
+        if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
+            blanks.append(name)
         texts[name] = text
-    if len(blank) == 1 and isinstance(subject, Comparison) and blank[0] in subject.fields:
+    if len(blanks) == 1 and isinstance(subject, Comparison) and blanks[0] in subject.fields:
         return texts
-    return f"{blank[0]} is empty" if blank else texts
+    return f"{blanks[0]} is empty" if blanks else texts
 
 
 def as_text(value: object) -> object:
-    """A list of texts, or a number, as one text; any other value unchanged."""
-    from judges.labels.cells import join_texts  # plain texts do not need it
+    """A list of texts or a number as one string; any other value is returned unchanged."""
+    from judges.labels.cells import join_texts  # imported late, since plain texts do not need it
 
     if hasattr(value, "tolist"):  # a NumPy array or scalar in a DataFrame
         value = value.tolist()
@@ -234,18 +242,19 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 
 
 def _preference(responses: Sequence[Response]) -> Preference:
-    """The preference over both orders; it has failed if one order has no answer."""
+    """The preference over both orders; it has failed if the model gave no answer in one order."""
     answers, comparisons, failure = list[dict[str, float]](), list[str | None](), None
     for order, response in zip(ORDERS, responses, strict=True):
         if samples := cast(list[Sample], response.values):
             comparisons += [sample.text for sample in samples]
             answers.append(mean_answers(samples))
         else:
-            failure = failure or f"shown as {order}: {response.error}"
+            failure = failure or f"in the order {order}: {response.error}"
             answers.append({})
-    ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
+    margin_ab, margin_ba = (next(reversed(margins.values()), math.nan) for margins in answers)
     comparison = next(filter(None, comparisons), None)
-    preference = Preference.of_orders(ab, -ba, comparison)
+    # In the order "ba", the answers are positive for output B.
+    preference = Preference.of_orders(margin_ab, -margin_ba, comparison)
     if failure is not None:
         return replace(preference, preferred=None, failure=failure)
     if len(answers[0]) < 2:

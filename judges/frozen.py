@@ -1,6 +1,7 @@
 """Read and write the file of a frozen judge: a JSON document without code, API keys or addresses.
 
-The whole file is checked before any of it is used. Its messages are sent exactly as they are.
+The whole file is checked before any part of it is used. The messages in the file are sent exactly
+as they are.
 """
 
 import hashlib
@@ -29,13 +30,14 @@ from judges.scoring import SamplingPlan
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
 MAX_MEMBERS = 64
-# The most bytes of all demonstrations in a file; the rest is for instruction and provenance.
+# The most bytes of all demonstrations in a file; the other bytes of MAX_JUDGE_BYTES are left for
+# the instruction and the provenance.
 MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
 # DSPy sends what follows this mark in a message as an image, a file or the like.
 CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
-# The roles of a judge's messages in their order, each with a space before it.
-ROLES = re.compile(r"( system)?( user assistant)* user")
+# The order in which the roles of a judge's messages may occur, each role after a space.
+ROLE_ORDER = re.compile(r"( system)?( user assistant)* user")
 
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
@@ -55,7 +57,7 @@ class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SubjectEntry(_Strict):
-    """The subject: a dimension has anchors and may have words; a comparison has a candidate."""
+    """The subject as JSON: a dimension has anchors, perhaps words; a comparison, a candidate."""
 
     name: Identifier
     definition: Text
@@ -84,14 +86,14 @@ class _Split(Struct):
 
 
 class _Data(_Split):
-    """The data set in a provenance; further keys may hold any plain data."""
+    """The data set that a judge was tuned on; further keys may hold any JSON data."""
 
     name: Name
     constructed: bool = False
 
 
 class _Answer(Struct):
-    """One answer of a tuned judge; `loss` is what the judge's figure loses without the question."""
+    """An answer of a tuned judge; `loss` is how far the objective falls without the question."""
 
     name: Identifier
     loss: float | None = None
@@ -134,14 +136,14 @@ class JudgeFile(_File, kw_only=True):
     program: Prompt
     sampling: SamplingPlan
     lm: Name
-    # For a verdict, if its threshold is not one half.
+    # Set for a verdict whose threshold is not one half.
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
-    # For a judge that asks questions.
+    # Set for a judge that weights the answers to its questions.
     weights: AnswerWeights | UnsetType = UNSET
 
 
 class PanelMember(_Strict):
-    """A panel's member: its weight, its line to the panel's scale, and the judge's own file."""
+    """A panel's member: weight, slope and intercept (see `Member`), and the judge's own file."""
 
     name: Name
     weight: float
@@ -173,24 +175,24 @@ def load(path: Path | str) -> AnyFile:
 
 
 def dumps(judge: AnyFile) -> str:
-    """The JSON text of a file; raises FrozenJudgeError if the format cannot hold the judge."""
+    """The JSON text of a judge's file; raises FrozenJudgeError if no file can hold the judge."""
     document = to_builtins(judge, str_keys=True)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if Redactor().holds(text):
         raise FrozenJudgeError(
-            "its texts hold a key of an environment variable (*_KEY, *_TOKEN, *_SECRET); take it "
-            "out of the instruction, the definition or the labels"
+            "its texts hold the value of an environment variable *_KEY, *_TOKEN or *_SECRET; take "
+            "it out of the instruction, the definition or the labels"
         )
     loads(text.encode("utf-8"))  # raises an error if the text could not be read back
     return text
 
 
 def loads(raw: bytes) -> AnyFile:
-    """The checked content of a file's bytes; raises FrozenJudgeError if it is no frozen judge."""
+    """The checked content of a frozen judge's file, from the bytes of the file (see `load`)."""
     if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
-        limits = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
-        raise FrozenJudgeError(f"more than {limits}")
+        bounds = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
+        raise FrozenJudgeError(f"more than {bounds}")
     try:
         document = decode(raw, type=PlainData)
         if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
@@ -204,15 +206,15 @@ def loads(raw: bytes) -> AnyFile:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
-    except ValueError as error:  # from msgspec, or because of a wrong subject or plan
+    except ValueError as error:  # raised by msgspec, or by a wrong subject or plan
         raise FrozenJudgeError(f"not a frozen judge: {one_line(error)}") from error
     return file
 
 
 def digest(document: Mapping[str, object]) -> str:
-    """The SHA-256 of the document's canonical JSON, without the digest itself."""
-    content = {name: value for name, value in document.items() if name != "digest"}
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """The SHA-256 of a document as canonical JSON, without its entry `digest`."""
+    hashed_entries = {name: value for name, value in document.items() if name != "digest"}
+    canonical = json.dumps(hashed_entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 
@@ -240,17 +242,20 @@ def _check(file: AnyFile) -> None:
         raise FrozenJudgeError(f"it has {problem}")
     roles = "".join(f" {message['role']}" for message in file.messages)
     slots = sorted(SLOT.findall(file.messages[-1]["content"]))
-    if not ROLES.fullmatch(roles) or slots != sorted(subject.texts):
+    if not ROLE_ORDER.fullmatch(roles) or slots != sorted(subject.texts):
         raise FrozenJudgeError(
-            "its messages must be the system's, demonstrations as a user's and an assistant's, and "
-            f"the user's with one {{{{slot}}}} for each of {', '.join(subject.texts)}"
+            "its messages must be: a system message, a user and an assistant message for each "
+            "demonstration, and a user message with one {{slot}} for each of "
+            f"{', '.join(subject.texts)}"
         )
     if any(CUSTOM_TYPE_MARK in message["content"] for message in file.messages):
-        raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE_MARK!r}: something other than text")
+        raise FrozenJudgeError(
+            f"its messages contain {CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
+        )
 
 
 def one_line(message: object) -> str:
-    """A message on one line; a very long one, such as one that quotes a file, is cut."""
+    """A message on one line; a very long message, such as one that quotes a file, is cut."""
     text = " ".join(str(message).split())
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
@@ -263,7 +268,7 @@ def plain_provenance(provenance: Mapping[str, object] | None) -> PlainData | Non
 
 
 def plain_data(value: object) -> object:
-    """A value as plain data for JSON: NumPy scalars become numbers; NaN and infinity null."""
+    """A value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {encodable(str(name)): plain_data(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

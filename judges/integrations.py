@@ -1,14 +1,14 @@
 """Use a judge as the scorer or metric of MLflow, Inspect, DeepEval, DSPy or promptfoo.
 
 Scores are on the judge's own scale; for DSPy and promptfoo they are rescaled to 0 to 1. A failed
-judgement is reported as missing in the way of each tool, and never as a plain score of 0. The
+judgement is reported as missing, in each tool's own way, and never as a plain score of 0. The
 options are the same as for `Judge.score` (`lm`, `max_cost`, ...); the budget holds for all calls of
 a scorer together.
 
-The judge's last text is the output that the tool scores. Any other text is the entry of the same
-name in the tool's row; if the judge reads only one other text, it may also be the tool's input. If
-this does not fit, `map` gives the key of a text, as in {"document": "article"}. Pairwise judges are
-refused, since these tools score one output at a time.
+The last text that a judge reads is the output that the tool scores. Every other text is the entry
+of the same name in the tool's row; a single other text may also be the tool's input. To take a text
+from another entry, give the key of the entry, as in `map={"document": "article"}`. Pairwise judges
+are refused, since these tools score one output at a time.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from judges.exchange import as_text
 from judges.judge import Judge
 from judges.judgement import Judgement, NoScoreError
 from judges.panel import AnyJudge
-from judges.questions import nearest
+from judges.questions import nearest_choice
 from judges.tables.in_memory import Rows, rows_in_memory
 
 
@@ -40,35 +40,35 @@ class OpenJudge:
     """
 
     def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
-        values, mapping = read_options(options)
-        _check_kind(judge)
+        judge_options, key_mapping = read_options(options)
+        _refuse_pairwise(judge)
         self.judge = judge
-        self.lm = values.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
-        *others, output_text = judge.texts
-        # The tool's input stands for the judge's only other text if the row has no such name.
-        self._default_keys = {others[0]: input} if len(others) == 1 else {}
-        self._keys = {output_text: output, **mapping}
+        self.lm = judge_options.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
+        *other_texts, output_text = judge.texts
+        # If the row has no entry for the judge's only other text, the tool's input is used.
+        self._default_keys = {other_texts[0]: input} if len(other_texts) == 1 else {}
+        self._keys = {output_text: output, **key_mapping}
         # The judge stays open as long as this object exists.
         self._open = ExitStack()
-        self._judge_rows = self._open.enter_context(judge.open(**values))
+        self._judge_rows = self._open.enter_context(judge.open(**judge_options))
 
     def __call__(self, row: Mapping[str, object]) -> Judgement:
-        """Judge one row of the tool; when the budget is spent, the judgement has failed."""
+        """Judge one row of the tool; once the budget is spent, all judgements fail."""
         texts = {name: self._find_text(name, row) for name in self.judge.texts}
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
         keys = ", ".join(sorted(row))
-        return Judgement.failed(f"{judgement.failure} among {keys}; map= names its key")
+        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
 
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
-        """The text `name` in a row of the tool.
+        """The text `name` from a row of the tool.
 
-        In a nested mapping it is the entry of that name, the last message of a chat, or the only
-        entry.
+        If the row's value is a mapping, the text is the mapping's entry of that name, else the last
+        message if the mapping is a chat, else the only entry.
         """
-        default = name if name in row else self._default_keys.get(name, name)
-        value = row.get(self._keys.get(name, default))
+        default_key = name if name in row else self._default_keys.get(name, name)
+        value = row.get(self._keys.get(name, default_key))
         if not isinstance(value, Mapping):
             return value
         only_entry = next(iter(value.values())) if len(value) == 1 else None
@@ -76,7 +76,7 @@ class OpenJudge:
 
 
 def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
-    """A scorer for `mlflow.genai.evaluate`; a failed judgement is a Feedback with an error.
+    """A scorer for `mlflow.genai.evaluate`; a failed judgement becomes a Feedback with an error.
 
     The texts may be in outputs, inputs or expectations. If an entry is a chat, its last message is
     read.
@@ -101,7 +101,7 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 
 
 def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
-    """A scorer for Inspect tasks; a failed judgement is `Score.unscored`, which no metric counts.
+    """A scorer for Inspect tasks; a failed judgement is a `Score.unscored`, which metrics ignore.
 
     The texts may be in the sample's metadata, its input, its target, or the output. A pass-or-fail
     judge gives C (correct) or I (incorrect), with its score in the metadata.
@@ -119,14 +119,14 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
             # anyio works with every event loop that Inspect may use.
             judgement = await to_thread.run_sync(open_judge, {**(state.metadata or {}), **row})
             if judgement.failure is not None:
-                failure = {"reason": "grader_failed", "explanation": judgement.failure}
-                return scoring.Score.unscored(answer=output, **failure)
+                unscored_fields = {"reason": "grader_failed", "explanation": judgement.failure}
+                return scoring.Score.unscored(answer=output, **unscored_fields)
             value, metadata = judgement.score, judgement.answers
             if is_verdict:
                 metadata = {**(metadata or {}), "score": value}
                 value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
-            notes = {"explanation": judgement.rationale, "metadata": metadata}
-            return scoring.Score(value=value, answer=output, **notes)
+            explanation_fields = {"explanation": judgement.rationale, "metadata": metadata}
+            return scoring.Score(value=value, answer=output, **explanation_fields)
 
         return score
 
@@ -137,23 +137,23 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 def deepeval_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Any:
-    """A metric for DeepEval; if a judgement fails, it has an `error` and no score, and fails.
+    """A metric for DeepEval; after a failed judgement, it has an `error` and no score, and fails.
 
     The texts may be in the test case's metadata, its input, outputs or context. `threshold` is the
     lowest score that passes, on the judge's own scale; a pass-or-fail judge does not need it.
     """
-    pass_score = _threshold(judge, threshold)
+    min_score = _min_score(judge, threshold)
     metrics = _import_tool("deepeval.metrics", "deepeval")
-    names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
-    open_judge = OpenJudge(judge, options, output=names[1], input=names[0])
+    field_names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
+    open_judge = OpenJudge(judge, options, output=field_names[1], input=field_names[0])
 
     class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined]
         def __init__(self) -> None:
-            self.threshold = pass_score
+            self.threshold = min_score
             self.evaluation_model = open_judge.lm
 
         def measure(self, test_case: object, *args: object, **kwargs: object) -> float:
-            row = {name: getattr(test_case, name, None) for name in names}
+            row = {name: getattr(test_case, name, None) for name in field_names}
             judgement = open_judge({**_entries(getattr(test_case, "metadata", None)), **row})
             self.error, self.reason = judgement.failure, judgement.rationale
             self.score = None if math.isnan(judgement.score) else judgement.score
@@ -173,19 +173,19 @@ def deepeval_metric(
 def dspy_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Callable[..., object]:
-    """A metric for `dspy.Evaluate` and DSPy's optimizers: the score, rescaled to 0 to 1.
+    """A metric for `dspy.Evaluate` and DSPy's optimizers: the judge's score, rescaled to 0 to 1.
 
     The texts are read from the prediction, else from the example. A failed judgement raises
     NoScoreError, which DSPy logs, counts among `max_errors` and scores with its own
-    `failure_score`. If an optimizer passes a `trace`, to select demonstrations, the metric is
-    whether the score reaches `threshold` (see `deepeval_metric`). GEPA gets the judge's answers
-    and rationale as feedback.
+    `failure_score`. If an optimizer passes a `trace`, because it selects demonstrations, the
+    metric is whether the score reaches `threshold` (see `deepeval_metric`). GEPA gets the judge's
+    answers and rationale as feedback.
     """
     import dspy
 
     open_judge = OpenJudge(judge, options, output="prediction")
     every_score_passes = threshold is None and judge.kind == "rating"
-    pass_score = -math.inf if every_score_passes else _threshold(judge, threshold)
+    min_score = -math.inf if every_score_passes else _min_score(judge, threshold)
 
     def metric(
         example: object,
@@ -196,12 +196,12 @@ def dspy_metric(
     ) -> object:
         prediction = _entries(pred)
         judgement = open_judge({**_entries(example), **prediction, "prediction": prediction})
-        score = _rescaled(judge, judgement.score)
+        score = _rescaled_score(judge, judgement.score)
         if pred_name is not None:  # GEPA wants feedback, with the same score as without pred_name
             return dspy.Prediction(score=score, feedback=_explanation(judge, judgement))
         if judgement.failure is not None:
             raise NoScoreError(f"{judge.name}: {judgement.failure}")
-        return score if trace is None else judgement.score >= pass_score
+        return score if trace is None else judgement.score >= min_score
 
     return metric
 
@@ -215,24 +215,24 @@ def promptfoo_assertion(
     `deepeval_metric`. A failed judgement fails its test and sets `graderError` in the metadata, so
     that `dspy-judges verify` counts it as missing.
     """
-    pass_score = _threshold(judge, threshold)
+    min_score = _min_score(judge, threshold)
     open_judge = OpenJudge(judge, options, output="output", input="prompt")
 
     def get_assert(output: str, context: Mapping[str, object]) -> dict[str, object]:
         judgement = open_judge({**context, **_entries(context["vars"]), "output": output})
-        failed = judgement.failure is not None
+        is_failed = judgement.failure is not None
         return {
-            "pass": judgement.score >= pass_score,
-            "score": 0.0 if failed else _rescaled(judge, judgement.score),
+            "pass": judgement.score >= min_score,
+            "score": 0.0 if is_failed else _rescaled_score(judge, judgement.score),
             "reason": _explanation(judge, judgement),
-            "metadata": {"graderError": failed},
+            "metadata": {"graderError": is_failed},
         }
 
     return get_assert
 
 
 def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) -> Judgement:
-    """Judge one output in a test, as `judge(**texts)` does.
+    """Judge one output in a test, and raise AssertionError if the score is too low.
 
     Args:
         judge: A judge that is not pairwise.
@@ -240,12 +240,12 @@ def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) ->
         **texts: Each text that the judge reads, by its name.
 
     Raises:
-        AssertionError: The score is lower or missing. The message has the score, the answers to
-            the judge's questions, and the rationale.
+        AssertionError: The score is below `at_least`, or missing. The message has the score, the
+            answers to the judge's questions, and the rationale.
     """
-    pass_score, judgement = _threshold(judge, at_least), cast(Judgement, judge(**texts))
-    if not judgement.score >= pass_score:
-        raise AssertionError(f"{_explanation(judge, judgement)}\nneeded: {pass_score:g} or more")
+    min_score, judgement = _min_score(judge, at_least), cast(Judgement, judge(**texts))
+    if not judgement.score >= min_score:
+        raise AssertionError(f"{_explanation(judge, judgement)}\nneeded: {min_score:g} or more")
     return judgement
 
 
@@ -254,28 +254,30 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
 
     Args:
         judge: The judge that scored the rows.
-        rows: Rows as `dspy-judges score` writes them to JSON Lines. If they have a column
-            `response_id`, it becomes the event's `gen_ai.response.id`.
+        rows: Rows as `dspy-judges score` writes them to JSON Lines. A column `response_id` becomes
+            the event's `gen_ai.response.id`.
 
     Yields:
         The event in OpenTelemetry's JSON protocol (OTLP).
     """
     for row in rows_in_memory(rows):
-        entry = msgspec.convert(row["judgements"], dict[str, _Judged])[judge.name]
-        score = entry.score
-        texts = {
+        judgement = msgspec.convert(row["judgements"], dict[str, _Judged])[judge.name]
+        score = judgement.score
+        string_attributes = {
             "gen_ai.evaluation.name": judge.name,
             "gen_ai.evaluation.score.label": score is not None and _verdict_word(judge, score),
-            "gen_ai.evaluation.explanation": entry.failure or entry.rationale,
+            "gen_ai.evaluation.explanation": judgement.failure or judgement.rationale,
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
         }
-        attributes = [{"key": key, "value": {"stringValue": v}} for key, v in texts.items() if v]
+        attributes = [
+            {"key": key, "value": {"stringValue": v}} for key, v in string_attributes.items() if v
+        ]
         if score is not None:
-            value = {"doubleValue": score}
-            attributes.append({"key": "gen_ai.evaluation.score.value", "value": value})
-        record = {"eventName": "gen_ai.evaluation.result", "attributes": attributes}
-        yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+            number_value = {"doubleValue": score}
+            attributes.append({"key": "gen_ai.evaluation.score.value", "value": number_value})
+        log_record = {"eventName": "gen_ai.evaluation.result", "attributes": attributes}
+        yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [log_record]}]}]})
 
 
 class _Judged(msgspec.Struct):
@@ -286,41 +288,43 @@ class _Judged(msgspec.Struct):
     rationale: str | None = None
 
 
-def _check_kind(judge: AnyJudge) -> None:
+def _refuse_pairwise(judge: AnyJudge) -> None:
     if judge.kind == "pairwise":
         raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
 
 
-def _threshold(judge: AnyJudge, threshold: float | None) -> float:
-    """The lowest score that passes: by default .5 for a verdict; OptionError for a rating."""
-    _check_kind(judge)
+def _min_score(judge: AnyJudge, threshold: float | None) -> float:
+    """The lowest score that passes, .5 by default for a verdict; ratings need a `threshold`."""
+    _refuse_pairwise(judge)
     if threshold is None and judge.kind != "verdict":
-        raise OptionError(f"{judge.name}: name the score that passes, as threshold or at_least")
+        raise OptionError(
+            f"{judge.name}: give the lowest score that passes, as threshold or at_least"
+        )
     return 0.5 if threshold is None else threshold
 
 
-def _rescaled(judge: AnyJudge, score: float) -> float:
-    """The score, rescaled to 0 to 1; a panel's score beyond the ends of the scale is clipped."""
+def _rescaled_score(judge: AnyJudge, score: float) -> float:
+    """The score, rescaled to 0 to 1; a panel's score that is off the scale is clipped."""
     low, *_, high = judge.subject.scale
     return min(max((score - low) / (high - low), 0.0), 1.0)
 
 
 def _verdict_word(judge: AnyJudge, score: float) -> str:
     """The word of a verdict, such as "pass"; empty for a rating."""
-    words = judge.subject.words
-    return words[score < 0.5] if words else ""
+    verdict_words = judge.subject.words
+    return verdict_words[score < 0.5] if verdict_words else ""
 
 
 def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
-    """A text with the score, the definition, the answers to questions, and the rationale."""
+    """The score, the definition, the answers to questions and the rationale, on a line each."""
     if judgement.failure is not None:
         return f"{judge.name}: no score: {judgement.failure}"
     low, *_, high = judge.subject.scale
-    score = f"{judgement.score:.3f} on the scale from {low} to {high}"
-    result = ", ".join(filter(None, (_verdict_word(judge, judgement.score), score)))
-    lines = [f"{judge.name}: {result} ({judge.subject.definition})"]
+    score_text = f"{judgement.score:.3f} on the scale from {low} to {high}"
+    verdict_and_score = ", ".join(filter(None, (_verdict_word(judge, judgement.score), score_text)))
+    lines = [f"{judge.name}: {verdict_and_score} ({judge.subject.definition})"]
     for field in judge.prompt.questions if isinstance(judge, Judge) else ():
-        answer = nearest((judgement.answers or {})[field.name], field.options)
+        answer = nearest_choice((judgement.answers or {})[field.name], field.options)
         lines.append(f"{field.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])
@@ -329,8 +333,8 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
 def _last_message(value: Mapping[str, Any]) -> object:
     """The text of the last message in a chat request or response; None for other mappings."""
     with suppress(AttributeError, LookupError, TypeError):
-        choices = [value] if "messages" in value else value["choices"]
-        content = (choices[-1].get("message") or choices[-1]["messages"][-1])["content"]
+        chats = [value] if "messages" in value else value["choices"]
+        content = (chats[-1].get("message") or chats[-1]["messages"][-1])["content"]
         return as_text([p.get("text") for p in content] if isinstance(content, list) else content)
     return None
 

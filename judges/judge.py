@@ -1,4 +1,4 @@
-"""A judge with one prompt: its subject, its messages, and the way from replies to a score."""
+"""A judge with one prompt: it makes messages from rows, and judgements from replies."""
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.decisions import DecisionTask, fill_for, template_for
+from judges.decisions import DecisionTask, fill_template_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.judgement import AnyJudgement, Preference
 from judges.prompt import Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
-from judges.scoring import SamplingPlan, check_probabilities, default_plan, plan_at
+from judges.scoring import SamplingPlan, check_probabilities, default_plan, default_plan_by_name
 
 if TYPE_CHECKING:
     import dspy
@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 class Judge(BaseJudge):
     """A judge that rates outputs, passes or fails them, or compares pairs.
 
-    `judges.load` reads one, and `Judge.of` makes one from a dimension or comparison.
+    `judges.load` reads a judge from a file, and `Judge.of` makes a judge from a dimension or
+    comparison.
 
     Args:
         prompt: The instruction, the fields and the demonstrations.
-        plan: The way from replies to a score; None takes the default plan of the model, as
-            catalogue judges do.
+        plan: How replies become a score; None stands for the model's default plan, as in catalogue
+            judges.
         weights: For a judge that asks questions, how much each answer counts in the score; None if
             the rating, verdict or choice alone is the score.
-        threshold: For a verdict judge, the lowest score of the model that passes, in (0, 1]. Scores
-            are rescaled so that a pass always has .5 or more.
-        stored_messages: The messages of the judge's file, if its prompt would now be rendered
-            differently; they are sent unchanged.
+        threshold: For a verdict judge, the lowest score before rescaling that passes, in (0, 1].
+            Scores are then rescaled so that a pass always has .5 or more.
+        stored_messages: The messages in the judge's file, if `prompt` would now be rendered
+            differently; the messages in the file are sent unchanged.
 
     Example:
         >>> judge = judges.load("relevance")
@@ -98,9 +99,9 @@ class Judge(BaseJudge):
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
         """The judge with the instruction, demos and questions of a DSPy module (see `program`).
 
-        It also takes over the module's weights and threshold, if there are any, and the model: the
-        predictor's LM, else the one that DSPy is configured with, else the model of the judge from
-        which the module was made.
+        The judge also gets the module's weights and threshold, if the module has any. Its model is
+        the predictor's LM, else the LM of `dspy.configure`, else the model of the judge from which
+        the module was made.
 
         Raises:
             OptionError: The module does not have exactly one predictor, or there is no model.
@@ -119,12 +120,12 @@ class Judge(BaseJudge):
             subject=subject, prompt=prompt, weights=scoring.weights, threshold=scoring.threshold
         )
         if (lm := predictors[0].lm or configured_lm()) is not None:
-            model, base = open_lm(lm)
-            return replace(judge, lm=model.name, api_base=base, lm_from="user")
+            model, api_base = open_lm(lm)
+            return replace(judge, lm=model.name, api_base=api_base, lm_origin="user")
         for _, module in program.named_sub_modules():
-            if isinstance(source := getattr(module, "source", None), cls):
-                base, lm_from = source.api_base, source.lm_from
-                return replace(judge, lm=source.lm, api_base=base, lm_from=lm_from)
+            if isinstance(source_judge := getattr(module, "source", None), cls):
+                api_base, lm_origin = source_judge.api_base, source_judge.lm_origin
+                return replace(judge, lm=source_judge.lm, api_base=api_base, lm_origin=lm_origin)
         raise OptionError("the program has no model: program.set_lm(...) or dspy.configure(lm=...)")
 
     @property
@@ -137,7 +138,7 @@ class Judge(BaseJudge):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the judge has a plan of its own, as every judge from a file does."""
+        """Whether the judge has its own plan, as every judge that was loaded from a file does."""
         return self.plan is not None
 
     def plan_for(self, model: "Model") -> SamplingPlan:
@@ -145,8 +146,8 @@ class Judge(BaseJudge):
         return self.plan or default_plan(model)
 
     def resolved_plan(self) -> SamplingPlan:
-        """The judge's own plan, or the default plan for its model's name; no model is opened."""
-        return self.plan or plan_at(self.lm)
+        """The judge's own plan, or the default plan for the model's name; no model is opened."""
+        return self.plan or default_plan_by_name(self.lm)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
@@ -164,15 +165,16 @@ class Judge(BaseJudge):
 
         Args:
             row: Each text that the judge reads (`judge.texts`), by its name; or a conversation.
-            order: "ab", or "ba" to show output B of a pair first. A pair needs both requests.
+            order: "ab", or "ba" to show output B of a pair first. A pair needs a request
+                for each order.
 
         Returns:
-            The `messages`, and under `sampling` the other fields of an OpenAI chat request; a field
-            is missing if the model's own default applies. For a decision model, the body of its
-            request without the model's name. None if the row cannot be judged.
+            A dict with `messages` and `sampling`, which has the other fields of an OpenAI chat
+            request; a field is missing if the model's own default applies. For a decision model,
+            the request's body without the model's name. None if the row cannot be judged.
 
         Raises:
-            OptionError: The order is unknown, or "ba" for a judge that does not compare.
+            OptionError: The order is unknown, or is "ba" although the judge is not pairwise.
             NoProbabilitiesError: The plan needs token probabilities, and some ratings may be
                 several tokens.
 
@@ -180,10 +182,10 @@ class Judge(BaseJudge):
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
-        exchange, texts = self._exchange(), self._texts_or_reason(row)
-        if isinstance(texts, str):  # a reason
+        exchange, texts_or_reason = self._exchange(), self._texts_or_reason(row)
+        if isinstance(texts_or_reason, str):
             return None
-        messages, sampling = exchange.messages(texts, order), exchange.sampling
+        messages, sampling = exchange.messages(texts_or_reason, order), exchange.sampling
         if exchange.is_decision_model:
             system, user = (message["content"] for message in messages)
             return DecisionTask.of(system).body(self.lm, json.loads(user))
@@ -197,26 +199,28 @@ class Judge(BaseJudge):
         outputs: Iterable[object],
         outputs_ba: Iterable[object] = (),
     ) -> dict[str, Any]:
-        """The judgement of a row as plain data, from the replies to `request` of an engine's model.
+        """The judgement of a row as a dict, made from an inference engine's replies to `request`.
 
         Args:
             row: The same row as for `request`.
-            outputs: The replies: texts, choices of an OpenAI answer (objects or dicts), or vLLM's
-                outputs; for a decision model, a list with the `answers` of its response.
+            outputs: The replies: strings, the choices of an OpenAI response (objects or dicts), or
+                vLLM's outputs; for a decision model, a list with the `answers` of its response.
             outputs_ba: The replies to the request for the order "ba" of a pair.
 
         Returns:
-            The `score`, the `rating`, `verdict` or `preference`, the `answers` to questions, the
-            `distribution` over the ratings, the `rationale`, and the `failure`. A value that does
-            not exist is None, such as the `score` of a failed judgement.
+            A dict with the `score`, the `rating`, `verdict` or `preference`, the `answers` to
+            questions, the `distribution` over the ratings, the `rationale` and the `failure`. A
+            value that does not exist is None, such as the `score` of a failed judgement.
         """
         exchange, texts_or_reason = self._exchange(), self._texts_or_reason(row)
         if isinstance(texts_or_reason, str):
             judgement = failed_judgement(self.subject, texts_or_reason)
         else:
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
-            judgement = exchange.judgement([exchange.response(each) for each in outputs_by_order])
-        entries = {
+            judgement = exchange.judgement(
+                [exchange.response(replies) for replies in outputs_by_order]
+            )
+        judgement_entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
             "rationale": judgement.rationale,
@@ -224,16 +228,17 @@ class Judge(BaseJudge):
             "failure": judgement.failure,
         }
         if isinstance(judgement, Preference):
-            return {**entries, "preference": judgement.preferred}
+            return {**judgement_entries, "preference": judgement.preferred}
         words, rating = self.subject.words, judgement.rating
         answer = words[1 - rating] if words and rating is not None else rating
-        by_rating = judgement.distribution
-        distribution = {str(each): p for each, p in by_rating.items()} if by_rating else None
-        return {**entries, self.kind: answer, "distribution": distribution}
+        probabilities = judgement.distribution or {}
+        distribution = {str(level): p for level, p in probabilities.items()} or None
+        return {**judgement_entries, self.kind: answer, "distribution": distribution}
 
     def _texts_or_reason(self, row: Mapping[str, object]) -> dict[str, str] | str:
-        """The texts of a row or a conversation, or the reason why it cannot be judged."""
-        from judges.labels.conversations import as_texts  # loading a judge does not need it
+        """The texts of a row or a conversation, or the reason why the row cannot be judged."""
+        # Imported late, since loading a judge does not need it.
+        from judges.labels.conversations import as_texts
 
         return readable_texts(self.subject, as_texts(row))
 
@@ -254,7 +259,7 @@ class Judge(BaseJudge):
     def template(self) -> list[Message]:
         """The judge's messages, with a `{{name}}` slot for each text in the last one.
 
-        For a decision model they are JSON objects.
+        For a decision model, the contents of the messages are JSON objects.
         """
         return list(self._template)
 
@@ -263,18 +268,18 @@ class Judge(BaseJudge):
         return self.stored_messages or template_for(self.lm, self.prompt)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """The messages that are sent for one output; KeyError names a missing text."""
-        return fill_for(self.lm, self._template, texts)
+        """The messages that are sent for one output; raises KeyError if a text is missing."""
+        return fill_template_for(self.lm, self._template, texts)
 
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages, to compose or to optimize further.
 
-        The module asks the LM that DSPy is configured with, else the judge's own model, for one
-        reply. Its prediction has every answer of that reply, and the `score` that the judge
-        computes from them; for a pair, this is the margin in the one order that is asked. A verdict
-        is the word in the reply, whatever the threshold. An LM that answers typed questions, such
-        as `dspy.experimental.TypeSafe`, is asked the judge's questions in that form, and the
-        prediction has its most likely answers.
+        The module asks the LM of `dspy.configure`, else the judge's own model, for one reply. The
+        prediction has every answer of the reply, and the `score` that the judge computes from the
+        answers; for a pair, the score is the margin in the one order that is asked. A verdict in
+        the prediction is the word in the reply, whatever the threshold. An LM that answers typed
+        questions, such as `dspy.experimental.TypeSafe`, is asked typed questions, and the
+        prediction has the LM's most likely answers.
 
         Raises:
             OptionError: The judge's file has messages that a program would render differently.
@@ -285,22 +290,22 @@ class Judge(BaseJudge):
         """
         if self.stored_messages is not None:
             raise OptionError(
-                f"{self.name}: its messages are its file's own, and a DSPy program would send "
-                "others; use the judge as it is, or tune it again"
+                f"{self.name}: a DSPy program would send other messages than those in the judge's "
+                "file; use the judge as it is, or tune it again"
             )
         from judges.client.dspy import as_lm
         from judges.modules import PairwiseJudge, RatingJudge, VerdictJudge, demos_of
 
-        kinds = {"rating": RatingJudge, "verdict": VerdictJudge, "pairwise": PairwiseJudge}
+        module_classes = {"rating": RatingJudge, "verdict": VerdictJudge, "pairwise": PairwiseJudge}
 
-        def own_lm() -> "dspy.LM":
+        def default_lm() -> "dspy.LM":
             with self.open_client() as client:
                 return as_lm(client)
 
-        module = kinds[self.kind](
+        module = module_classes[self.kind](
             self.subject,
             prompt=self.prompt,
-            own_lm=own_lm,
+            default_lm=default_lm,
             weights=self.weights,
             threshold=self.threshold,
         )
@@ -309,10 +314,10 @@ class Judge(BaseJudge):
         return module
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """The same judge with another model or another endpoint.
+        """A copy of the judge with another model or another endpoint.
 
-        If a decision model takes the place of a chat model, or the reverse, a plan of the judge's
-        own is replaced by the default plan of the new model.
+        If a decision model replaces a chat model, or the reverse, the judge's own plan is replaced
+        by the default plan of the new model.
 
         Args:
             lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model
@@ -324,13 +329,15 @@ class Judge(BaseJudge):
         """
         if api_base is not None and not api_base.strip():
             raise OptionError("api_base is empty: give an address, or leave it out")
-        judge = self if lm is None else replace(self, lm=lm, lm_from="user")
+        judge = self if lm is None else replace(self, lm=lm, lm_origin="user")
         if is_decision(judge.lm) != is_decision(self.lm):
-            judge = replace(judge, plan=self.plan and plan_at(judge.lm), stored_messages=None)
+            judge = replace(
+                judge, plan=self.plan and default_plan_by_name(judge.lm), stored_messages=None
+            )
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
-        """The same judge with another plan; None for the default plan of its model."""
+        """A copy of the judge with another plan; None stands for the default plan of its model."""
         return replace(self, plan=plan)
 
     def freeze(self) -> "JudgeFile":
@@ -351,7 +358,7 @@ class Judge(BaseJudge):
 
     @classmethod
     def of_file(cls, file: "JudgeFile") -> "Judge":
-        """The judge in a file that was checked."""
+        """The judge in a file whose content was checked (see `frozen.load`)."""
         template = template_for(file.lm, file.program)
         return cls(
             subject=file.subject.read(),
@@ -361,6 +368,6 @@ class Judge(BaseJudge):
             provenance=file.provenance,
             threshold=file.threshold or 0.5,
             weights=file.weights or None,
-            lm_from="file",
+            lm_origin="file",
             stored_messages=None if file.messages == template else tuple(file.messages),
         )

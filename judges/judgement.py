@@ -11,7 +11,7 @@ from judges.questions import AnswerWeights, answer_range
 
 # The largest absolute value of a score in a file; the square of a much larger one could overflow.
 LARGEST_SCORE = 1e9
-QUOTED_LENGTH = 160
+MAX_QUOTE_LENGTH = 160
 Choice = Literal["A", "B"]
 
 
@@ -28,16 +28,16 @@ class Judgement:
             under the model's probabilities. For a verdict it is in [0, 1], and .5 or more is a
             pass. NaN if the judgement failed.
         rating: The rating if there is a single reply; for a verdict 1 (good word) or 0.
-        distribution: The probability of each rating, or its share among the samples.
+        distribution: The probability of each rating, or the share of samples with that rating.
         rationale: The judge's reasons, if it gave any.
         failure: Why there is no score; None if there is one.
-        samples: How many replies the score is made of.
-        unparsable: How many further replies could not be read.
-        members: For a panel, the members' own scores by name.
-        answers: If the judge asks questions, its answers as numbers, by field. The two words of a
-            verdict or question are 1 and 0; with probabilities or samples, an answer is an
-            expectation or a mean.
-        decided_by: If the answers have weights, the one that counted most for the score, such as
+        samples: The number of replies that the score was computed from.
+        unparsable: The number of further replies, which could not be read.
+        members: For a panel, each member's score by the member's name.
+        answers: If the judge asks questions, all answers as numbers, by field name. Of the two
+            words of a verdict or question, the good one is 1 and the other 0; with probabilities or
+            samples, an answer is an expectation or a mean.
+        decided_by: If the answers have weights, the answer that counted most for the score, such as
             "names_source = no".
     """
 
@@ -59,7 +59,7 @@ class Judgement:
     def rescored(
         self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Judgement":
-        """The judgement with the score that these weights give to its answers.
+        """A copy of the judgement whose score is computed from the answers by these weights.
 
         `choices` are the fields that were answered; the last is the judge's own rating or verdict.
         The score of a verdict is rescaled so that `threshold` becomes .5: the order of scores stays
@@ -71,8 +71,8 @@ class Judgement:
         score, decided_by, rating = self.score, self.decided_by, self.rating
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
-            boundary = threshold if is_verdict else None
-            decided_by = weights.decisive_answer(self.answers, choices, boundary)
+            verdict_threshold = threshold if is_verdict else None
+            decided_by = weights.decisive_answer(self.answers, choices, verdict_threshold)
         if is_verdict:
             if score < threshold:
                 score = score / threshold / 2
@@ -82,16 +82,20 @@ class Judgement:
         return replace(self, score=score, rating=rating, decided_by=decided_by)
 
     def as_json(self) -> dict[str, object]:
-        """The judgement as plain data for JSON, without the counts of replies."""
+        """The judgement as data for JSON, without the numbers of replies."""
         distribution = self.distribution
-        optional = {"members": self.members, "answers": self.answers, "decided_by": self.decided_by}
+        optional_entries = {
+            "members": self.members,
+            "answers": self.answers,
+            "decided_by": self.decided_by,
+        }
         return {
             "score": None if math.isnan(self.score) else self.score,
             "rating": self.rating,
             "distribution": distribution and {str(r): p for r, p in distribution.items()},
             "rationale": self.rationale,
             "failure": self.failure,
-            **{name: value for name, value in optional.items() if value is not None},
+            **{name: value for name, value in optional_entries.items() if value is not None},
         }
 
 
@@ -103,17 +107,17 @@ class Preference:
         margin: How clearly A is preferred, in [-1, 1]; negative if B is preferred, and NaN if the
             judgement failed.
         preferred: "A", "B" or "tie"; None if the judgement failed.
-        order_ab: The output preferred when A is shown first; None for neither, or if unknown.
-        order_ba: The output preferred when B is shown first; "A" still means output A.
+        order_ab: The output preferred when A is shown first; None if neither is or if unknown.
+        order_ba: The output preferred when B is shown first; here, too, "A" means output A.
         comparison: The judge's reasons, if it gave any.
         failure: Why there is no preference; None if there is one.
         margin_ab: The margin when A is shown first; NaN if unknown.
         margin_ba: The margin when B is shown first; NaN if unknown.
-        members: For a panel, the members' own margins by name.
-        answers_ab: If the judge asks questions, the margin of each answer by its field when A is
-            shown first; positive for the output that is shown first.
-        answers_ba: The margin of each answer when B is shown first; positive for B.
-        decided_by: If the answers have weights, the one that counted most over both orders, such
+        members: For a panel, each member's margin by the member's name.
+        answers_ab: If the judge asks questions, the margin of each answer when A is shown first, by
+            field name; positive if the answer prefers A.
+        answers_ba: The margin of each answer when B is shown first; positive if it prefers B.
+        decided_by: If the answers have weights, the answer that counted most over both orders, such
             as "names_source = A".
     """
 
@@ -132,12 +136,12 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin, under the name that every judgement has."""
+        """The margin; `score` is the name that Judgement and Preference share."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison, under the name that every judgement has."""
+        """The comparison; `rationale` is the name that Judgement and Preference share."""
         return self.comparison
 
     @property
@@ -151,7 +155,7 @@ class Preference:
     def rescored(
         self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Preference":
-        """The preference with the margins that these weights give to its answers."""
+        """A copy of the preference whose margins are computed from the answers by these weights."""
         ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
         if weights is None or ab is None or ba is None or answers is None:
             return self
@@ -169,7 +173,7 @@ class Preference:
     ) -> "Preference":
         """The preference from the margins of both orders.
 
-        It is a tie unless the same output is preferred in both.
+        The preference is a tie unless the same output is preferred in both orders.
         """
         ab, ba = choice_of(margin_ab), choice_of(margin_ba)
         return cls(
@@ -196,9 +200,11 @@ def choice_of(margin: float) -> Choice | None:
 
 
 def quote(text: str) -> str:
-    """Quote a reply on one line; a long reply is cut in the middle, since a score is at an end."""
-    if len(text) > 8 * QUOTED_LENGTH:
-        text = f"{text[: 4 * QUOTED_LENGTH]} ... {text[-4 * QUOTED_LENGTH :]}"
+    """Quote a reply on one line; a long reply is cut in the middle: scores stand at either end."""
+    if len(text) > 8 * MAX_QUOTE_LENGTH:
+        text = f"{text[: 4 * MAX_QUOTE_LENGTH]} ... {text[-4 * MAX_QUOTE_LENGTH :]}"
     line = " ".join(text.split())
-    half = QUOTED_LENGTH // 2
-    return repr(line if len(line) <= QUOTED_LENGTH else f"{line[:half]} ... {line[-half:]}")
+    half_length = MAX_QUOTE_LENGTH // 2
+    return repr(
+        line if len(line) <= MAX_QUOTE_LENGTH else f"{line[:half_length]} ... {line[-half_length:]}"
+    )

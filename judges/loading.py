@@ -16,7 +16,7 @@ from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError,
 from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, Rating, Text, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
-from judges.prompt import LETTERS, NAME, Value, are_words
+from judges.prompt import LETTERS, NAME, Value, are_verdict_words
 from judges.questions import Question
 
 DEFINITION_ENDINGS = (".yaml", ".yml")
@@ -32,9 +32,10 @@ def load(
         judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
             definition. If a catalogue name is also the name of a folder, the catalogue judge is
             loaded; write "./name" for the folder.
-        lm: The model to ask, as for `Judge.with_model`. By default it is the judge's own model,
-            else the embedded one.
-        api_base: The address of an OpenAI-compatible server. By default it is the provider's own.
+        lm: The model to ask, as for `Judge.with_model`. By default, the judge's own model,
+            else the embedded model.
+        api_base: The address of an OpenAI-compatible server. By default, the
+            provider's own address.
 
     Returns:
         A Judge, or a Panel for a panel's file.
@@ -51,33 +52,34 @@ def load(
     """
     source = os.fspath(judge)
     path = Path(source)
-    result: AnyJudge
+    loaded_judge: AnyJudge
     if source.lower().endswith(DEFINITION_ENDINGS):
-        result = Judge.of(read_subject(source))
+        loaded_judge = Judge.of(read_subject(source))
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
-        result = Judge.of(find(source))
+        loaded_judge = Judge.of(find(source))
     else:
-        result = _read_judge(path / "judge.json" if path.is_dir() else path)
-    return result.with_model(lm, api_base)
+        loaded_judge = _read_judge(path / "judge.json" if path.is_dir() else path)
+    return loaded_judge.with_model(lm, api_base)
 
 
-def read_subject(spec: str) -> Subject:
+def read_subject(name_or_path: str) -> Subject:
     """The dimension or comparison with a catalogue name, or from the definition in FILE.yaml.
 
     Raises:
         UnknownDimensionError: The catalogue has no subject of that name.
         DimensionError: The definition cannot be read, or cannot be used.
     """
-    if not spec.lower().endswith(DEFINITION_ENDINGS):
-        return find(spec)
-    from judges.tables.text import read_yaml_file  # a judge in production does not need it
+    if not name_or_path.lower().endswith(DEFINITION_ENDINGS):
+        return find(name_or_path)
+    # Imported late, since only YAML files need it.
+    from judges.tables.text import read_yaml_file
 
     try:
-        return convert(read_yaml_file(Path(spec)), _Definition).subject()
+        return convert(read_yaml_file(Path(name_or_path)), _Definition).subject()
     except OSError as error:
-        raise DimensionError(f"{spec}: {error.strerror}") from error
+        raise DimensionError(f"{name_or_path}: {error.strerror}") from error
     except ValueError as error:
-        raise DimensionError(f"{spec}: {one_line(error)}") from error
+        raise DimensionError(f"{name_or_path}: {one_line(error)}") from error
 
 
 QUESTION_EXAMPLES = (
@@ -92,10 +94,14 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
     answers: list[_Digit | bool | str] = []
     anchors: dict[_Digit, str] = {}
 
-    def question(self, name: str, default: tuple[Value, ...]) -> Question:
-        # If no answers are given, the scale goes from the lowest to the highest anchor.
-        ends = sorted(self.anchors)
-        answers = tuple(self.answers) or tuple(sorted({*ends[:1], *ends[-1:]})) or default
+    def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
+        # Without answers, the scale goes from the lowest to the highest rating with an anchor.
+        anchor_ratings = sorted(self.anchors)
+        answers = (
+            tuple(self.answers)
+            or tuple(sorted({*anchor_ratings[:1], *anchor_ratings[-1:]}))
+            or default_answers
+        )
         if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
         if len(answers) == 2 and isinstance(answers[0], int) and isinstance(answers[1], int):
@@ -121,7 +127,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
-        phrase = definition.rstrip(".")
+        definition_phrase = definition.rstrip(".")
         entries: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
@@ -132,16 +138,18 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if self.candidate is not None:
             if self.scale or self.anchors:
                 raise DimensionError("a comparison, which has a candidate, has no scale")
-            instruction = self.instruction or f"Decide between the two: {phrase}."
+            instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
         words = self._words()
-        choose_rating = "choose the rating that fits best; a higher rating means more of it."
+        rating_task = "choose the rating that fits best; a higher rating means more of it."
         instruction = self.instruction or (
-            f"Judge the {self.name.replace('_', ' ')}: {phrase}. Read closely what you are given "
-            f"and {f'decide: {words[0]} or {words[1]}.' if words else choose_rating}"
+            f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
+            f"are given and {f'decide: {words[0]} or {words[1]}.' if words else rating_task}"
         )
-        answers = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
-        anchors = {rating: self.anchors.get(answer, "") for rating, answer in answers.items()}
+        label_by_rating = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
+        anchors = {
+            rating: self.anchors.get(answer, "") for rating, answer in label_by_rating.items()
+        }
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
@@ -149,12 +157,14 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             raise DimensionError(
                 f"questions are written as names with texts, as in {QUESTION_EXAMPLES}"
             )
-        default = LETTERS if self.candidate else ("yes", "no")
+        default_answers = LETTERS if self.candidate else ("yes", "no")
         questions = []
-        for name, entry in self.questions.items():
+        for name, definition in self.questions.items():
             try:
-                question = convert(entry if isinstance(entry, dict) else {"text": entry}, _Question)
-                questions.append(question.question(str(name), default))
+                question = convert(
+                    definition if isinstance(definition, dict) else {"text": definition}, _Question
+                )
+                questions.append(question.question(str(name), default_answers))
             except ValidationError as error:
                 raise DimensionError(
                     f"question {str(name)[:64]!r}: {one_line(error)}; a question is a text, or has "
@@ -168,42 +178,49 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             raise DimensionError(YAML_BOOLEAN_PROBLEM)
         if not any(isinstance(word, str) for word in (*self.scale, *self.anchors)):
             return None
-        if len(self.scale) != 2 or not are_words(self.scale) or self.anchors.keys() - self.scale:
+        if (
+            len(self.scale) != 2
+            or not are_verdict_words(self.scale)
+            or self.anchors.keys() - self.scale
+        ):
             raise DimensionError(
                 f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]'; "
-                f"anchors may say what each means; not {self.scale}, {[*self.anchors]}"
+                f"anchors say what each word means; not {self.scale}, {[*self.anchors]}"
             )
         return str(self.scale[0]), str(self.scale[1])
 
     def _ratings(self) -> list[int]:
-        """All ratings, ascending; if `scale` has two numbers, they are the lowest and highest."""
-        anchors = sorted(map(int, self.anchors))
-        scale = [*map(int, self.scale)] or sorted({*anchors[:1], *anchors[-1:]})
+        """All ratings, ascending; two numbers in `scale` are the lowest and the highest rating."""
+        anchor_ratings = sorted(map(int, self.anchors))
+        scale = [*map(int, self.scale)] or sorted({*anchor_ratings[:1], *anchor_ratings[-1:]})
         if len(scale) == 2:
             scale = list(range(scale[0], scale[1] + 1))
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
-            expected = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
-            raise DimensionError(f"a scale has {expected}, not {self.scale}")
-        if outside := sorted({*anchors} - set(scale)):
-            raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
+            allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
+            raise DimensionError(f"a scale has {allowed_scales}, not {self.scale}")
+        if unknown_ratings := sorted({*anchor_ratings} - set(scale)):
+            raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {scale}")
         return scale
 
 
 def dimension_on(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """A dimension for labels without a YAML definition, from its name and maybe a definition.
+    """A dimension from its name and maybe a definition, for labels without a YAML file.
 
-    `answers` are two words, the good one first, or the ends of a scale; the last text is judged.
+    `answers` are two words, the good one first, or the lowest and the highest rating. `texts` are
+    the names of the texts that the judge reads; the last text is judged.
     """
     subject_phrase = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
-    task = f"Read closely what you are given, and decide how people would judge {subject_phrase}: "
+    task_phrase = (
+        f"Read closely what you are given, and decide how people would judge {subject_phrase}: "
+    )
     dimension = _Definition(
         name=name,
         definition=definition or f"how people judge {subject_phrase}",
         inputs=[*texts],
         scale=[*answers],
-        instruction=None if definition else f"{task}{answers[0]} or {answers[1]}.",
+        instruction=None if definition else f"{task_phrase}{answers[0]} or {answers[1]}.",
     ).subject()
     assert isinstance(dimension, Dimension)
     return dimension
@@ -212,9 +229,9 @@ def dimension_on(
 def comparison_on(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """A comparison for labels without a YAML definition, from its name and maybe a definition."""
-    choice = f"which {candidate.replace('_', ' ')} people would prefer"
-    definition = definition or f'{choice} on "{name.replace("_", " ")}"'
+    """A comparison from its name and maybe a definition, for labels without a YAML file."""
+    choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
+    definition = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
     comparison = _Definition(
         name=name, definition=definition, inputs=[*texts], candidate=candidate
     ).subject()

@@ -1,4 +1,4 @@
-"""Judges as DSPy modules, which send the same messages and read replies as a frozen judge does."""
+"""Judges as DSPy modules, which send the messages and read the replies as frozen judges do."""
 
 import math
 import warnings
@@ -15,7 +15,7 @@ from dspy.experimental import Choice, Noul, Score
 from dspy.predict.parameter import Parameter
 from dspy.utils.exceptions import AdapterParseError
 
-from judges.decisions import decision_state, question
+from judges.decisions import decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restate_format, words_of
@@ -29,9 +29,9 @@ FieldValues = Mapping[str, object]
 class Scoring(Parameter):
     """Computes the score of a DSPy program from the answers in its prediction.
 
-    `weights` and `threshold` are the same as for a `Judge`. DSPy's `save` and `load` keep them, and
-    its optimizers do not change them. `choices` are the fields of the questions, then the field of
-    the rating, verdict or choice.
+    `weights` and `threshold` are the same as for a `Judge`. DSPy's `save` and `load` keep weights
+    and threshold, and DSPy's optimizers do not change them. `choices` are the fields of the
+    questions, then the field of the rating, verdict or choice.
     """
 
     def __init__(
@@ -39,17 +39,17 @@ class Scoring(Parameter):
     ) -> None:
         self.choices, self.weights, self.threshold = choices, weights, threshold
 
-    def scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        """A copy of the prediction with its `score`; the original stays in DSPy's trace."""
-        answers = {each.name: _answer_number(prediction[each.name], each) for each in self.choices}
+    def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
+        """A copy of the prediction with a `score`; DSPy's trace keeps the original."""
+        answers = {f.name: _answer_number(prediction[f.name], f) for f in self.choices}
         judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
         judgement = judgement.rescored(self.choices, self.weights, self.threshold)
-        scored = prediction.copy(score=judgement.score)
-        scored._completions = prediction.completions
-        return scored
+        scored_prediction = prediction.copy(score=judgement.score)
+        scored_prediction._completions = prediction.completions
+        return scored_prediction
 
     def reset(self) -> None:
-        """Keep the weights, since DSPy's optimizers call this and would not learn new ones."""
+        """Do nothing: DSPy's optimizers call this, and could not learn the weights again."""
 
     def dump_state(self, json_mode: bool = True) -> object:
         return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
@@ -69,10 +69,10 @@ class ScoredProgram(dspy.Module):
         self.program, self.scoring = program, scoring
 
     def forward(self, **inputs: object) -> dspy.Prediction:
-        return self.scoring.scored(self.program(**inputs))
+        return self.scoring.with_score(self.program(**inputs))
 
     async def aforward(self, **inputs: object) -> dspy.Prediction:
-        return self.scoring.scored(await self.program.acall(**inputs))
+        return self.scoring.with_score(await self.program.acall(**inputs))
 
 
 class JudgeModule(dspy.Module):
@@ -83,9 +83,9 @@ class JudgeModule(dspy.Module):
 
     Args:
         subject: The dimension or comparison to judge.
-        prompt: The prompt; by default the subject's untuned one.
-        own_lm: Makes the LM that is asked if neither DSPy nor the predictor has one; `save` does
-            not write it.
+        prompt: The prompt; by default the untuned prompt of the subject.
+        default_lm: A function that makes the LM to ask if neither DSPy nor the predictor has an
+            LM; `save` does not store it.
         weights: How much each answer counts in the score, as for a `Judge`.
         threshold: The lowest score of a verdict that passes, as for a `Judge`.
     """
@@ -95,13 +95,13 @@ class JudgeModule(dspy.Module):
         subject: Subject,
         *,
         prompt: Prompt | None = None,
-        own_lm: Callable[[], dspy.LM] | None = None,
+        default_lm: Callable[[], dspy.LM] | None = None,
         weights: AnswerWeights | None = None,
         threshold: float = 0.5,
     ) -> None:
         super().__init__()
         prompt = prompt or subject.prompt()
-        self.subject, self.own_lm = subject, own_lm
+        self.subject, self.default_lm = subject, default_lm
         # The judge from which the program was made, if any.
         self.source: object = None
         self.judge = dspy.Predict(signature_of(prompt))
@@ -110,20 +110,20 @@ class JudgeModule(dspy.Module):
         self.scoring = scoring if prompt.questions or words_of(prompt.answer.choices) else None
 
     def forward(self, **texts: object) -> dspy.Prediction:
-        with self._settings():
+        with self._dspy_context():
             return self._with_score(self.judge(**self._arguments(texts)))
 
     async def aforward(self, **texts: object) -> dspy.Prediction:
-        with self._settings():
+        with self._dspy_context():
             return self._with_score(await self.judge.acall(**self._arguments(texts)))
 
     def load_state(self, state: FieldValues, **options: object) -> None:
-        """Load a saved state; if it has no scoring, the module keeps its own."""
-        own_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
-        super().load_state({**own_scoring, **state}, **options)
+        """Load a saved state; if it has no scoring, the weights and threshold stay the same."""
+        current_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
+        super().load_state({**current_scoring, **state}, **options)
 
     def _arguments(self, texts: FieldValues) -> FieldValues:
-        """The predictor's arguments, with typed questions if its LM answers those."""
+        """The predictor's arguments, with typed questions if the LM answers typed questions."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
@@ -138,16 +138,16 @@ class JudgeModule(dspy.Module):
 
     def _with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         choices = prompt_of(self.judge.signature).choices
-        scored = (self.scoring or Scoring(choices)).scored(prediction)
+        scored_prediction = (self.scoring or Scoring(choices)).with_score(prediction)
         for field in choices:
-            scored[field.name] = _likeliest(scored[field.name], field)
-        return scored
+            scored_prediction[field.name] = _likeliest_choice(scored_prediction[field.name], field)
+        return scored_prediction
 
     @contextmanager
-    def _settings(self) -> Iterator[None]:
+    def _dspy_context(self) -> Iterator[None]:
         lm = dspy.settings.lm
-        if self.own_lm is not None and lm is None and self.judge.lm is None:
-            lm = self.own_lm()
+        if self.default_lm is not None and lm is None and self.judge.lm is None:
+            lm = self.default_lm()
         with dspy.context(adapter=JudgeAdapter([self.subject.name]), lm=lm):
             yield
 
@@ -167,9 +167,9 @@ class PairwiseJudge(JudgeModule):
 class JudgeAdapter(dspy.ChatAdapter):
     """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
-    `names` are the names of the dimension; in a reply, they count as labels of the answer.
-    `n_unread` is the number of earlier replies that could not be read: the messages then repeat
-    the form of a reply as often.
+    `names` are the names of the dimension; in a reply, they count as labels of the answer, as in
+    "relevance: 4". `n_unread` is the number of earlier replies that could not be read; the messages
+    restate the form of a reply that many times.
     """
 
     def __init__(self, names: Collection[str] = (), n_unread: int = 0) -> None:
@@ -199,35 +199,35 @@ class JudgeAdapter(dspy.ChatAdapter):
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
-    """The `Scoring` among a program's parameters; None if it has none."""
-    return next((each for each in program.parameters() if isinstance(each, Scoring)), None)
+    """The `Scoring` among a program's parameters; None if there is none."""
+    return next((p for p in program.parameters() if isinstance(p, Scoring)), None)
 
 
 def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Prompt:
     """The prompt with a signature's fields and instruction, and a predictor's demos.
 
-    If a demo lacks a free text, for example the rationale of a labelled example, it is shown as
-    "(not given)". A demo without an answer to one of the questions is left out. Raises ValueError
-    for any other missing or impossible value.
+    If a demo lacks a free text, for example a rationale, the text is shown as "(not given)".
+    A demo without an answer to one of the questions is left out. Another missing value, or an
+    impossible one, raises ValueError.
     """
     fields = _fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)
-    questions = [field.name for field in prompt.questions]
+    question_names = [field.name for field in prompt.questions]
     return replace(
         prompt,
         demos=tuple(
-            {field.name: _demo_value(number, field, demo.get(field.name)) for field in fields}
-            for number, demo in enumerate(demos)
-            if all(demo.get(name) is not None for name in questions)
+            {field.name: _demo_value(demo_number, field, demo.get(field.name)) for field in fields}
+            for demo_number, demo in enumerate(demos)
+            if all(demo.get(name) is not None for name in question_names)
         ),
     )
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
-    """The DSPy signature of a prompt; a field with choices has a Literal of them as its type."""
+    """The DSPy signature of a prompt; a field with choices has the choices as a Literal type."""
     field_types = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
-        # A Literal, since DSPy does not check the bounds ge and le of an integer field.
+        # The type is not int: DSPy does not check the bounds ge and le of an integer.
         field.name: (
             Literal[field.choices] if field.choices else str,
             field_types[field.role](desc=field.description),
@@ -239,21 +239,21 @@ def signature_of(prompt: Prompt) -> SignatureMeta:
 
 @lru_cache(maxsize=256)
 def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> SignatureMeta:
-    """The signature by which DSPy asks typed questions, in the same words as a judge asks them."""
+    """The signature with which DSPy asks typed questions in the same words as a judge."""
     typed_fields: dict[str, tuple[object, object]] = {}
     for field in fields:
         if field.role == "input":
             typed_fields[field.name] = str, dspy.InputField(desc=neutralise(field.description))
         elif field.choices:
-            entry = question(field)
-            criteria = entry.criteria or {}
+            question = typed_question(field)
+            criteria = question.criteria or {}
             if isinstance(criteria, list):
                 annotation = Score[tuple(criteria)]
-            elif entry.type == "noul":
+            elif question.type == "noul":
                 annotation = Noul[tuple(zip((True, False), criteria.values(), strict=True))]
             else:
                 annotation = Choice[tuple(criteria.items())]
-            typed_fields[field.name] = annotation, dspy.OutputField(desc=entry.instructions)
+            typed_fields[field.name] = annotation, dspy.OutputField(desc=question.instructions)
     return _signature(typed_fields, neutralise(instruction))
 
 
@@ -265,7 +265,7 @@ def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) ->
 
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:
-    """The demos of a prompt as DSPy's examples."""
+    """The demos of a prompt as objects of `dspy.Example`."""
     names = [field.name for field in prompt.inputs]
     return [dspy.Example(**demo).with_inputs(*names) for demo in prompt.demos]
 
@@ -274,12 +274,12 @@ def demos_of(prompt: Prompt) -> list[dspy.Example]:
 def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
     """The fields of a signature.
 
-    They are cached by class, since DSPy makes a new class whenever fields change.
+    The fields are cached by signature, since DSPy makes a new signature whenever fields change.
     """
     fields = []
     for name, info in signature.fields.items():
-        extra = info.json_schema_extra or {}
-        description = str(extra.get("desc") or name)
+        schema_extra = info.json_schema_extra or {}
+        description = str(schema_extra.get("desc") or name)
         if description == f"${{{name}}}":  # DSPy's default for a field without a description
             description = name
         choices = get_args(info.annotation) if get_origin(info.annotation) is Literal else None
@@ -289,59 +289,62 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
 
 
 def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
-    """The texts that the prompt reads; ValueError if one is missing."""
+    """The texts that the prompt reads; raises ValueError if a text is missing."""
     # DSPy would render a missing text, None, as the word "None".
-    missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
-    if missing:
-        raise ValueError(f"missing texts that the judge reads: {', '.join(missing)}")
+    missing_texts = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
+    if missing_texts:
+        raise ValueError(f"missing texts that the judge reads: {', '.join(missing_texts)}")
     return {field.name: str(inputs[field.name]) for field in prompt.inputs}
 
 
 def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float] | None:
-    """The probability of each choice, from one of DSPy's decisions; None for other values."""
+    """The probability of each choice in a Noul, Score or Choice of DSPy; None for other values."""
     if isinstance(value, Noul | Score | Choice):
-        value = value.model_dump(mode="json")  # the form that a saved program has
+        value = value.model_dump(mode="json")  # the form of a decision in a saved program
     if not isinstance(value, Mapping):
         return None
     if "probability" in value:
-        shares = [value["probability"], 1 - value["probability"]]
+        raw_probabilities = [value["probability"], 1 - value["probability"]]
     else:
         keys = range(len(choices)) if "level" in value else choices
-        shares = [value["probabilities"][str(key)] for key in keys]
-    total = math.fsum(shares)
-    return {choice: share / total for choice, share in zip(choices, shares, strict=True)}
+        raw_probabilities = [value["probabilities"][str(key)] for key in keys]
+    total = math.fsum(raw_probabilities)
+    return {
+        choice: raw_probability / total
+        for choice, raw_probability in zip(choices, raw_probabilities, strict=True)
+    }
 
 
-def _likeliest(value: object, field: Field) -> object:
-    """The most likely choice of a decision; any other value unchanged."""
-    by_choice = probabilities(value, field.options)
-    return max(by_choice, key=by_choice.__getitem__) if by_choice else value
+def _likeliest_choice(value: object, field: Field) -> object:
+    """The most likely choice of a decision; any other value is returned unchanged."""
+    distribution = probabilities(value, field.options)
+    return max(distribution, key=distribution.__getitem__) if distribution else value
 
 
 def _answer_number(value: object, field: Field) -> float:
-    """An answer as a number; for probabilities, the expectation.
+    """An answer as a number; for probabilities, the expected number.
 
-    Numbers between the choices, such as 3.5, are accepted: a user's program may return them.
+    Numbers between two choices, such as 3.5, are accepted: a user's program may return them.
     """
     choices = field.options
-    if by_choice := probabilities(value, choices):
-        return math.fsum(p * number_of(each, choices) for each, p in by_choice.items())
+    if distribution := probabilities(value, choices):
+        return math.fsum(p * number_of(choice, choices) for choice, p in distribution.items())
     if isinstance(value, str | bool):
         return number_of(value, choices)
     return float(cast(float, value))
 
 
-def _demo_value(number: int, field: Field, value: object) -> Value:
-    """The value of a field in demo `number`: a text, or one of the field's choices.
+def _demo_value(demo_number: int, field: Field, value: object) -> Value:
+    """The value of a field in demo `demo_number`: a text, or one of the field's choices.
 
     Raises ValueError for a value that equals none of the choices, and for a missing input.
     """
     if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
-    value = _likeliest(value, field)
+    value = _likeliest_choice(value, field)
     # In a label file, 4.0 and "4" mean the rating 4; a mean such as 3.67 is refused.
     for choice in field.options:
         if value == choice or str(value).strip() == str(choice):
             return choice
-    allowed = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
-    raise ValueError(f"demo {number} has {field.name} {value!r}; it must be {allowed}")
+    allowed_values = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
+    raise ValueError(f"demo {demo_number} has {field.name} {value!r}; it must be {allowed_values}")

@@ -1,7 +1,8 @@
 """A panel: several judges that are used as one, each of which asks its own model.
 
-A panel's score is the weighted mean of its members' scores, after each score is put on a common
-scale by a straight line (slope and intercept). `dspy-judges panel` learns the lines and weights.
+A panel's score is the weighted mean of its members' scores, after each score is mapped to the
+panel's scale by a straight line, `intercept + slope * score`. `dspy-judges panel` learns the lines
+and the weights.
 """
 
 import math
@@ -55,9 +56,9 @@ class Member:
 class Panel(BaseJudge):
     """Several judges used as one; its score is the weighted mean of the members' scores.
 
-    `Panel.join` makes a panel. A panel of comparisons averages its members' margins, in each order
-    and over both. If a member gives no score, the panel's judgement has failed. `lm` is the model
-    of the first member that does not use the embedded one.
+    `Panel.join` makes a panel. A panel of comparisons averages its members' margins, for each
+    order and over both orders. If a member gives no score, the panel's judgement has failed. `lm`
+    is the model of the first member that does not use the embedded model.
 
     Raises:
         PanelError: The members do not fit each other or the panel's subject.
@@ -77,11 +78,11 @@ class Panel(BaseJudge):
         names = [member.name for member in self.members]
         if not 1 <= len(names) <= MAX_MEMBERS or len(set(names)) < len(names):
             raise PanelError(
-                f"{self.name}: a panel has 1 to {MAX_MEMBERS} members with different names; these "
-                f"are {len(names)}: {', '.join(names)[:200]}"
+                f"{self.name}: a panel has 1 to {MAX_MEMBERS} members with different names; this "
+                f"one has {len(names)}: {', '.join(names)[:200]}"
             )
         for member in self.members:
-            if problem := _problem(self.subject, member):
+            if problem := _member_problem(self.subject, member):
                 raise PanelError(f"member {member.name} {problem}")
 
     @classmethod
@@ -101,18 +102,18 @@ class Panel(BaseJudge):
                 raise PanelError(
                     f"member {member.name} is a panel itself; join its members instead"
                 )
-        inputs = {
+        member_inputs = {
             name: description
             for member in members
             for name, description in member.judge.subject.inputs.items()
         }
-        added_inputs = {n: text for n, text in inputs.items() if n not in subject.inputs}
+        added_inputs = {n: text for n, text in member_inputs.items() if n not in subject.inputs}
         paid_models = [m.judge.lm for m in members if not is_embedded(m.judge.lm)]
         return cls(
             subject=replace(subject, inputs={**added_inputs, **subject.inputs}),
             lm=next(iter(paid_models), EMBEDDED),
-            lm_from="user",
-            # A member's line holds only for the plan with which it was learned.
+            lm_origin="user",
+            # A member's slope and intercept hold only for the plan with which they were learned.
             members=tuple(
                 replace(member, judge=member.judge.with_plan(member.judge.resolved_plan()))
                 for member in members
@@ -135,7 +136,7 @@ class Panel(BaseJudge):
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """The same panel with another endpoint, for the members whose models are openai/NAME.
+        """A copy of the panel with another endpoint for the members whose models are openai/NAME.
 
         Raises PanelError if `lm` is given: each weight was learned with the member's own model.
         """
@@ -147,10 +148,10 @@ class Panel(BaseJudge):
             )
         members = []
         for member in self.members:
-            base = api_base if member.judge.lm.startswith("openai/") else None
-            members.append(replace(member, judge=member.judge.with_model(None, base)))
-        base = api_base if self.lm.startswith("openai/") else None
-        return replace(self, members=tuple(members), api_base=base or self.api_base)
+            openai_base = api_base if member.judge.lm.startswith("openai/") else None
+            members.append(replace(member, judge=member.judge.with_model(None, openai_base)))
+        openai_base = api_base if self.lm.startswith("openai/") else None
+        return replace(self, members=tuple(members), api_base=openai_base or self.api_base)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
@@ -159,45 +160,51 @@ class Panel(BaseJudge):
 
         The requests of all members are sent together.
         """
-        rows, *copies = tee(rows, len(self.members) + 1)
+        rows, *row_copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
-            streams = []
-            for judge, copy in zip(self.parts, copies, strict=True):
-                stream = judge.judge_rows(copy, self._client_of(judge, client), seed=seed)
-                streams.append(stack.enter_context(closing(stream)))
+            judgement_streams = []
+            for judge, row_copy in zip(self.parts, row_copies, strict=True):
+                judgements = judge.judge_rows(row_copy, self._client_of(judge, client), seed=seed)
+                judgement_streams.append(stack.enter_context(closing(judgements)))
             for _ in rows:
-                yield self.combine([next(stream) for stream in streams])
+                yield self.combine([next(judgements) for judgements in judgement_streams])
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from the members' judgements, which are in the members' order."""
         pairs = [*zip(self.members, judgements, strict=True)]
         scores = {member.name: judgement.score for member, judgement in pairs}
-        missing = [(m.name, each.failure) for m, each in pairs if math.isnan(each.score)]
-        if reasons := [f"member {name}: {failure or 'no score'}" for name, failure in missing]:
+        reasons = [
+            f"member {member.name}: {judgement.failure or 'no score'}"
+            for member, judgement in pairs
+            if math.isnan(judgement.score)
+        ]
+        if reasons:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
-        # The rationale is that of the member with the largest weight that gives one.
-        by_weight = sorted(pairs, key=lambda pair: -pair[0].weight)
-        rationale = next(filter(None, [each.rationale for _, each in by_weight]), None)
+        # The rationale comes from the member with the largest weight that gives a rationale.
+        pairs_by_weight = sorted(pairs, key=lambda pair: -pair[0].weight)
+        rationales = (judgement.rationale for _, judgement in pairs_by_weight)
+        rationale = next(filter(None, rationales), None)
         if preferences := [each for each in judgements if isinstance(each, Preference)]:
-            ab = self._mean([each.margin_ab for each in preferences])
-            ba = self._mean([each.margin_ba for each in preferences])
-            return replace(Preference.of_orders(ab, ba, rationale), members=scores)
+            margin_ab = self._mean([preference.margin_ab for preference in preferences])
+            margin_ba = self._mean([preference.margin_ba for preference in preferences])
+            preference = Preference.of_orders(margin_ab, margin_ba, rationale)
+            return replace(preference, members=scores)
         score = self._mean(list(scores.values()))
-        ratings = [each for each in judgements if isinstance(each, Judgement)]
+        member_judgements = [j for j in judgements if isinstance(j, Judgement)]
         return Judgement(
-            # Through the members' lines, the score of a verdict may leave [0, 1].
+            # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
             rationale=rationale,
-            samples=sum(each.samples for each in ratings),
-            unparsable=sum(each.unparsable for each in ratings),
+            samples=sum(judgement.samples for judgement in member_judgements),
+            unparsable=sum(judgement.unparsable for judgement in member_judgements),
             members=scores,
         )
 
     def _mean(self, scores: Sequence[float]) -> float:
-        """The weighted mean of the members' scores, each put on the panel's scale."""
+        """The weighted mean of the members' scores, each mapped to the panel's scale."""
         pairs = zip(self.members, scores, strict=True)
-        total = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
-        return total / math.fsum(member.weight for member in self.members)
+        weighted_sum = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
+        return weighted_sum / math.fsum(member.weight for member in self.members)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
         """The clients that ask the members' models; they share the budget of `client`."""
@@ -229,7 +236,7 @@ class Panel(BaseJudge):
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":
-        """The panel in a file that was checked; PanelError if its members cannot be joined."""
+        """The panel in a checked file; raises PanelError if its members cannot be joined."""
         members = [
             Member(**{**asdict(member), "judge": Judge.of_file(member.judge)})
             for member in file.members
@@ -240,17 +247,20 @@ class Panel(BaseJudge):
 AnyJudge = Judge | Panel
 
 
-def _problem(panel: Subject, member: Member) -> str | None:
-    """Why a member does not fit a panel on the subject `panel`; None if it does."""
+def _member_problem(panel_subject: Subject, member: Member) -> str | None:
+    """The reason why a member does not fit a panel on this subject; None if the member fits."""
     subject, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
-    is_rescaled = subject.name == panel.name and subject.scale and panel.scale
-    if _answer_phrase(subject) != _answer_phrase(panel) and not is_rescaled:
-        return f"{_answer_phrase(subject)}, and the panel {panel.name} {_answer_phrase(panel)}"
+    differs_in_scale_only = (
+        subject.name == panel_subject.name and subject.scale and panel_subject.scale
+    )
+    if _answer_phrase(subject) != _answer_phrase(panel_subject) and not differs_in_scale_only:
+        panel_phrase = f"the panel {panel_subject.name} {_answer_phrase(panel_subject)}"
+        return f"{_answer_phrase(subject)}, and {panel_phrase}"
     if not 1e-100 <= member.weight <= 1e6:
         return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"
     if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
         return f"has the line {line}; a line has a slope above 0, and numbers up to 1e9"
-    if isinstance(panel, Comparison) and (member.slope > 1 or member.intercept):
+    if isinstance(panel_subject, Comparison) and (member.slope > 1 or member.intercept):
         return f"has the line {line}; for margins the slope is at most 1 and the intercept 0"
     return None
 

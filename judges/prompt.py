@@ -1,7 +1,7 @@
 """Render a judge's prompt as chat messages.
 
-Texts are neutralised, so that none can add a field, a demonstration or an image to the messages.
-What is the same for every row comes first, so that providers' prompt caches apply.
+Texts are neutralised, so that no text can add a field, a demonstration or an image to the messages.
+The part that is the same for every row comes first, so that providers' prompt caches apply.
 """
 
 import inspect
@@ -15,46 +15,46 @@ from typing import Literal
 from judges.protocol import Message
 
 Value = str | int
-# What a judge writes before its answer: nothing, one sentence, reasoning in steps, or questions
-# that it poses and answers itself.
+# The text that a judge writes before its answer: nothing, one sentence, reasoning in steps, or
+# questions that the judge poses and answers itself.
 Reasoning = Literal["none", "brief", "steps", "questions"]
 # The most demonstrations in a prompt.
 MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
 LETTERS = ("A", "B")
 HEADER = "[[ ## {name} ## ]]"
-END = HEADER.format(name="completed")
-# Stands for a free text, such as a rationale, that a demonstration lacks.
+END_HEADER = HEADER.format(name="completed")
+# Takes the place of a free text, such as a rationale, that a demonstration lacks.
 NOT_GIVEN = "(not given)"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
-# A verdict's word: words of letters alone, so that it is read as a whole.
-WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
+# A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
+VERDICT_WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 # The header of a field, in any of the variants that models write.
 FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
-# The tags around a model's thoughts in its reply; model families use different ones.
-_THOUGHT = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
+# The tags around a model's thoughts in its reply; they differ between model families.
+_THOUGHT_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
-    rf"<{_THOUGHT}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
+    rf"<{_THOUGHT_TAG}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
     r"|\u25c1think\u25b7|<\|channel\|>analysis\b",
     re.IGNORECASE,
 )
 THOUGHT_END = re.compile(
-    rf"</{_THOUGHT}\s{{0,3}}>|<\|(?:/think|end_of_thought)\|>|\[/THINK\]|\u25c1/think\u25b7"
+    rf"</{_THOUGHT_TAG}\s{{0,3}}>|<\|(?:/think|end_of_thought)\|>|\[/THINK\]|\u25c1/think\u25b7"
     r"|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
-# Marks in a text that our reader, DSPy or a chat template would take for markup of the messages. To
-# break such a mark, a space is put after its first character. All alternatives begin with one of
-# three characters, which makes the search fast.
-FRAMING = re.compile(
+# Markup in a text that our reader, DSPy or a chat template would take for a part of the messages'
+# structure. `neutralise` breaks the markup by a space after the first character. All alternatives
+# of the pattern begin with one of three characters, which makes the search fast.
+MARKUP = re.compile(
     rf"""
     \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
         | \|\S | (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
   | \u25c1 (?= /?(?i:think)\u25b7 )
   | < (?= [|\uff5c]\S | <(?:CUSTOM-TYPE-|/?SYS>>)         # <|im_start|>; DSPy's images and the like
-        | /?(?i:{_THOUGHT}|s|bos|eos|(?:start|end)_of_(?:turn|role))[\s>] )
+        | /?(?i:{_THOUGHT_TAG}|s|bos|eos|(?:start|end)_of_(?:turn|role))[\s>] )
     """,
     re.VERBOSE,
 )
@@ -80,12 +80,14 @@ def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
     return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
-def are_words(words: Sequence[object]) -> bool:
+def are_verdict_words(words: Sequence[object]) -> bool:
     """Whether `words` are two words that a verdict may have."""
-    texts = [str(word).casefold() for word in words]
+    folded_words = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
-    are_distinct = len({text.split(" ")[0] for text in texts}) == 2
-    return are_distinct and all(WORD.match(text) and " or " not in text for text in texts)
+    are_distinct = len({text.split(" ")[0] for text in folded_words}) == 2
+    return are_distinct and all(
+        VERDICT_WORD.match(text) and " or " not in text for text in folded_words
+    )
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
@@ -105,7 +107,7 @@ class Prompt:
 
     @cached_property
     def answer(self) -> Field:
-        """The output field for the rating, verdict or choice: the last one that has choices."""
+        """The output field for the rating, verdict or choice: the last field with choices."""
         return self.choices[-1]
 
     @cached_property
@@ -137,7 +139,7 @@ class Prompt:
         return replace(self, instruction=instruction, demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """The messages for one output; KeyError names a missing text."""
+        """The messages for one output; raises KeyError if a text is missing."""
         return fill_slots(self.template(), texts)
 
     def template(self) -> list[Message]:
@@ -150,7 +152,7 @@ class Prompt:
         return [*messages, Message(role="user", content=_user_content(self, slots))]
 
 
-# The descriptions of the free-text field before a rating, and before a choice between A and B.
+# Descriptions of the free-text field before a rating, and before a choice between A and B.
 _RATIONALES: Mapping[Reasoning, str] = {
     "brief": "one sentence of reasons",
     "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
@@ -170,27 +172,31 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 def reasoning_of(prompt: Prompt) -> Reasoning:
     """The form of reasoning that a prompt asks for, by the description of its free-text output.
 
-    A description other than those above counts as "brief".
+    A description that is not in `_RATIONALES` or `_COMPARISONS` counts as "brief".
     """
     return _reasoning_in(prompt.outputs)
 
 
 def has_long_reasoning(outputs: Sequence[Field]) -> bool:
-    """Whether the reply has steps or questions before the answer, which may rate single aspects."""
+    """Whether a reply has steps or questions, perhaps with ratings, before the answer."""
     return _reasoning_in(outputs) in ("steps", "questions")
 
 
 def _reasoning_in(outputs: Sequence[Field]) -> Reasoning:
-    texts = [field.description for field in outputs if not field.choices]
-    forms = (*_RATIONALES.items(), *_COMPARISONS.items())
-    matches = (reasoning for reasoning, description in forms if description in texts)
-    return next(matches, "brief" if texts else "none")
+    free_text_descriptions = [field.description for field in outputs if not field.choices]
+    descriptions = (*_RATIONALES.items(), *_COMPARISONS.items())
+    matches = (
+        reasoning
+        for reasoning, description in descriptions
+        if description in free_text_descriptions
+    )
+    return next(matches, "brief" if free_text_descriptions else "none")
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     """The prompt with another form of reasoning before the answer.
 
-    The rationales of its demonstrations are dropped, since they have the earlier form.
+    The demonstrations lose their rationales, which have the earlier form.
     """
     if reasoning_of(prompt) == reasoning:
         return prompt
@@ -212,7 +218,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
     """The prompt with its questions replaced by these.
 
-    If the questions change, the demonstrations are left out, since they have no answers to them.
+    If the questions change, the demonstrations are left out, since they lack the new answers.
     """
     if prompt.questions == tuple(questions):
         return prompt
@@ -221,8 +227,8 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
 
 
 def neutralise(text: str) -> str:
-    """Insert a space into every mark in FRAMING, and replace lone surrogates."""
-    return FRAMING.sub(r"\g<0> ", text if text.isascii() else encodable(text))
+    """The text with a space in every match of FRAMING, and with lone surrogates replaced."""
+    return MARKUP.sub(r"\g<0> ", text if text.isascii() else encodable(text))
 
 
 def encodable(text: str) -> str:
@@ -233,39 +239,41 @@ def encodable(text: str) -> str:
 def fill_slots(
     template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
 ) -> list[Message]:
-    """The messages with the slots of the last one filled.
+    """The messages with the slots of the last message filled.
 
     Each text is neutralised and passed through `encode`. All slots are filled in one pass, so that
-    a `{{name}}` inside a text stays as it is. KeyError names a missing text.
+    a `{{name}}` inside a text stays as it is. Raises KeyError if a text is missing.
     """
-    last = template[-1]
-    content = SLOT.sub(lambda slot: encode(neutralise(texts[slot.group(1)])), last["content"])
-    return [*template[:-1], Message(role=last["role"], content=content)]
+    last_message = template[-1]
+    filled_content = SLOT.sub(
+        lambda slot: encode(neutralise(texts[slot.group(1)])), last_message["content"]
+    )
+    return [*template[:-1], Message(role=last_message["role"], content=filled_content)]
 
 
 def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     """The messages to send after a reply that could not be read.
 
-    The last message then also repeats the form of a reply. Its original text stays in front, so
-    that providers' prompt caches apply.
+    They end with a sentence that repeats which form a reply must have. The text before that
+    sentence stays the same, so that providers' prompt caches apply.
     """
-    last, form = messages[-1], _reply_format(prompt.outputs)
+    last_message, form_text = messages[-1], _reply_format(prompt.outputs)
     for field in prompt.choices if len(prompt.outputs) > 1 else ():
-        form += (
+        form_text += (
             f" What follows {HEADER.format(name=field.name)} is {_choices_phrase(field.options)} "
             "alone, without any other word."
         )
-    note = f"An earlier reply was not of this form and was not read. {form}"
-    content = f"{last['content']}\n\n{note}"
-    return [*messages[:-1], Message(role=last["role"], content=content)]
+    note = f"An earlier reply was not of this form and was not read. {form_text}"
+    content = f"{last_message['content']}\n\n{note}"
+    return [*messages[:-1], Message(role=last_message["role"], content=content)]
 
 
 def _system_content(prompt: Prompt) -> str:
     lines = ["You read:", *(f"- {field.name}: {field.description}" for field in prompt.inputs)]
     lines += ["", "You write:"]
     for field in prompt.outputs:
-        allowed = f" ({_choices_phrase(field.choices)})" if field.choices else ""
-        lines.append(f"- {field.name}{allowed}: {field.description}")
+        allowed_choices = f" ({_choices_phrase(field.choices)})" if field.choices else ""
+        lines.append(f"- {field.name}{allowed_choices}: {field.description}")
     lines += ["", "Your task:", prompt.instruction.strip()]
     return "\n".join(neutralise(line) for line in lines)
 
@@ -293,14 +301,15 @@ def _reply_format(outputs: Sequence[Field]) -> str:
 
     The reply is the choice alone, or has each output field under its header.
     """
-    last = outputs[-1]
-    if len(outputs) == 1 and last.choices:
+    last_field = outputs[-1]
+    if len(outputs) == 1 and last_field.choices:
         # The instruction may ask the model to think in steps, but the reply must not contain them.
-        choices = _choices_phrase(last.choices)
-        return f"Reply with the {last.name} alone, without any working: {choices}."
+        choices = _choices_phrase(last_field.choices)
+        return f"Reply with the {last_field.name} alone, without any working: {choices}."
     headers = ", then ".join(HEADER.format(name=field.name) for field in outputs)
     return (
-        f"Reply with {headers}, each on its own line and followed by its content; end with {END}."
+        f"Reply with {headers}, each on its own line and followed by its content; "
+        f"end with {END_HEADER}."
     )
 
 
@@ -308,4 +317,4 @@ def _answer_content(prompt: Prompt, values: Mapping[str, Value]) -> str:
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
-    return "\n\n".join([*_field_blocks(outputs, values), END])
+    return "\n\n".join([*_field_blocks(outputs, values), END_HEADER])

@@ -9,30 +9,36 @@ from msgspec import Struct
 
 from dspy_judges.errors import JudgesError
 
-# The address of `openai/NAME` models, unless the user gives another.
+# The address at which `openai/NAME` models are asked, unless the user gives another address.
 OPENAI_ADDRESS = "https://api.openai.com/v1"
-# How often a request is sent again because its reply cannot be read.
+# The most times that a request is sent again because its reply cannot be read.
 MAX_REPEATS = 2
-# The difference between the seeds of two samples of one request. Repeated requests count the seed
-# up by one, so that with a large step no two seeds are equal.
+# The difference between the seeds of two samples of one request. It is large, since a repeated
+# request adds 1 to the seed, and no two samples may have the same seed.
 SAMPLE_SEED_STEP = 10_007
 
-# Finish reasons of a reply that the endpoint stopped: at the limit of tokens, or for another cause.
-OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
+# Finish reasons of a reply that the endpoint cut short: at the limit of tokens, or for any reason.
+OUT_OF_TOKENS_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+CUT_SHORT_REASONS = OUT_OF_TOKENS_REASONS | {
+    "incomplete",
+    "error",
+    "other",
+    "content_filter",
+    "safety",
+}
 # The most characters of a finish reason, or of a model's name in an answer, that are kept.
-LONGEST_WORD = 200
+MAX_NAME_LENGTH = 200
 # The finish reason of a reply in which the model refuses to answer.
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
-# The protocols of decision models, OpenAI's and System One's; model names begin with them.
+# The prefixes of the names of decision models, for OpenAI's protocol and for System One's.
 DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # For a reasoning model, which thinks before it answers, max_tokens is multiplied by this factor.
 REASONING_FACTOR = 8
 # The names of reasoning models: OpenAI's, and those of other providers.
-OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
-REASONING = re.compile(
+OPENAI_REASONING_MODELS = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
+OTHER_REASONING_MODELS = re.compile(
     r"reasoner|\br1\b|magistral|\bqwq|\bqwen3|thinking|gpt-oss|gemini-(?:2\.5|3)|grok-(?:3-mini|4)"
     r"|minimax-m|kimi-k2|\bglm-",
     re.I,
@@ -45,13 +51,13 @@ def is_embedded(lm: str) -> bool:
 
 
 def is_decision(lm: str) -> bool:
-    """Whether the name is that of a decision model, which gives probabilities instead of text."""
+    """Whether `lm` names a decision model, which gives probabilities instead of text."""
     return lm.partition("/")[0] in (DECISIONS, SYSTEM_ONE)
 
 
 def is_reasoning(lm: str) -> bool:
-    """Whether the name is that of a reasoning model, which spends tokens on thoughts first."""
-    return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))
+    """Whether `lm` names a reasoning model, which spends tokens on thoughts before its answer."""
+    return bool(OPENAI_REASONING_MODELS.match(lm) or OTHER_REASONING_MODELS.search(lm))
 
 
 class Message(TypedDict):
@@ -72,9 +78,9 @@ class ChatBody(TypedDict):
 class Sampling:
     """The sampling parameters of a request, which are part of its cache key.
 
-    `n` is the number of replies, `top_logprobs` the number of alternatives for each token, and
-    `seed` also tells repeated requests apart. None leaves `temperature` or `reasoning_effort` to
-    the model.
+    `n` is the number of replies. `top_logprobs` is the number of alternatives that are returned
+    for each token. `seed` also makes the cache keys of repeated requests differ. None leaves
+    `temperature` or `reasoning_effort` to the model.
     """
 
     temperature: float | None = 0.0
@@ -85,7 +91,7 @@ class Sampling:
     reasoning_effort: str | None = None
 
     def fields(self) -> dict[str, str | float]:
-        """The parameters as fields of a chat-completions request; None leaves a field out."""
+        """The parameters as fields of a chat-completions request, without those that are None."""
         fields = {
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
@@ -100,7 +106,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A generated token; `top` has the natural log-probability of its most likely alternatives."""
+    """A generated token; `top` maps the most likely tokens in its place to log-probabilities."""
 
     text: str
     top: Mapping[str, float]
@@ -117,21 +123,21 @@ class Reply:
     @property
     def truncated(self) -> bool:
         """Whether the endpoint stopped the reply before its end."""
-        return self.finish_reason.lower() in CUT_SHORT
+        return self.finish_reason.lower() in CUT_SHORT_REASONS
 
     @property
     def out_of_tokens(self) -> bool:
-        """Whether the reply was cut at the request's limit of tokens."""
-        return self.finish_reason.lower() in OUT_OF_TOKENS
+        """Whether the reply was cut short at the request's limit of tokens."""
+        return self.finish_reason.lower() in OUT_OF_TOKENS_REASONS
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request: its messages, its sampling parameters, and how its replies are read.
 
-    `accept` returns the value of a reply. If it raises NoScoreError, the request is sent again,
-    with the messages that `restate` returns; at temperature 0, unchanged messages would bring the
-    same reply.
+    `accept` returns the value of a reply. If `accept` raises NoScoreError, the request is sent
+    again, with the messages that `restate` returns; at temperature 0, unchanged messages would
+    bring the same reply.
     """
 
     messages: Sequence[Message]
@@ -144,8 +150,8 @@ class Request:
 class Usage:
     """The tokens of a request and its replies.
 
-    `cache_reads` and `cache_writes` are those tokens of `tokens_in` that were read from and written
-    to the provider's prompt cache.
+    `cache_reads` and `cache_writes` are the tokens among `tokens_in` that were read from, and
+    written to, the provider's prompt cache.
     """
 
     tokens_in: int
@@ -166,8 +172,8 @@ class Completion(Usage):
 class Response:
     """The outcome of one request, whether or not it was answered.
 
-    `values[i]` is what the request's `accept` returned for `replies[i]`. The replies after those
-    could not be read; `failures` says why, and also why a request was not answered. `cached` is
+    `values[i]` is what the request's `accept` returned for `replies[i]`. Further replies
+    could not be read; `failures` says why, or why the request was not answered. `cached` is
     true if nothing was sent, since the store or the cache had the answer.
     """
 
@@ -180,7 +186,7 @@ class Response:
 
     @property
     def error(self) -> str | None:
-        """The reason why the request gave no value; None if it gave at least one."""
+        """The reason why the request gave no value; None if there is a value."""
         return None if self.values else next(iter(self.failures), "no reply")
 
 
@@ -222,13 +228,13 @@ class Choice(Struct):
 
 
 def reply_of(choice: Choice) -> Reply:
-    """The reply in a choice; if it has no text, the text of the refusal."""
+    """A choice as a Reply; a message without text has the text of its refusal."""
     message, logprobs = choice.message or _Message(), choice.logprobs or _Logprobs()
     refusal = "" if message.text else message.refusal or ""
     return Reply(
         text=message.text or refusal,
         tokens=tuple(map(_token_of, logprobs.content or ())),
-        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:LONGEST_WORD],
+        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:MAX_NAME_LENGTH],
     )
 
 
@@ -245,9 +251,10 @@ class Model(Protocol):
 
     Attributes:
         name: The model's exact name, which is part of a request's key.
-        endpoint: The address at which the model answers, which is also part of the key.
+        endpoint: The address at which the model answers, which is also part of a request's key.
         native_n: Whether one request can bring several replies.
-        has_logprobs: Whether the model gives log-probabilities; None if only a request shows it.
+        has_logprobs: Whether the model gives log-probabilities; None if
+            that is unknown before a request.
 
     A model that answers within this process, at once and for free, also has an attribute
     `in_process`, which is true.
@@ -268,8 +275,8 @@ class Model(Protocol):
 class ModelError(JudgesError):
     """A request got no usable answer.
 
-    `usage` has its tokens if the answer reported them, and `billed` says whether the provider may
-    charge for the request all the same.
+    `usage` has the request's tokens, if the provider reported them. `billed` says whether the
+    provider may nevertheless charge for the request.
     """
 
     usage: Usage | None = None
@@ -277,7 +284,7 @@ class ModelError(JudgesError):
 
 
 class TransientError(ModelError):
-    """A failure that may pass with a retry: a 5xx, a lost connection, no answer, a malformed one.
+    """A failure that a retry may overcome: a 5xx, a lost connection, a missing or malformed answer.
 
     `retry_after` is the wait that the server asks for, in seconds.
     """

@@ -1,18 +1,18 @@
-"""Questions that a judge answers in the same reply as its rating, and weights of the answers."""
+"""Questions that a judge answers in the same reply as its rating, and weights for all answers."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import LETTERS, NAME, Field, Value, are_words, rating_of
+from judges.prompt import LETTERS, NAME, Field, Value, are_verdict_words, rating_of
 
-# In a longer list, the last questions are not worth their cost, and a stranger's file could make
-# every row expensive.
+# The most questions of a judge, and the most characters of a question. More questions are not worth
+# their cost, and a stranger's file could make every row expensive.
 MAX_QUESTIONS, MAX_QUESTION_LENGTH = 16, 500
-# The largest weight. A larger one would lead off every scale, and could overflow in a sum.
+# The largest slope. With a larger slope, scores would be off every scale, and sums could overflow.
 MAX_SLOPE = 1e6
-# By rounding, a score may leave its scale by this much.
+# A score may be off its scale by this much, because of rounding.
 ROUNDING = 1e-6
 
 
@@ -25,11 +25,11 @@ class Question:
     """A question about an output, which a judge answers in addition to its rating.
 
     Args:
-        name: Lower-case letters, digits and underscores, at most 64.
-        text: The question. It must be possible to answer it from the texts that the judge reads.
-        answers: Two words, of which the first speaks for the output; or two to ten ratings in
-            ascending order, the best last; or ("A", "B") if the judge compares two outputs.
-        anchors: A text for a rating that says what earns it; ratings may be left out.
+        name: At most 64 lower-case letters, digits and underscores.
+        text: The question. The texts that the judge reads must be enough to answer it.
+        answers: Two words, the good one first; or two to ten ratings in ascending order, the best
+            last; or ("A", "B") if the judge compares two outputs.
+        anchors: What earns a rating, by the rating; not every rating needs an anchor.
 
     Raises:
         QuestionError: The name, the text or the answers cannot be used.
@@ -47,9 +47,10 @@ class Question:
     def __post_init__(self) -> None:
         if problem := question_problem(self.field):
             raise QuestionError(f"question {self.name!r} {problem}")
-        if unknown := sorted(self.anchors.keys() - {*self.answers}):
+        if unknown_ratings := sorted(self.anchors.keys() - {*self.answers}):
             raise QuestionError(
-                f"question {self.name!r} has anchors {unknown}, which are not among its answers"
+                f"question {self.name!r} has anchors {unknown_ratings}, which are not among its "
+                "answers"
             )
 
     @property
@@ -63,9 +64,9 @@ class Question:
 
 
 def question_problem(field: Field) -> str | None:
-    """The reason why a field of a prompt cannot be a question; None if it can."""
+    """The reason why a prompt's field cannot be a question; None if the field can be a question."""
     choices = field.options
-    # Ratings have one digit, since a digit is always one token.
+    # Ratings must have one digit, since a digit is always one token.
     is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
     if not NAME.match(field.name):
         return "needs a name of lower-case letters, digits and underscores"
@@ -73,7 +74,7 @@ def question_problem(field: Field) -> str | None:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
     if is_scale and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None
-    if choices == LETTERS or (len(choices) == 2 and not is_scale and are_words(choices)):
+    if choices == LETTERS or (len(choices) == 2 and not is_scale and are_verdict_words(choices)):
         return None
     return (
         f"has the answers {list(choices)}; use two words, the good one first, or 2 to 10 "
@@ -82,13 +83,13 @@ def question_problem(field: Field) -> str | None:
 
 
 def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
-    """An answer as a number: a rating itself, two words as 1 and 0, letters A and B as 1 and -1."""
+    """An answer as a number: the rating itself, 1 and 0 for two words, 1 and -1 for A and B."""
     if choices == LETTERS:
         return 1.0 if choice == LETTERS[0] else -1.0
     return float(rating_of(choice, choices))
 
 
-def nearest(number: float, choices: tuple[Value, ...]) -> Value:
+def nearest_choice(number: float, choices: tuple[Value, ...]) -> Value:
     """The choice whose number (see `number_of`) is nearest to `number`."""
     return min(choices, key=lambda choice: abs(number_of(choice, choices) - number))
 
@@ -101,18 +102,18 @@ def answer_range(field: Field) -> tuple[float, float]:
 
 def _extremes(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
     """The smallest and the largest number that each answer can be, by its field."""
-    ranges = {each.name: answer_range(each) for each in choices}
+    ranges = {field.name: answer_range(field) for field in choices}
     return {n: low for n, (low, _) in ranges.items()}, {n: high for n, (_, high) in ranges.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerShare:
-    """How much one of a judge's answers counts in its score.
+    """How much one of a judge's answers counts in the judge's score.
 
-    The answer is to a question, or is the judge's own rating, verdict or choice (the last). `share`
-    is its part of how far all answers can move the score, in [0, 1]. `loss` is by how much the
-    figure of a tuned judge would be lower without the question, on the labels that the judge was
-    tuned on; None if it was not measured.
+    The answer is to a question, or it is the judge's rating, verdict or choice. `share`, in [0, 1],
+    is how far the answer can move the score, as a share of how far all answers can move it. `loss`
+    is how much lower the objective of a tuned judge (rho or balanced accuracy) would be without the
+    question, on the labels that the judge was tuned on; None if that was not measured.
     """
 
     name: str
@@ -124,12 +125,12 @@ class AnswerShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerWeights:
-    """The weights of a score that is a sum: `intercept` plus `slope * answer` over all answers.
+    """The weights of a score: `intercept` plus the sum of `slope * answer` over all answers.
 
     Args:
         intercept: The score if every answer is 0; it must be 0 for a judge that compares.
-        slopes: The slope of each answer by its name, 0 or more. The judge's own rating, verdict or
-            choice is one of the answers. An answer without a slope does not count.
+        slopes: The slope of each answer, 0 or more, by the answer's name. The judge's rating,
+            verdict or choice is one of the answers. An answer without a slope does not count.
     """
 
     intercept: float
@@ -138,31 +139,31 @@ class AnswerWeights:
     def score(self, answers: Mapping[str, float]) -> float:
         """The score of these answers."""
         terms = (slope * answers[name] for name, slope in self.slopes.items())
-        # It is rounded, so that the order in which terms are added cannot break a tie.
+        # The sum is rounded, so that the order in which terms are added cannot break a tie.
         return round(self.intercept + math.fsum(terms), 12)
 
     def shares(self, choices: Sequence[Field]) -> dict[str, float]:
-        """The share of each answer in how far all answers together can move the score.
+        """How far each answer can move the score, as a share of how far all answers can move it.
 
         The shares sum to 1. `choices` are the prompt's output fields that have choices.
         """
         lows, highs = _extremes(choices)
-        moves = self._score_changes(highs, lows)
-        total = math.fsum(moves.values()) or 1.0
-        return {name: move / total for name, move in moves.items()}
+        score_changes = self._score_changes(highs, lows)
+        total_change = math.fsum(score_changes.values()) or 1.0
+        return {name: move / total_change for name, move in score_changes.items()}
 
     def describe(self, choices: Sequence[Field], losses: Mapping[str, float]) -> list[AnswerShare]:
-        """How much each answer counts; `losses` has the loss without each question, by name."""
+        """How much each answer counts; `losses` has the `loss` of each question by name."""
         shares = self.shares(choices)
         return [
             AnswerShare(
-                name=each.name,
-                text=each.description,
-                answers=each.options,
-                share=round(shares[each.name], 6),
-                loss=losses.get(each.name),
+                name=field.name,
+                text=field.description,
+                answers=field.options,
+                share=round(shares[field.name], 6),
+                loss=losses.get(field.name),
             )
-            for each in choices
+            for field in choices
         ]
 
     def decisive_answer(
@@ -170,35 +171,39 @@ class AnswerWeights:
     ) -> str:
         """The answer that counted most for the score, as a text such as "tone = 1".
 
-        A score is above or below `threshold`, which by default is halfway between the lowest and
-        the highest score that the weights can give. The answer that counted most is the one that
-        moved the score furthest to that side. How far an answer moves the score is measured from
-        the point of its own range that is as high as the threshold is in the range of the scores.
+        It is the answer that moved the score furthest towards the side of `threshold` on which the
+        score lies. By default, the threshold is halfway between the lowest and the highest score
+        that the weights can give. Each answer is compared with a baseline: if the threshold lies at
+        30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
         lows, highs = _extremes(choices)
         lowest, highest = self.score(lows), self.score(highs)
-        share = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
-        base = {name: low + share * (highs[name] - low) for name, low in lows.items()}
-        moves = self._score_changes(answers, base)
-        sign = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
-        name = max(moves, key=lambda name: sign * moves[name])
-        options = next(each.options for each in choices if each.name == name)
-        return f"{name} = {nearest(answers[name], options)}"
+        threshold_position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
+        baseline = {
+            name: low + threshold_position * (highs[name] - low) for name, low in lows.items()
+        }
+        score_changes = self._score_changes(answers, baseline)
+        side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
+        name = max(score_changes, key=lambda name: side * score_changes[name])
+        options = next(field.options for field in choices if field.name == name)
+        return f"{name} = {nearest_choice(answers[name], options)}"
 
     def _score_changes(
-        self, answers: Mapping[str, float], base: Mapping[str, float]
+        self, answers: Mapping[str, float], baseline: Mapping[str, float]
     ) -> dict[str, float]:
-        """By how much each answer moves the score from the score of the answers in `base`."""
-        return {name: self.slopes.get(name, 0.0) * (answers[name] - base[name]) for name in base}
+        """How far each answer moves the score, compared with the answer in `baseline`."""
+        return {
+            name: self.slopes.get(name, 0.0) * (answers[name] - baseline[name]) for name in baseline
+        }
 
     def problem(self, choices: Sequence[Field]) -> str | None:
-        """The reason why these weights do not fit a prompt with these choices; None if they do.
+        """The reason why the weights do not fit a prompt with these choices; None if they fit.
 
         Every possible score has to lie on the scale of the answer, which is the last choice.
         """
         lows, highs = _extremes(choices)
-        if unknown := sorted(self.slopes.keys() - lows.keys()):
-            return f"a weight for {unknown[0][:64]!r}, which the judge does not answer"
+        if unknown_names := sorted(self.slopes.keys() - lows.keys()):
+            return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
         lowest, highest = self.score(lows), self.score(highs)

@@ -29,37 +29,39 @@ from judges.panel import AnyJudge
 
 
 class JudgeBatch:
-    """Adds a judge's scores to a batch as the column NAME, and reasons of failures as NAME_failure.
+    """Adds the columns NAME, a judge's scores, and NAME_failure, reasons for failures, to a batch.
 
     NAME is the judge's name; the score of a failed judgement is NaN, or null in Arrow. A judge that
-    asks questions also adds a column NAME_FIELD for each answer, its rating included. Each of
+    asks questions also adds a column NAME_FIELD for each answer, including the rating. Each of
     `workers` processes gets an equal share of `max_calls` and `max_cost`; once the share is spent,
     further rows get failed judgements that say so. The options are the same as for `Judge.score`.
     """
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
-        self.judge, (values, self.map) = judge, read_options(options)
+        self.judge, (judge_options, self.column_mapping) = judge, read_options(options)
         check_limits(workers=workers)
-        if (calls := values.get("max_calls")) is not None:
-            values["max_calls"] = calls // workers
-        if (cost := values.get("max_cost")) is not None:
-            values["max_cost"] = cost / workers
-        check_limits(max_calls=values.get("max_calls"), max_cost=values.get("max_cost"))
-        self.share = values
+        if (max_calls := judge_options.get("max_calls")) is not None:
+            judge_options["max_calls"] = max_calls // workers
+        if (max_cost := judge_options.get("max_cost")) is not None:
+            judge_options["max_cost"] = max_cost / workers
+        check_limits(
+            max_calls=judge_options.get("max_calls"), max_cost=judge_options.get("max_cost")
+        )
+        self.worker_options = judge_options
         self._open = ExitStack()
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """The batch with the columns added: a dict of columns, a DataFrame, or a pyarrow table."""
+        """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
         is_arrow = hasattr(batch, "column_names")
         columns = {str(name): batch[name] for name in (batch.column_names if is_arrow else batch)}
         if self.judge.name in columns:
             raise OptionError(f"the batch has a column {self.judge.name!r} already; rename it")
-        cells = [column.to_pylist() if is_arrow else column for column in columns.values()]
-        rows = self.judge.texts_of([*columns], zip(*cells, strict=True), self.map)
+        column_cells = [column.to_pylist() if is_arrow else column for column in columns.values()]
+        rows = self.judge.texts_of([*columns], zip(*column_cells, strict=True), self.column_mapping)
         if self._judge_rows is None:
             # The judge is opened in the worker, since an open client cannot be pickled.
-            self._judge_rows = self._open.enter_context(self.judge.open(**self.share))
+            self._judge_rows = self._open.enter_context(self.judge.open(**self.worker_options))
         new_columns = self._columns(list(self._judge_rows(rows)))
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
@@ -76,12 +78,14 @@ class JudgeBatch:
     def _columns(self, judgements: Sequence[AnyJudgement]) -> dict[str, NDArray[np.generic]]:
         name = self.judge.name
         columns = {
-            name: np.array([each.score for each in judgements], dtype=float),
-            f"{name}_failure": np.array([each.failure for each in judgements], dtype=object),
+            name: np.array([judgement.score for judgement in judgements], dtype=float),
+            f"{name}_failure": np.array(
+                [judgement.failure for judgement in judgements], dtype=object
+            ),
         }
         if isinstance(self.judge, Judge) and self.judge.prompt.questions:
-            answers = [each.answers or {} for each in judgements]
+            answers = [judgement.answers or {} for judgement in judgements]
             for field in self.judge.prompt.choices:
-                numbers = [each.get(field.name, math.nan) for each in answers]
+                numbers = [row_answers.get(field.name, math.nan) for row_answers in answers]
                 columns[f"{name}_{field.name}"] = np.array(numbers, dtype=float)
         return columns

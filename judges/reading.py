@@ -1,19 +1,19 @@
-"""Read the rating or choice that a judge's reply states, which must have one of three forms.
+"""Read the rating or choice that a judge's reply states in one of three forms.
 
-1. The answer alone, such as "4" or "**(B)**": as the whole reply, as a line of it, or under our
-   header `[[ ## rating ## ]]`. If the reply has this header, only the text under the last one is
-   read.
+1. The answer alone, such as "4" or "**(B)**": as the whole reply, as one of its lines, or under
+   our header `[[ ## rating ## ]]`. If the reply has this header, only the text under the last such
+   header is read.
 2. `label: 4` at the start of a line, with any words as the label; a key of JSON is a label, too.
-   Labels with "final" or "overall" take precedence, then those with "rating" or the dimension's
+   Labels with "final" or "overall" take precedence, then labels with "rating" or the dimension's
    name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
-A reply must state exactly one value in these forms, and the rest of it must not state another. Any
-other reply raises NoScoreError, and the model is asked again. All patterns keep the positions of
-characters, so that an answer's position also holds for the original reply.
+A reply must state exactly one value in these forms, and no other value elsewhere. Another reply
+raises NoScoreError, and the model is asked again. The text is cleaned so that the positions of
+characters stay the same: an answer's position also holds for the original reply.
 
 If a reply also answers questions, each answer must be under the header of its field, or after the
-field's name as a label. It is read in the same way, from its own part of the reply alone.
+field's name as a label. Each answer is read in the same way, from its own section of the reply.
 """
 
 import re
@@ -26,7 +26,7 @@ from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value
 from judges.protocol import REFUSAL, RefusedError, Reply
 
 # The most characters of a reply; a longer one is not searched for an answer.
-MAX_LENGTH = 20_000
+MAX_REPLY_LENGTH = 20_000
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 )  # fmt: skip
@@ -36,22 +36,22 @@ CANDIDATE_NOUN = (
 )
 
 
-def _terms(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words in labels: those of a final answer, which takes precedence, those of an answer, and those
-# that say nothing about it.
-_FINAL_WORDS = _terms("final overall revised updated corrected correction edit")
-_ANSWER_WORDS = _terms(
+# Words in labels: words that mark a final answer, which takes precedence; words that mark an
+# answer; and words that say nothing about what follows.
+_FINAL_WORDS = _word_set("final overall revised updated corrected correction edit")
+_ANSWER_WORDS = _word_set(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
-_NEUTRAL_WORDS = _terms(
+_NEUTRAL_WORDS = _word_set(
     "the a an my your our is i it for of on this here s total would give to level"
 )
 # Words in labels of something other than the answer: "word count", "previous rating".
-_OTHER_WORDS = _terms(
+_OTHER_WORDS = _word_set(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
     " page chapter section line paragraph sentence step item example case figure question part rule"
     " criterion id rank position version year month day date time age maximum max minimum min"
@@ -60,51 +60,52 @@ _OTHER_WORDS = _terms(
     " user human author annotator expert ideal reference alternative requested error attempt"
     " priority injected iteration"
 )
-# Words anywhere in a label by which the value is quoted, denied or supposed, or is the worse one.
-_DENYING_WORDS = _terms(
+# Words which show that a label's value is quoted, denied, hypothetical, or the worse of two.
+_DENYING_WORDS = _word_set(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
     " less least worse worst weaker loser rejected before after"
 )
 # A label in the plural counts things: "errors", "errors found"; "correctness", "analysis" and
-# "ethics" are no plurals.
+# "ethics" are not plurals.
 _PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
-# From characters beyond ASCII, and some kinds of white space, to their ASCII equivalents.
+# Maps some white space and characters beyond ASCII to ASCII characters.
 _TO_ASCII = str.maketrans(
     "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
     "0123456789:()[]=.,\"\"''- \n     ",
 )
 # The characters that may surround an answer.
-_SURROUNDING = " \t\r\n*_`\"'()[]"
+_SURROUNDING_CHARACTERS = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
-_OPEN = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
-_CLOSE = r"[*_`\"')\]}|$⭐★ ]*"
+_BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
+_AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
 # A label at the start of a line. Quotation marks may be around the label alone, as in JSON: a line
 # that is quoted as a whole is not the model's own answer.
 _LABEL = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
     r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
-    rf"{_CLOSE}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
+    rf"{_AFTER_ANSWER}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
 # What may follow a complete answer: nothing, or a reason that does not take the answer back.
 _REASON = re.compile(
-    rf"{_CLOSE}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
+    rf"{_AFTER_ANSWER}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
     r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
     r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
     r"|worse|weaker|less)\b))"
 )
-# A text in the place of an answer that is unclear: "~4", "N/A", "neither".
-_UNCLEAR = re.compile(
-    rf"{_OPEN}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
+# An unclear text where an answer should be: "~4", "N/A", "neither".
+_UNCLEAR_ANSWER = re.compile(
+    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
     re.IGNORECASE,
 )
-_WITHDRAWN = re.compile(
+# Phrases with which a reply takes back its answer or declines to give one.
+_WITHDRAWAL = re.compile(
     r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
     re.IGNORECASE,
 )
-# Mentions of another scale; the mentions of the judge's own scale are removed before the search.
+# Mentions of another scale; mentions of the judge's own scale are removed before this search.
 _OTHER_SCALE = re.compile(
     r"\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
     r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
@@ -116,7 +117,9 @@ _MARKUP = re.compile(
     r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
 # The header that ends a reply; it has to be at the start of a line.
-_COMPLETED = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE)
+_COMPLETED_HEADER = re.compile(
+    r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE
+)
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
 
@@ -140,41 +143,46 @@ class AnswerForm:
     def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
         self.choices, self.fractions = choices, fractions
         self.numeric = all(isinstance(choice, int) for choice in choices)
-        # From the lower-case text of an answer to its choice.
+        # Maps the lower-case text of an answer to the choice.
         self.choice_by_text = {str(choice).lower(): choice for choice in choices}
-        clause_start, not_filler = "^", "than|to|over"
+        clause_start, excluded_words = "^", "than|to|over"
         if self.numeric:
             self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-            low, high = choices[0], choices[-1]
-            highest = "|".join(
-                word for word, number in self.choice_by_text.items() if number == high
+            lowest, highest = choices[0], choices[-1]
+            highest_pattern = "|".join(
+                word for word, number in self.choice_by_text.items() if number == highest
             )
-            scale = (
-                rf"\([^()\n]{{0,40}}\b{low}\b[^()/\n]{{0,40}}\b{high}\b[^()\n]{{0,40}}\)|\b{high}-point\b"
-                rf"|\b{low} ?(?:to|-|–|and) ?{high}\b"
-                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest})\b(?:\.0+\b)?"
+            scale_pattern = (
+                rf"\([^()\n]{{0,40}}\b{lowest}\b[^()/\n]{{0,40}}\b{highest}\b[^()\n]{{0,40}}\)|\b{highest}-point\b"
+                rf"|\b{lowest} ?(?:to|-|–|and) ?{highest}\b"
+                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest_pattern})\b(?:\.0+\b)?"
             )
-            value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
-            end = ""
+            value_pattern = (
+                rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
+            )
+            end_pattern = ""
         else:
             # The longest word first, so that "not ok" is not read as "ok".
-            longest_first = sorted(self.choice_by_text, key=len, reverse=True)
-            words, scale = "|".join(map(re.escape, longest_first)), "(?!)"
-            value = rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
-            end = "| ?[:–—-] "
-            if min(map(len, longest_first)) > 1:  # single letters occur in much other text
-                clause_start, not_filler = (
+            words_by_length = sorted(self.choice_by_text, key=len, reverse=True)
+            words_pattern, scale_pattern = "|".join(map(re.escape, words_by_length)), "(?!)"
+            value_pattern = (
+                rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words_pattern}))"
+                r"(?![\w&+/'-])"
+            )
+            end_pattern = "| ?[:–—-] "
+            if min(map(len, words_by_length)) > 1:  # single letters occur in much other text
+                clause_start, excluded_words = (
                     "^(?:[-+•*] )?",
-                    rf"{not_filler}|(?:not|never|no)\b|\w+n't\b",
+                    rf"{excluded_words}|(?:not|never|no)\b|\w+n't\b",
                 )
-        filler = rf"(?:(?!{not_filler})[A-Za-z']{{1,12}},? ){{0,6}}"
-        clause = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler}[*_\"(]{{0,4}}"
-        end = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))"
-        self.answer = re.compile(rf"{_BULLET}{_OPEN}{value}")
-        # Another answer in the text after the first one: it is nearly all of a clause.
-        self.later_answer = re.compile(clause + value + end, re.MULTILINE)
-        # Mentions of the judge's own scale, such as "out of 5".
-        self.scale = re.compile(scale)
+        filler_pattern = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
+        clause_pattern = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_pattern}[*_\"(]{{0,4}}"
+        end_pattern = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end_pattern}))"
+        self.answer = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
+        # A further answer in the text after the first answer; it makes up nearly all of a clause.
+        self.later_answer = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
+        # A mention of the judge's own scale, such as "out of 5".
+        self.scale = re.compile(scale_pattern)
 
     def value(self, match: re.Match[str]) -> float | str | None:
         """The choice in a match of `answer` or `later_answer`; None for a number off the scale."""
@@ -182,18 +190,18 @@ class AnswerForm:
         if word in self.choice_by_text or not self.numeric or word in NUMBER_WORDS:
             return self.choice_by_text.get(word)
         number = float(word)
-        between = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
-        return number if between or number in self.choices else None
+        is_on_scale = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
+        return number if is_on_scale or number in self.choices else None
 
 
 answer_form = lru_cache(maxsize=64)(AnswerForm)
 
 
 class Answer(NamedTuple):
-    """An answer in a reply, with its position; the value is None if it is unclear.
+    """An answer in a reply, with its position; `value` is None if the answer is unclear.
 
     `rank` is 3 if the label says "final" or "overall", 2 if the label names the answer or the
-    answer is alone on its line, and 1 for any other.
+    answer is alone on its line, and 1 otherwise.
     """
 
     value: float | str | None
@@ -209,7 +217,7 @@ class Reading(NamedTuple):
     spans: dict[str, tuple[int, int]]
 
 
-# From the name of a field to the start and end of its part of the reply, under its header or label.
+# By the name of a field: the start and end of its section, which follows its header or label.
 Sections = dict[str, tuple[int, int]]
 
 
@@ -219,8 +227,8 @@ def read(
     """Read every output field of a judge's reply.
 
     A free text is the text under its header, else the text above the first header. In a truncated
-    reply an answer counts only if another header follows it: even a lone "1" may be the beginning
-    of "10".
+    reply, an answer counts only if another header follows the answer: even a lone "1" may be the
+    beginning of "10".
 
     If several fields have choices, the last is the answer and the others are questions. `names` are
     the names of the dimension, which count as labels of the answer. Raises NoScoreError, which
@@ -240,7 +248,7 @@ def read(
     values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
     spans = {}
     for field in fields:
-        # Steps and questions may have ratings of their own, so that the answer must be named.
+        # Steps and questions may have ratings of their own, so the answer must have a label.
         strict = len(outputs) > 1 and field.name not in sections and has_long_reasoning(outputs)
         answer_names = (field.name,) if strict or has_questions else (field.name, *names)
         section = sections.get(field.name, (start, end))
@@ -252,12 +260,12 @@ def read(
     return Reading(values, spans)
 
 
-def _sections(labels: Sequence[re.Match[str]], end: int) -> Sections:
+def _sections(label_matches: Sequence[re.Match[str]], end: int) -> Sections:
     """The part of a reply that follows each label, up to the next label or the end."""
-    starts = [*(label.start() for label in labels), end]
+    section_starts = [*(label_match.start() for label_match in label_matches), end]
     return {
-        label[1].lower(): (label.end(), next_start)
-        for label, next_start in zip(labels, starts[1:], strict=True)
+        label_match[1].lower(): (label_match.end(), next_start)
+        for label_match, next_start in zip(label_matches, section_starts[1:], strict=True)
     }
 
 
@@ -266,29 +274,31 @@ def _field_sections(
 ) -> Sections:
     """The sections of a reply to several questions, one for each field with choices.
 
-    They are the given `sections`, under headers, if every field has one; else the sections after
-    the names of fields, as in "rating: 4" or in JSON. Raises NoScoreError if a field has no
+    These are `sections`, which follow headers, if every field has a header; else the sections that
+    follow the names of fields, as in "rating: 4" or in JSON. Raises NoScoreError if a field has no
     section, or if a name occurs twice.
     """
-    fields = [field.name for field in outputs if field.choices]
-    if all(name in sections for name in fields):
+    field_names = [field.name for field in outputs if field.choices]
+    if all(name in sections for name in field_names):
         return sections
-    names = "|".join(re.escape(field.name) for field in outputs)
-    label = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names})[*_`\"' ]{{0,5}}[:=]"
-    labels = list(re.compile(label, re.MULTILINE | re.IGNORECASE).finditer(reply, *span))
-    by_label = _sections(labels, span[1])
-    if len(by_label) < len(labels):
+    names_pattern = "|".join(re.escape(field.name) for field in outputs)
+    label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
+    label_matches = list(
+        re.compile(label_pattern, re.MULTILINE | re.IGNORECASE).finditer(reply, *span)
+    )
+    sections_by_label = _sections(label_matches, span[1])
+    if len(sections_by_label) < len(label_matches):
         raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
-    by_label = by_label or sections
-    if missing := [name for name in fields if name not in by_label]:
-        raise NoScoreError(f"no answer for {missing[0]} in {quote(reply[slice(*span)])}")
-    return by_label
+    sections_by_label = sections_by_label or sections
+    if missing_fields := [name for name in field_names if name not in sections_by_label]:
+        raise NoScoreError(f"no answer for {missing_fields[0]} in {quote(reply[slice(*span)])}")
+    return sections_by_label
 
 
 def _read_choice(
     text: str, field: Field, names: Collection[str], *, strict: bool
 ) -> tuple[Value, int, int]:
-    """The value of a field in its text, with the start and end of its position there.
+    """The value that a field's text states, with the value's start and end in the text.
 
     Raises NoScoreError if the text does not state one clear answer.
     """
@@ -296,8 +306,8 @@ def _read_choice(
     answer = find_answer(text, form, names, strict=strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices
-        expected = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {expected} in {quote(text)}")
+        expected_answer = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
+        raise NoScoreError(f"no {field.name} {expected_answer} in {quote(text)}")
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     return value, answer.start, answer.end
 
@@ -305,17 +315,18 @@ def _read_choice(
 def find_answer(
     text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
 ) -> Answer | None:
-    """The answer in a text; None if it states none. Raises NoScoreError if it is unclear.
+    """The answer that a text states; None if the text states none.
 
-    `names` are words that count as labels of the answer. If `strict` is true, an answer counts only
+    Raises NoScoreError if the answer is unclear. `names` are words that count as labels of the
+    answer. If `strict` is true, an answer counts only
     with such a label, or alone on its line.
     """
-    stripped = text.strip(_SURROUNDING).rstrip(".*")
-    if (value := form.choice_by_text.get(stripped.lower())) is not None:
-        start = text.index(stripped)
-        return Answer(value, 2, start, start + len(stripped))
-    if len(text.strip()) > MAX_LENGTH:
-        raise NoScoreError(f"more than {MAX_LENGTH:,} characters: {quote(text)}")
+    stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
+    if (value := form.choice_by_text.get(stripped_text.lower())) is not None:
+        start = text.index(stripped_text)
+        return Answer(value, 2, start, start + len(stripped_text))
+    if len(text.strip()) > MAX_REPLY_LENGTH:
+        raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
     answers, other_texts = _answers(plain_text(text, form), form, name_words)
     rank = max((answer.rank for answer in answers), default=0)
@@ -325,7 +336,7 @@ def find_answer(
     text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
     values = {answer.value for answer in answers}
     values |= {form.value(match) for match in form.later_answer.finditer(text_after)} - {None}
-    if None in values or len(values) > 1 or _WITHDRAWN.search(text_after):
+    if None in values or len(values) > 1 or _WITHDRAWAL.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
@@ -335,10 +346,10 @@ def answer_span(reply: str) -> tuple[int, int]:
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought that does not end: {quote(reply[start:])}")
-    completed = _COMPLETED.search(reply, start)
-    if completed is None or not reply[start : completed.start()].strip():
+    end_header = _COMPLETED_HEADER.search(reply, start)
+    if end_header is None or not reply[start : end_header.start()].strip():
         return start, len(reply)
-    return start, completed.start()
+    return start, end_header.start()
 
 
 def plain_text(text: str, form: AnswerForm) -> str:
@@ -352,11 +363,11 @@ def plain_text(text: str, form: AnswerForm) -> str:
     if form.numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
 
-    def label(markup: re.Match[str]) -> str:
-        name = markup[1] or markup[2]
-        return (f"\n{name}:" if name else "\n").ljust(len(markup[0]))
+    def as_label(markup_match: re.Match[str]) -> str:
+        name = markup_match[1] or markup_match[2]
+        return (f"\n{name}:" if name else "\n").ljust(len(markup_match[0]))
 
-    return _MARKUP.sub(label, text)
+    return _MARKUP.sub(as_label, text)
 
 
 class _Line:
@@ -369,7 +380,7 @@ class _Line:
         self.label = None if label and form.answer.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
         self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
-            _SURROUNDING
+            _SURROUNDING_CHARACTERS
         )
         self.answer = form.answer.match(self.content, self.start)
         # The text after a complete answer; None if the line has no complete answer.
@@ -377,15 +388,15 @@ class _Line:
         if self.answer and _REASON.match(self.content, self.answer.end()):
             self.reason = self.content[self.answer.end() :]
         self.is_answer_alone = self.reason is not None and not self.reason.strip(
-            _SURROUNDING + "}|$.!"
+            _SURROUNDING_CHARACTERS + "}|$.!"
         )
 
     def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
-        """The rank by the line's label, else by the label that is the whole line above.
+        """The rank by the line's label, else by the line above if that is nothing but a label.
 
-        None if there is no such label; 0 for a label of something other than the answer.
+        It is None if there is no label, and 0 for a label of something other than the answer.
         """
-        if rank_above == 0:  # the line above says that this is another's, as in "The text says:"
+        if rank_above == 0:  # the line above says that this is a quotation, as in "The text says:"
             return 0
         if self.label:
             return _rank(self.label["label"], name_words)
@@ -393,16 +404,16 @@ class _Line:
 
 
 def _answers(
-    plain: str, form: AnswerForm, name_words: frozenset[str]
+    cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """The answers in all lines of a plain text, and its other parts with their positions."""
+    """The answers in all lines of a plain text, and the other parts of the text with positions."""
     answers, other_texts = [], []
     rank_above: int | None = None
-    for number, match in enumerate(re.finditer(r"\S[^\n]*", plain)):
-        line = _Line(match, form)
+    for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
+        line = _Line(line_match, form)
         rank = line.rank(name_words, rank_above)
         rank_above = rank if line.is_label_alone else None
-        is_opening = number == 0 and not line.content.endswith("?")
+        is_opening = line_number == 0 and not line.content.endswith("?")
         is_stated = rank is not None or line.is_answer_alone or is_opening
         if line.answer and line.reason is not None and is_stated:
             value = None if rank == 0 else form.value(line.answer)
@@ -413,7 +424,7 @@ def _answers(
             other_texts.append((end, line.reason))
             continue
         other_texts.append((line.position, line.content))
-        if rank and (line.answer or (rank > 1 and _UNCLEAR.match(line.content, line.start))):
+        if rank and (line.answer or (rank > 1 and _UNCLEAR_ANSWER.match(line.content, line.start))):
             answers.append(Answer(None, rank, line.position, line.position))
     return answers, other_texts
 
@@ -421,16 +432,20 @@ def _answers(
 def _rank(label: str, name_words: frozenset[str]) -> int:
     """How clearly a label names the answer, from 3 (final) to 1; 0 if it names something else."""
     words = re.findall(r"[^\W_]+", label.lower())
-    terms = set(words) - _NEUTRAL_WORDS
-    if not terms or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
+    content_words = set(words) - _NEUTRAL_WORDS
+    if not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
-    # The head noun of "clarity of terms" is "clarity"; that of "word count" is "count".
+    # The head noun is "clarity" in "clarity of terms", and "count" in "word count".
     phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
-    head = next((word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number")
-    is_other = terms & _OTHER_WORDS - name_words and (head in _OTHER_WORDS or head in _ANSWER_WORDS)
-    is_count = head not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
-    if is_other or is_count or terms & _DENYING_WORDS - name_words:
+    head_noun = next(
+        (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
+    )
+    is_other_label = content_words & _OTHER_WORDS - name_words and (
+        head_noun in _OTHER_WORDS or head_noun in _ANSWER_WORDS
+    )
+    is_count_label = head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
+    if is_other_label or is_count_label or content_words & _DENYING_WORDS - name_words:
         return 0
-    if terms & _FINAL_WORDS:
+    if content_words & _FINAL_WORDS:
         return 3
-    return 2 if terms <= _ANSWER_WORDS | name_words else 1
+    return 2 if content_words <= _ANSWER_WORDS | name_words else 1

@@ -1,4 +1,4 @@
-"""Plans that turn replies into a score: one reply, the mean of n, or weighted by probabilities."""
+"""Plans that turn replies into a score: one reply, the mean of n replies, or weighted ratings."""
 
 import json
 import math
@@ -19,23 +19,24 @@ from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
-# The default max_tokens of a reply, without and with reasoning in steps or questions.
+# The default `max_tokens` of replies: without, and with, reasoning in steps or questions.
 SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
-# Tokens of an average reply by its form of reasoning, without the thoughts of a reasoning model.
+# The tokens of an average reply by the form of reasoning, without a reasoning model's thoughts.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 # Tokens of the answer to one question, with its header.
 ANSWER_TOKENS = 9
-# The number of alternatives for a token: the most that OpenAI-compatible endpoints give.
+# The number of alternatives to ask for at each token: the most that OpenAI's API allows.
 N_ALTERNATIVES = 20
-# From white space as raw tokenizer vocabularies write it to plain white space.
+# Maps white space in the notation of raw tokenizer vocabularies to plain white space.
 _RAW_BLANKS = str.maketrans("Ġ▁Ċ", "  \n")
 # Characters that a token may have around the rating.
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
-MAX_TOTAL = 1.01  # the largest sum of a token's probabilities, which are rounded
+# The largest possible sum of a token's probabilities, which are rounded.
+MAX_PROBABILITY_SUM = 1.01
 
 
 class NoProbabilitiesError(FatalModelError):
-    """The plan needs log-probabilities and the model does not give them; this ends the run."""
+    """The plan needs log-probabilities, and the model does not give any; this ends the run."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -66,7 +67,8 @@ class SamplingPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.samples <= (MAX_SAMPLES if self.kind == "mean" else 1):
             raise OptionError(
-                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes 1 to {MAX_SAMPLES}"
+                f"the plan {self.kind!r} cannot have {self.samples} samples; 'mean' takes 1 to "
+                f"{MAX_SAMPLES}, and every other plan takes 1"
             )
 
 
@@ -77,9 +79,10 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 class Sample:
     """What was read from one reply: its free text, and its answers as numbers (see `number_of`).
 
-    `value` is the judge's rating, verdict or choice. `answers` has all answers by field, with the
-    judge's own one last. If the plan is "weighted", these are expectations, and `probabilities` has
-    the probability of each possible `value`; otherwise it is None.
+    `value` is the judge's rating, verdict or choice. `answers` has all answers by field name; the
+    last one is the rating, verdict or choice. If the plan is "weighted", all answers are
+    expectations, and `probabilities` has the probability of each possible `value`; otherwise
+    `probabilities` is None.
     """
 
     value: float
@@ -90,12 +93,12 @@ class Sample:
 
 def default_plan(model: Model) -> SamplingPlan:
     """The default plan for a model, at the model's own temperature if it has one."""
-    plan = plan_at(model.name if is_decision(model.name) else model.endpoint)
+    plan = default_plan_by_name(model.name if is_decision(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
-def plan_at(lm: str) -> SamplingPlan:
-    """The default plan by a model's name: weighted for embedded and decision models, else one."""
+def default_plan_by_name(lm: str) -> SamplingPlan:
+    """The default plan by a model's name: WEIGHTED for embedded and decision models, else ONE."""
     return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
 
@@ -103,14 +106,17 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
     """The sampling parameters for a plan; reasoning in steps or questions gets more tokens.
 
     Raises NoProbabilitiesError if the plan is "weighted" and a rating of the scale, such as 10, may
-    be two tokens for the model `lm`: the probability of the token "1" is then not that of rating 1.
+    be two tokens for the model `lm`: the probability of the token "1" is then not the probability
+    of the rating 1.
     """
     if is_decision(lm):
         return DECISION_SAMPLING
     if lm and plan.kind == "weighted" and not is_embedded(lm):
         choices = [choice for field in prompt.choices for choice in field.options]
-        if long_ratings := [n for n in choices if isinstance(n, int) and n not in range(10)]:
-            raise NoProbabilitiesError(f"{long_ratings[0]} on this scale may be several tokens")
+        if multi_token_ratings := [n for n in choices if isinstance(n, int) and n not in range(10)]:
+            raise NoProbabilitiesError(
+                f"{multi_token_ratings[0]} on this scale may be several tokens"
+            )
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
@@ -139,35 +145,39 @@ def read_sample(
 ) -> Sample:
     """Read one reply; `names` are the names of the dimension, which count as labels of the answer.
 
-    Raises NoScoreError if it states no clear answer, and NoProbabilitiesError if the plan is
+    Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
     """
     outputs = prompt.outputs
     reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
     values = reading.values
-    texts = [str(values[output.name]) for output in outputs if not output.choices]
+    free_texts = [str(values[output.name]) for output in outputs if not output.choices]
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     answers, value, probabilities = {}, math.nan, None
-    # The judge's own answer comes last, so that `value` and `probabilities` are those of it.
+    # The last field is the rating, verdict or choice; `value` and `probabilities` keep its numbers.
     for field in prompt.choices:
         choices = field.options
         answers[field.name] = value = number_of(values[field.name], choices)
         if plan.kind == "weighted":
             position = reading.spans[field.name][0]
-            by_choice = _probabilities(reply, position, values[field.name], choices)
-            probabilities = {number_of(choice, choices): p for choice, p in by_choice.items()}
+            choice_probabilities = _probabilities(reply, position, values[field.name], choices)
+            probabilities = {
+                number_of(choice, choices): p for choice, p in choice_probabilities.items()
+            }
             answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
-    text = "\n".join(filter(None, texts)) or None
-    return Sample(value=value, text=text, answers=answers, probabilities=probabilities)
+    free_text = "\n".join(filter(None, free_texts)) or None
+    return Sample(value=value, text=free_text, answers=answers, probabilities=probabilities)
 
 
 def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
-    by_field, answers, probabilities = json.loads(reply.text), {}, {}
-    # The judge's own answer comes last, so that `probabilities` are those of it.
+    answer_by_field, answers, probabilities = json.loads(reply.text), {}, {}
+    # The last field is the rating, verdict or choice; `probabilities` keeps its numbers.
     for field in prompt.choices:
-        probabilities = read_probabilities(field, by_field.get(field.name, "it was not asked"))
+        probabilities = read_probabilities(
+            field, answer_by_field.get(field.name, "it was not asked")
+        )
         answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
     likeliest = max(probabilities, key=probabilities.__getitem__)
     return Sample(value=likeliest, text=None, answers=answers, probabilities=probabilities)
@@ -176,7 +186,7 @@ def read_decision(prompt: Prompt, reply: Reply) -> Sample:
 def score_of(
     plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
 ) -> Judgement:
-    """The judgement from the samples that could be read; if there is none, it has failed.
+    """The judgement from the samples that could be read; if there are none, a failed one.
 
     `failures` are the reasons why further replies could not be read.
     """
@@ -202,7 +212,7 @@ def score_of(
 
 
 def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
-    """The mean of each answer over the samples, by field; the judge's own answer is last."""
+    """The mean of each answer over the samples, by field; the rating, verdict or choice is last."""
     return {
         name: math.fsum(sample.answers[name] for sample in samples) / len(samples)
         for name in samples[0].answers
@@ -212,32 +222,35 @@ def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
 def _probabilities(
     reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
-    """The probability of each choice, renormalised, at the token at a position in the reply's text.
+    """The probability of each choice at the token at `position` in the reply's text; the sum is 1.
 
-    Raises NoScoreError if that token is not `value`, and for impossible log-probabilities.
+    Raises NoScoreError if the token does not stand for `value`, or if log-probabilities are
+    impossible.
     """
-    reader = _TokenReader(choices)
-    texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
-    # The tokens may include white space, or the end of a turn, that the reply's text lacks.
-    start = "".join(texts).find(reply.text)
-    ends = accumulate(map(len, texts))
-    token = next(
-        (t for t, end in zip(reply.tokens, ends, strict=True) if end - start > position), None
-    )
-    if token is None or start < 0 or reader.choice(token.text) != value:
+    token_reader = _TokenReader(choices)
+    token_texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
+    # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
+    reply_start = "".join(token_texts).find(reply.text)
+    token_ends = accumulate(map(len, token_texts))
+    tokens = zip(reply.tokens, token_ends, strict=True)
+    token = next((token for token, end in tokens if end - reply_start > position), None)
+    if token is None or reply_start < 0 or token_reader.choice(token.text) != value:
         raise NoScoreError(f"no single token of the reply is the answer {value!r}")
     logprobs = token.top.values()
-    # A large or undefined log-probability would overflow or make the sum undefined.
-    if not all(p <= MAX_TOTAL - 1 for p in logprobs) or sum(map(math.exp, logprobs)) > MAX_TOTAL:
+    # A large log-probability would overflow, and an undefined one would make the sum undefined.
+    if (
+        not all(p <= MAX_PROBABILITY_SUM - 1 for p in logprobs)
+        or sum(map(math.exp, logprobs)) > MAX_PROBABILITY_SUM
+    ):
         raise NoScoreError("the log-probabilities of a token are impossible")
-    mass = dict.fromkeys(choices, 0.0)
+    choice_mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        if (choice := reader.choice(text)) is not None:
-            mass[choice] += math.exp(logprob)
-    total = math.fsum(mass.values())
+        if (choice := token_reader.choice(text)) is not None:
+            choice_mass[choice] += math.exp(logprob)
+    total = math.fsum(choice_mass.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in mass.items()}
+    return {choice: p / total for choice, p in choice_mass.items()}
 
 
 class _TokenReader:
@@ -249,15 +262,17 @@ class _TokenReader:
 
     def __init__(self, choices: tuple[Value, ...]) -> None:
         self._words = {str(word).lower(): word for word in words_of(choices)}
-        numbers: dict[str, Value] = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-        self._choices = numbers | (self._words or {str(choice): choice for choice in choices})
+        number_words: dict[str, Value] = {
+            word: n for n, word in enumerate(NUMBER_WORDS) if n in choices
+        }
+        self._choices = number_words | (self._words or {str(choice): choice for choice in choices})
 
     def choice(self, token: str) -> Value | None:
         """The choice that a token stands for; None if it stands for none."""
         text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
-        # The token "a" is usually an article, and only "A" is a choice. So case is kept at first.
+        # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
         for variant in (text, text.lower()):
             if variant in self._choices:
                 return self._choices[variant]
-        starts = [word for word in self._words if text and word.startswith(text.lower())]
-        return self._words[starts[0]] if len(starts) == 1 else None
+        matching_words = [word for word in self._words if text and word.startswith(text.lower())]
+        return self._words[matching_words[0]] if len(matching_words) == 1 else None

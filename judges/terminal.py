@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from judges.client import Budget
 
 DONE, FAILED = 0, 1
-PATIENCE = 2.0  # seconds before a progress line appears in a terminal or notebook
-QUIET = "print no progress and no notes"  # the help of --quiet
+PROGRESS_DELAY = 2.0  # seconds before a progress line appears in a terminal or notebook
+QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
+# Control characters, direction marks and lone surrogates.
 INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
     r"\ud800-\udfff]"
@@ -50,7 +51,7 @@ def print_error(text: str, stream: TextIO | None = None) -> None:
     """Print an error to stderr, without API keys and control characters."""
     line, stream = visible(Redactor().redact(text)), stream or sys.stderr
     if tqdm := sys.modules.get("tqdm"):
-        tqdm.tqdm.write(line, file=stream)  # keeps a progress line below the error
+        tqdm.tqdm.write(line, file=stream)  # prints above the progress line
     else:
         print(line, file=stream)
     stream.flush()
@@ -62,10 +63,10 @@ def print_note(text: str) -> None:
         print_error(text)
 
 
-class _LogLines(logging.Handler):
+class _StderrHandler(logging.Handler):
     def __init__(self, level: int) -> None:
         super().__init__(level)
-        # The stream of this moment, since stderr is redirected while DSPy's optimizers run.
+        # stderr at this moment: it is redirected while DSPy's optimizers run.
         self._stream = sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -75,11 +76,11 @@ class _LogLines(logging.Handler):
 
 @contextmanager
 def verbose_logging(verbose: bool = True, level: int = logging.INFO) -> Iterator[None]:
-    """Print log records within this context, if `verbose` is true and no outer context does."""
-    if not verbose or any(isinstance(handler, _LogLines) for handler in _log.handlers):
+    """Print log records within this context, if `verbose` is true and no outer context does so."""
+    if not verbose or any(isinstance(handler, _StderrHandler) for handler in _log.handlers):
         yield
         return
-    handler, earlier_level = _LogLines(level), _log.level
+    handler, earlier_level = _StderrHandler(level), _log.level
     _log.addHandler(handler)
     _log.setLevel(level)
     try:
@@ -90,11 +91,11 @@ def verbose_logging(verbose: bool = True, level: int = logging.INFO) -> Iterator
 
 
 class Progress:
-    """A progress line on a stream; on leaving the context, its last figures are printed.
+    """A progress line on a stream; at the end of the context, the final counts are printed.
 
     If a `budget` is given, the line shows dollars. `refresh` is called before each update and may
     change the name, the total and the counts. If `only_live` is true, the line appears only in a
-    terminal or a notebook, and only after PATIENCE seconds.
+    terminal or a notebook, and only after PROGRESS_DELAY seconds.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Progress:
             # Seconds between two updates; outside a terminal each update is a new line.
             mininterval=0.25 if is_live else 30.0,
             miniters=1,
-            delay=PATIENCE if only_live else 0.0,
+            delay=PROGRESS_DELAY if only_live else 0.0,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 
@@ -140,11 +141,11 @@ class Progress:
         self._refresh(self)
         bar, budget = self._bar, self._budget
         bar.total, bar.desc = max(self.total, self.n_done), visible(self.name)
-        parts = [f"{self.n_failed:,} failed"] if self.n_failed else []
+        postfix_parts = [f"{self.n_failed:,} failed"] if self.n_failed else []
         if budget is not None and (budget.cost or budget.max_cost):
             limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
-            parts.insert(0, f"{dollars_text(budget.cost)}{limit}")
-        bar.set_postfix_str(", ".join(parts), refresh=False)
+            postfix_parts.insert(0, f"{dollars_text(budget.cost)}{limit}")
+        bar.set_postfix_str(", ".join(postfix_parts), refresh=False)
         bar.update(self.n_done - bar.n)
 
     def __enter__(self) -> "Progress":
@@ -172,28 +173,28 @@ def run_command(
 ) -> int:
     """Run a command, and return its exit code.
 
-    If it raises a JudgesError or OSError, the error is printed on one line, and the exit code is 1
-    failed or 2 wrong usage; with `verbose`, a traceback comes first. After an interrupt the message
-    `interrupted` is printed, and the exit code is 128 and the signal's number. Any other exception
-    is a bug and is raised. `quiet` hides progress and notes.
+    If `work` raises a JudgesError or OSError, the error is printed on one line, and the exit code
+    is 1 for a failure or 2 for wrong usage; with `verbose`, a traceback comes first. After an
+    interrupt, the message `interrupted` is printed, and the exit code is 128 plus the number of the
+    signal. Other exceptions are bugs and are raised. `quiet` hides progress and notes.
     """
     global _quiet
-    with _stoppable() as signals, verbose_logging(verbose):
+    with _stoppable() as received_signals, verbose_logging(verbose):
         earlier_quiet, _quiet = _quiet, quiet
         try:
             return work()
         except KeyboardInterrupt as error:
             print_error(f"{name}: {str(error) or interrupted}")
-            return 128 + next(iter(signals), signal.SIGINT)
+            return 128 + next(iter(received_signals), signal.SIGINT)
         except (JudgesError, OSError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror and error.filename is not None:
                 reason = f"{error.filename}: {error.strerror}"
-            code = error.exit_code if isinstance(error, JudgesError) else FAILED
-            if verbose and code == FAILED:
+            exit_code = error.exit_code if isinstance(error, JudgesError) else FAILED
+            if verbose and exit_code == FAILED:
                 print_error("".join(traceback.format_exception(error)).rstrip())
             print_error(f"{name}: {reason}")
-            return code
+            return exit_code
         finally:
             _quiet = earlier_quiet
 
@@ -202,26 +203,27 @@ def run_command(
 def _stoppable() -> Iterator[list[int]]:
     """Within this context, SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
 
-    A second signal ends the process at once. Yields a list to which the signal's number is added.
+    A second signal ends the process at once. Yields a list of the numbers of
+    received signals.
     Signals that are ignored at the start, as with nohup, stay ignored.
     """
-    signals: list[int] = []
+    received_signals: list[int] = []
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        signals.append(number)
-        for handled in earlier_handlers:
-            signal.signal(handled, signal.SIG_DFL)
+    def stop(signal_number: int, frame: FrameType | None) -> None:
+        received_signals.append(signal_number)
+        for handled_signal in earlier_handlers:
+            signal.signal(handled_signal, signal.SIG_DFL)
         raise KeyboardInterrupt
 
-    in_main = threading.current_thread() is threading.main_thread()
-    names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main else ()
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    handlers = {number: signal.getsignal(number) for number in numbers}
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    signal_names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main_thread else ()
+    signal_numbers = [getattr(signal, name) for name in signal_names if hasattr(signal, name)]
+    handlers = {signal_number: signal.getsignal(signal_number) for signal_number in signal_numbers}
     earlier_handlers = {n: h for n, h in handlers.items() if h not in (signal.SIG_IGN, None)}
-    for number in earlier_handlers:
-        signal.signal(number, stop)
+    for signal_number in earlier_handlers:
+        signal.signal(signal_number, stop)
     try:
-        yield signals
+        yield received_signals
     finally:
-        for number, handler in earlier_handlers.items():
-            signal.signal(number, handler)
+        for signal_number, handler in earlier_handlers.items():
+            signal.signal(signal_number, handler)

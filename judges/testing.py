@@ -1,6 +1,6 @@
 """Test suites for your own models and label exports.
 
-Inherit one in your tests and set its attributes; pytest then runs every test of the suite.
+Inherit from a suite in your tests and set its attributes; pytest then runs the suite's tests.
 
 ```python
 from judges.testing import ModelContract
@@ -54,7 +54,7 @@ class ModelContract:
 
         return asyncio.run(ask())
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_the_model_describes_itself(self) -> None:
         model = type(self).model()
         assert model.name
         assert model.endpoint
@@ -71,7 +71,7 @@ class ModelContract:
             assert completion.tokens_out >= 0
             assert completion.model
 
-    def test_log_probabilities_are_as_it_says(self) -> None:
+    def test_log_probabilities_are_given_as_declared(self) -> None:
         model = type(self).model()
         sampling = Sampling(top_logprobs=5 if model.has_logprobs else 0)
         ((reply,),) = [completion.replies for completion in self.complete(model, sampling)]
@@ -82,10 +82,10 @@ class ModelContract:
         samplings = [Sampling(seed=seed) for seed in range(8)]
         assert len(self.complete(type(self).model(), *samplings)) == len(samplings)
 
-    def test_the_messages_are_left_as_they_are(self) -> None:
-        before = json.dumps(self.question)
+    def test_the_messages_are_not_changed(self) -> None:
+        messages_before = json.dumps(self.question)
         self.complete(type(self).model(), Sampling())
-        assert json.dumps(self.question) == before
+        assert json.dumps(self.question) == messages_before
 
     def test_a_request_without_an_answer_is_a_model_error(self) -> None:
         model = type(self).unreachable()
@@ -114,17 +114,17 @@ class LabelExportContract:
         path.write_text(text, encoding="utf-8")
         return read_labels(path)
 
-    def test_people_are_read_and_no_machine_is(self, tmp_path: Path) -> None:
+    def test_only_ratings_by_people_are_read(self, tmp_path: Path) -> None:
         as_lines = "\n".join(map(json.dumps, self.rows))
         for text, ending in ((json.dumps(self.rows), "json"), (as_lines, "jsonl")):
             labelled = self.read(tmp_path, text, ending)
-            ratings = {each.id: each.ratings.get(self.dimension) for each in labelled.outputs}
+            ratings = {output.id: output.ratings.get(self.dimension) for output in labelled.outputs}
             assert {name: value for name, value in ratings.items() if value} == dict(self.ratings)
 
     def test_the_order_of_rows_changes_nothing(self, tmp_path: Path) -> None:
-        backwards = self.read(tmp_path, json.dumps(self.rows[::-1]), "json")
-        forwards = self.read(tmp_path, json.dumps(self.rows), "json")
-        assert set(map(repr, backwards.outputs)) == set(map(repr, forwards.outputs))
+        reversed_labels = self.read(tmp_path, json.dumps(self.rows[::-1]), "json")
+        labels = self.read(tmp_path, json.dumps(self.rows), "json")
+        assert set(map(repr, reversed_labels.outputs)) == set(map(repr, labels.outputs))
 
-    def test_a_label_file_of_ones_own_is_not_taken_for_the_export(self) -> None:
+    def test_an_ordinary_label_file_is_not_read_as_an_export(self) -> None:
         assert "relevance" in starter().outputs[0].ratings

@@ -1,10 +1,10 @@
 """Estimate the share of outputs that people would pass from a judge's pass rate (Rogan and Gladen).
 
-If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. Its
-true-positive and true-negative rates, tpr and tnr, are estimated from labels that it was not tuned
-on. The 95 % interval has every p for which the difference between r and the judge's observed pass
-rate could be chance, by the variances of the three rates over documents (Fieller's method). It does
-not exist if tpr + tnr - 1 may be 0.
+If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. The
+judge's true-positive and true-negative rates, tpr and tnr, are estimated from labels that the judge
+was not tuned on. The 95 % interval has every p for which the difference between r and the judge's
+observed pass rate could be chance, by the variances of the three rates over documents (Fieller's
+method). The interval does not exist if tpr + tnr - 1 may be 0.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
-# The fewest test labels of each class (pass, fail) from which an error rate is estimated.
+# The fewest test labels of a class (pass or fail) from which an error rate is estimated.
 MIN_LABELS = 10
 
 
@@ -25,7 +25,7 @@ class TrueRate:
     """The share of outputs that a judge passes, and the corrected share with its 95 % interval.
 
     `judge` is the uncorrected share, `value` the corrected one, and [`low`, `high`] its interval.
-    If the correction is impossible, these three are NaN and `withheld` says why.
+    If no correction is possible, `value`, `low` and `high` are NaN, and `withheld` says why.
     """
 
     judge: float
@@ -35,16 +35,16 @@ class TrueRate:
     withheld: str = ""
 
     def as_json(self) -> dict[str, float | str | None]:
-        """All figures for JSON; NaN becomes None."""
+        """All attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
-        judge = f"the judge passes {self.judge:.0%}"
+        judge_phrase = f"the judge passes {self.judge:.0%}"
         if self.withheld:
-            return f"{judge}; not corrected for its errors: {self.withheld}"
-        ends = f"[{100 * self.low:.0f}, {100 * self.high:.0f}]"
-        condition = "corrected for its errors on test, if it errs as often here,"
-        return f"{judge}; {condition} {self.value:.0%} {ends}"
+            return f"{judge_phrase}; not corrected for its errors: {self.withheld}"
+        interval = f"[{100 * self.low:.0f}, {100 * self.high:.0f}]"
+        condition = "if it errs as often here as on the test labels"
+        return f"{judge_phrase}; people would pass {self.value:.0%} {interval}, {condition}"
 
 
 def errors_by_document(
@@ -53,88 +53,97 @@ def errors_by_document(
     """Compare a judge's verdicts with people's, as a table for `corrected_rate`.
 
     Verdicts are 1 (pass) or 0 (fail); an output for which the judge has NaN is left out. Each row
-    has five numbers. The first four count the outputs of one document that both pass, that only
-    people pass, that only the judge passes, and that both fail. The fifth is the number of
-    documents with these four counts.
+    has five numbers. The first four numbers count the outputs of a document that people and the
+    judge pass, that only people pass, that only the judge passes, and that neither passes. The
+    fifth is the number of documents with these four counts.
     """
     by_document: dict[Hashable, list[int]] = {}
     for verdict, label, document in zip(
         np.asarray(passes, float), np.asarray(human, float), documents, strict=True
     ):
         if not np.isnan(verdict):
-            counts = by_document.setdefault(document, [0, 0, 0, 0])
-            counts[int(2 * (1 - label) + (1 - verdict))] += 1
+            error_counts = by_document.setdefault(document, [0, 0, 0, 0])
+            error_counts[int(2 * (1 - label) + (1 - verdict))] += 1
     n_documents = Counter(map(tuple, by_document.values()))
-    return [[*counts, n] for counts, n in sorted(n_documents.items(), reverse=True)]
+    return [[*error_counts, n] for error_counts, n in sorted(n_documents.items(), reverse=True)]
 
 
 def corrected_rate(
-    passes: ArrayLike, documents: Sequence[Hashable], tested: Sequence[Sequence[int]]
+    passes: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
 ) -> TrueRate:
     """The share of outputs that people would pass, from the judge's verdicts on these outputs.
 
-    `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `tested` is the
+    `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `errors` is the
     table of the judge's errors on test labels (see `errors_by_document`).
     """
     verdicts, code_of = np.asarray(passes, dtype=float), dict[Hashable, int]()
-    valid = ~np.isnan(verdicts)
-    document_codes = np.array([code_of.setdefault(name, len(code_of)) for name in documents])[valid]
+    has_verdict = ~np.isnan(verdicts)
+    all_codes = np.array([code_of.setdefault(name, len(code_of)) for name in documents])
+    document_codes = all_codes[has_verdict]
     if not document_codes.size:
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
-    judge_rate = float(verdicts[valid].mean())
-    table = np.asarray(tested, dtype=float).reshape(-1, 5)
-    # Counts of outputs by who passes them, for each kind of document, and how many there are.
-    both, people_only, judge_only, neither, n_documents = table.T
+    judge_rate = float(verdicts[has_verdict].mean())
+    error_table = np.asarray(errors, dtype=float).reshape(-1, 5)
+    # Each row of the table has a document's counts of outputs by who passes them, and the number of
+    # documents with these counts.
+    both, people_only, judge_only, neither, n_documents = error_table.T
     n_both, n_people_only, n_judge_only, n_neither = (
         n_documents @ counts for counts in (both, people_only, judge_only, neither)
     )
-    if not table.size:
+    if not error_table.size:
         return TrueRate(
             judge=judge_rate, withheld="it was not tested on labels with this model and plan"
         )
     for n, word in (n_both + n_people_only, "passes"), (n_judge_only + n_neither, "fails"):
         if n < MIN_LABELS:
-            reason = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
-            return TrueRate(judge=judge_rate, withheld=reason)
-    outputs = np.bincount(document_codes).astype(float)
-    passes_by_document = np.bincount(document_codes, verdicts[valid]).astype(float)
-    rate, rate_terms = _rate(passes_by_document, outputs, np.ones(outputs.size))
+            withheld = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
+            return TrueRate(judge=judge_rate, withheld=withheld)
+    n_outputs = np.bincount(document_codes).astype(float)
+    passes_by_document = np.bincount(document_codes, verdicts[has_verdict]).astype(float)
+    rate, rate_terms = _rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
     tpr, tpr_terms = _rate(both, both + people_only, n_documents)
     tnr, tnr_terms = _rate(neither, judge_only + neither, n_documents)
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
     # The number of documents with an output that people pass, and with one that they fail.
     class_sizes = [n_documents @ (n > 0) for n in (both + people_only, judge_only + neither)]
-    t2 = float(stdtrit(min(class_sizes) + 1, 0.975)) ** 2
-    # The interval's ends p solve (rate - 1 + tnr - p (tpr + tnr - 1))^2 = t^2 times its variance,
-    # which is a p^2 - 2 b p + c = 0.
-    gap, excess = tpr + tnr - 1, rate - 1 + tnr
+    t_squared = float(stdtrit(min(class_sizes) + 1, 0.975)) ** 2
+    # The ends p of the interval solve d(p)^2 = t^2 var(d(p)) for the difference
+    # d(p) = rate - 1 + tnr - p (tpr + tnr - 1). This is the equation a p^2 - 2 b p + c = 0.
+    shrunk_youden, excess_passes = tpr + tnr - 1, rate - 1 + tnr
     var_rate, var_tpr, var_tnr = (float(t @ t) for t in (rate_terms, tpr_terms, tnr_terms))
     covariance = float(tpr_terms[:-2] @ tnr_terms[:-2])
-    a = gap**2 - t2 * (var_tpr + var_tnr + 2 * covariance)
-    b = excess * gap - t2 * (var_tnr + covariance)
-    c = excess**2 - t2 * (var_rate + var_tnr)
-    youden = n_both / (n_both + n_people_only) + n_neither / (n_judge_only + n_neither) - 1
-    if a <= 0 or gap <= 0 or youden <= 0:
-        reason = "on its test labels it may do no better than chance (TPR + TNR - 1 may be 0)"
-        return TrueRate(judge=judge_rate, withheld=reason)
-    value = (judge_rate - n_judge_only / (n_judge_only + n_neither)) / youden
-    value, root = float(np.clip(value, 0, 1)), math.sqrt(max(0.0, b * b - a * c))
+    a = shrunk_youden**2 - t_squared * (var_tpr + var_tnr + 2 * covariance)
+    b = excess_passes * shrunk_youden - t_squared * (var_tnr + covariance)
+    c = excess_passes**2 - t_squared * (var_rate + var_tnr)
+    observed_youden = n_both / (n_both + n_people_only) + n_neither / (n_judge_only + n_neither) - 1
+    if a <= 0 or shrunk_youden <= 0 or observed_youden <= 0:
+        withheld = "on its test labels it may do no better than chance (TPR + TNR - 1 may be 0)"
+        return TrueRate(judge=judge_rate, withheld=withheld)
+    corrected_share = (judge_rate - n_judge_only / (n_judge_only + n_neither)) / observed_youden
+    corrected_share = float(np.clip(corrected_share, 0, 1))
+    root = math.sqrt(max(0.0, b * b - a * c))
     low, high = max(0.0, (b - root) / a), min(1.0, (b + root) / a)
-    return TrueRate(judge=judge_rate, value=value, low=min(low, value), high=max(high, value))
+    return TrueRate(
+        judge=judge_rate,
+        value=corrected_share,
+        low=min(low, corrected_share),
+        high=max(high, corrected_share),
+    )
 
 
 def _rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
-    """The share `counts` of `outputs` over documents, and a term of its error for each kind.
+    """The share `counts / outputs` over all documents, and the terms of its standard error.
 
-    The sum of the squared terms is the variance of the share. `n_documents` is the number of
-    documents of each kind. Two documents are added, one of which has all its outputs counted and
-    the other none (Agresti and Caffo 2000), so that a share of ten out of ten is not taken as
-    certain. They are smaller than the average document, since outputs of a document are similar.
+    The sum of the squared terms is the variance of the share. Row i stands for `n_documents[i]`
+    documents, each with `outputs[i]` outputs, of which `counts[i]` are counted. Two documents are
+    added, one of which has all its outputs counted and the other none (Agresti and Caffo 2000), so
+    that a share of ten out of ten is not taken as certain. The added documents are smaller than the
+    average document, since outputs of a document are similar.
     """
-    size = math.sqrt(n_documents @ outputs / (n_documents @ (outputs > 0)) / 2)
-    counts = np.concatenate([counts, [size, 0]])
-    outputs = np.concatenate([outputs, [size, size]])
+    added_outputs = math.sqrt(n_documents @ outputs / (n_documents @ (outputs > 0)) / 2)
+    counts = np.concatenate([counts, [added_outputs, 0]])
+    outputs = np.concatenate([outputs, [added_outputs, added_outputs]])
     n_documents = np.concatenate([n_documents, [1, 1]])
     total, n = n_documents @ outputs, n_documents @ (outputs > 0)
     share = float(n_documents @ counts / total)

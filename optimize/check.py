@@ -247,7 +247,8 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     )
     n_annotators = count(len({*chain(*known_annotators)}), "annotator")
     annotators_text = f"{share_text} by {n_annotators}" if known_annotators else ""
-    text = f"{min(ratings):g} to {max(ratings):g}, {count(len(outputs), 'output')} rated{annotators_text}"
+    n_outputs = count(len(outputs), "output")
+    text = f"{min(ratings):g} to {max(ratings):g}, {n_outputs} rated{annotators_text}"
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]
         good, bad = labelled.words[dimension]

@@ -22,17 +22,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # The longest, to be begun first: a worker that begins one last leaves the others idle.
 LONGEST = (
-    "test_notebooks",
-    "test_goes_on",
-    "test_rows",
-    "test_label_page",
-    "test_optimizers",
-    "test_recorded",
-    "test_rank_decisions",
-    "test_rank_optimizer",
-    "test_decisions",
-    "test_kills",
-    "test_priced_search",
+    *("test_notebooks", "test_goes_on", "test_rows", "test_label_page", "test_optimizers"),
+    *("test_recorded", "test_rank_decisions", "test_rank_optimizer", "test_decisions"),
+    *("test_kills", "test_priced_search"),
 )
 
 
@@ -45,28 +37,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # Replies of one test are kept from another, and all of them out of the user's own folders; a
 # terminal is of the usual kind and width.
 SETTINGS = {"DSPY_JUDGES_CACHE": "none", "TERM": "xterm", "COLUMNS": "80"}
+# Ends of the names under which an environment keeps a provider's key or address, and how many CI
+# systems have mypy colour what it prints into a pipe.
+FORGOTTEN = ("_API_KEY", "_BASE_URL", "_API_BASE", "_ENDPOINT", "FORCE_COLOR")
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _settings() -> Iterator[None]:
-    """Set what the environment of whoever runs the tests would decide."""
+    """Set what whoever runs the tests would decide; no test may ask a real provider."""
     with pytest.MonkeyPatch.context() as patched:
+        for name in [name for name in os.environ if name.endswith(FORGOTTEN)]:
+            patched.delenv(name)
         for name, value in SETTINGS.items():
             patched.setenv(name, value)
-        # As many CI systems set it: mypy colours what it prints into a pipe, too.
-        patched.delenv("FORCE_COLOR", raising=False)
         yield
-
-
-# Ends of the names under which an environment keeps a provider's key or address.
-OF_PROVIDERS = ("_API_KEY", "_BASE_URL", "_API_BASE", "_ENDPOINT")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _no_providers() -> None:
-    """Forget the keys and addresses of whoever runs the tests: no test may ask a real provider."""
-    for name in [name for name in os.environ if name.endswith(OF_PROVIDERS)]:
-        del os.environ[name]
 
 
 @pytest.fixture(autouse=True)

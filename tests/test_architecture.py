@@ -41,16 +41,10 @@ def imported(path: Path) -> set[str]:
     return modules & set(MODULES)
 
 
-def ladder() -> dict[str, int]:
-    """From the names that stand in docs/DESIGN.md's ladder to their lines, counted from the top."""
-    text = (ROOT / "docs" / "DESIGN.md").read_text(encoding="utf-8")
-    block = re.search(r"```ladder\n(.*?)```", text, re.DOTALL)
-    assert block is not None
-    lines = block[1].splitlines()
-    return {name: i for i, line in enumerate(lines) for name in line.partition("#")[0].split()}
-
-
-LADDER = ladder()
+DESIGN = (ROOT / "docs" / "DESIGN.md").read_text(encoding="utf-8")
+LINES = re.findall(r"```ladder\n(.*?)```", DESIGN, re.DOTALL)[0].splitlines()
+# From the names that stand in the ladder to their lines, counted from the top.
+LADDER = {name: i for i, line in enumerate(LINES) for name in line.partition("#")[0].split()}
 
 
 def rung(module: str) -> int:
@@ -60,22 +54,15 @@ def rung(module: str) -> int:
     return next(LADDER[name] for name in names if name in LADDER)
 
 
-def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below() -> None:
-    # A package's own __init__ only re-exports, lazily: it stands above all its files.
-    upwards = [
-        (module, other)
-        for module in sorted(MODULES.keys() - set(PACKAGES))
-        for other in imported(MODULES[module])
-        if rung(other) < rung(module)
-    ]
-    assert upwards == []
-
-
-def test_nothing_on_the_ladder_is_missing_from_the_tree() -> None:
+def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below():
     assert LADDER.keys() <= MODULES.keys()
+    # A package's own __init__ only re-exports, lazily: it stands above all its files.
+    modules = MODULES.keys() - set(PACKAGES)
+    pairs = {(module, other) for module in modules for other in imported(MODULES[module])}
+    assert [pair for pair in pairs if rung(pair[1]) < rung(pair[0])] == []
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def test_no_files_import_each_other_in_a_circle():
     graph = {module: imported(path) - {module} for module, path in MODULES.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -83,13 +70,13 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         pytest.fail(f"in a circle: {' -> '.join(error.args[1])}")
 
 
-def test_every_file_says_its_job_in_its_first_line_and_is_no_bag_of_odds_and_ends() -> None:
+def test_every_file_says_its_job_in_its_first_line_and_is_no_bag_of_odds_and_ends():
     silent = [p for p in FILES if not p.read_text(encoding="utf-8").startswith(('"""', 'r"""'))]
     assert silent == []
     assert not {path.stem for path in FILES} & {"utils", "helpers", "common", "base", "misc"}
 
 
-def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line() -> None:
+def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line():
     bases = {
         node.name: {ast.unparse(base) for base in node.bases}
         for path in FILES

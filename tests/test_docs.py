@@ -1,18 +1,25 @@
-"""The pages: links and anchors, the site's map, what README has to say; that a site is built."""
+"""The pages: links and anchors, what README has to say, and code and commands as they stand."""
 
+import argparse
 import ast
 import re
-import unicodedata
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
-import yaml
+from label_files import ended, file_of
 from processes import run_python
 
 import judges.testing
 import optimize.testing
+from dspy_judges.__main__ import COMMANDS, main
 from judges import read_subject
 
 ROOT = Path(__file__).parents[1]
@@ -23,46 +30,32 @@ OTHERS = [
     *(ROOT / folder / "README.md" for folder in ("benchmarks", "notebooks", "data/starter")),
 ]
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
-LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def text_of(page: Path) -> str:
-    """A page without its code."""
-    return CODE.sub("`code`", page.read_text(encoding="utf-8"))
 
 
 def anchors(page: Path) -> set[str]:
     """Its headings as the site's builder makes anchors of them."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    plain = (heading.replace("`", "") for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
-    return {slug(heading) for heading in plain}
-
-
-def slug(heading: str) -> str:
-    ascii_text = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", ascii_text).strip().lower())
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {
+        re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", one, flags=re.A).strip().lower())
+        for one in headings
+    }
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_link_on_a_page_is_dead(page: Path) -> None:
-    for _, target in LINK.findall(text_of(page)):
+def test_no_link_on_a_page_is_dead(page):
+    for target in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = target.partition("#")
         if re.match(r"[a-z]+:", target):
             continue
-        path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.exists(), f"{page.name}: {target}"
-        if anchor:
-            assert anchor in anchors(file), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
 
 
-def site() -> dict[str, object]:
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert isinstance(settings, dict)
-    return settings
-
-
-def test_readme_is_short_and_says_what_a_reader_must_know() -> None:
+def test_readme_is_short_and_says_what_a_reader_must_know():
     assert len(README.splitlines()) <= 150
     words = " ".join(README.split())
     for claim in (
@@ -73,6 +66,8 @@ def test_readme_is_short_and_says_what_a_reader_must_know() -> None:
         "When not to use it",
     ):
         assert claim in words
+    starter = (ROOT / "data" / "starter" / "README.md").read_text(encoding="utf-8")
+    assert re.match("[^\n]*constructed[^\n]*no person", starter)
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "-c constraints.txt -e '.[test]'" in ci
     assert "tests/check" in ci
@@ -87,21 +82,21 @@ def blocks(language: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_each_definition_on_a_page_is_one_that_judges_read(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_each_definition_on_a_page_is_one_that_judges_read():
     definitions = [block for _, block in blocks("yaml") if "definition:" in block]
     assert len(definitions) == 5
     for block in definitions:
-        (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")
-        subject = read_subject(f"{tmp_path / 'mine.yaml'}")
+        subject = read_subject(str(file_of(block, "mine.yaml")))
         assert f"name: {subject.name}\n" in block
 
 
 @pytest.mark.parametrize(("page", "block"), blocks("python"))
-def test_code_on_a_page_is_python(page: str, block: str) -> None:
+def test_code_on_a_page_is_python(page, block):
     ast.parse(dedent(block))
 
 
-def test_the_api_page_has_every_public_name_by_its_home() -> None:
+def test_the_api_page_has_every_public_name_by_its_home():
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     homes = {
         f"{module.__name__}.{name}"
@@ -119,7 +114,7 @@ def test_the_api_page_has_every_public_name_by_its_home() -> None:
 
 
 @pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="the extra `docs` is not installed")
-def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path):
     built = run_python(
         "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path, cwd=ROOT
     )
@@ -133,3 +128,86 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path)
         for address in re.findall(r"(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)", tag)
     }
     assert not fetched
+
+
+SCRIPTS = (ROOT / "benchmarks", ROOT / "notebooks")  # which have flags of their own
+COMMAND_PAGES = {
+    page: page.read_text(encoding="utf-8")
+    for page in [*(folder / "README.md" for folder in (ROOT, *SCRIPTS)), *PAGES]
+}
+STARTED = re.compile(r"((?:dspy-judges|python -m (?:optimize|judges|data)\b)[^&>]*)")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+
+
+def documented(text: str) -> Iterator[str]:
+    """A page's commands: all in blocks, and those in sentences that have flags."""
+    in_blocks = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
+    in_sentences = re.findall(r"`((?:dspy-judges|python -m) [^`]* --[^`]*)`", text)
+    for line in [*in_blocks.replace("\\\n", " ").splitlines(), *in_sentences]:
+        # A comment begins after a blank: `--map id=#row` has none.
+        for command in STARTED.findall(re.split(r"(?:^|\s)#", line)[0]):
+            yield " ".join(command.split())
+
+
+DOCUMENTED = {
+    (page.name, command) for page, text in COMMAND_PAGES.items() for command in documented(text)
+}
+
+
+def word_and_arguments(command: str) -> list[str]:
+    """As the console script takes it."""
+    program, *rest = shlex.split(command.replace("$D", "relevance"))
+    if program == "dspy-judges":
+        return rest
+    module, *rest = rest[1:]
+    if module == "optimize":
+        return ["tune", *rest]
+    return [module.removeprefix("optimize."), *rest] if "." in module else rest
+
+
+class ParsedError(Exception):
+    """Ends a command once its parser has taken the words."""
+
+
+@pytest.fixture
+def only_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def then_stop(parse: Callable[..., Any]) -> Callable[..., Any]:
+        def parsed(*arguments: Any, **options: Any) -> Any:
+            parse(*arguments, **options)
+            raise ParsedError
+
+        return parsed
+
+    for name in ("parse_args", "parse_intermixed_args"):
+        parse = getattr(argparse.ArgumentParser, name)
+        monkeypatch.setattr(argparse.ArgumentParser, name, then_stop(parse))
+
+
+@pytest.mark.parametrize(("page", "command"), sorted(DOCUMENTED))
+@pytest.mark.usefixtures("only_parsing")
+def test_a_command_on_a_page_is_taken(page, command):
+    with pytest.raises(ParsedError):
+        main(word_and_arguments(command))
+
+
+def test_pages_name_no_flag_that_no_command_has():
+    of_ours = {name for word in COMMANDS for name in FLAG.findall(ended(main, word, "--help").out)}
+    # mkdocs build --strict
+    flags = of_ours | {"--version", "--strict"}
+    for page, text in COMMAND_PAGES.items():
+        assert page.parent in SCRIPTS or {*FLAG.findall(text)} <= flags, page.name
+
+
+@pytest.mark.usefixtures("only_parsing")
+def test_a_paid_run_can_be_rehearsed(tmp_path):
+    server = [sys.executable, ROOT / "benchmarks" / "simulated_server.py", tmp_path / "rehearsal"]
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        variables, command = process.stdout.readline(), process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        bill = process.stdout.read()
+    assert variables.startswith("export OPENAI_API_KEY=simulated OPENAI_BASE_URL=http://127.0.0.1:")
+    assert "--dry-run" in command
+    with pytest.raises(ParsedError):
+        main(word_and_arguments(command))
+    assert bill == "billed: 0 requests, $0.0000\n"

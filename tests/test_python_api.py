@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from dspy_engine import Engine, lm_of
 from jsonl import read_jsonl
+from label_files import file_of, refusal
 from processes import run_python
 
 import data
@@ -23,27 +24,14 @@ from optimize.tuning.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 STARTER = ROOT / "data" / "starter" / "outputs.jsonl"
+TEXTS = ["The bridge is open.", "The town met.", "It rains."] * 4
 ROWS: list[dict[str, Any]] = [
-    {
-        "Nr": f"o{i}",
-        "group": f"d{i // 3}",
-        "document": f"The town met on day {i // 3}, and opened the bridge.",
-        "summary": text,
-        "Anna": 1 + (i * 7) % 5,
-        "Ben": float("nan") if i == 4 else 1 + (i * 5) % 5,
-    }
-    for i, text in enumerate(["The bridge is open.", "The town met.", "It rains."] * 4)
+    {"Nr": f"o{i}", "group": f"d{i // 3}", "document": f"On day {i // 3} the town met."}
+    | {"summary": text, "Anna": 1 + (i * 7) % 5, "Ben": 1 + (i * 5) % 5 if i != 4 else float("nan")}
+    for i, text in enumerate(TEXTS)
 ]
+GOOD = {"fluency": "good"}
 MAP = {"id": "Nr", "relevance": ["Anna", "Ben"]}
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(as_json_lines(rows_in_memory(ROWS)))
-    return path
-
-
 FORMS: dict[str, Callable[[], Any]] = {
     "a DataFrame": lambda: pd.DataFrame(ROWS),
     "a DataFrame with an index": lambda: pd.DataFrame(ROWS).set_index("Nr"),
@@ -56,7 +44,9 @@ FORMS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_labels_in_memory_are_read_as_those_of_a_file(form: str, file: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_labels_in_memory_are_read_as_those_of_a_file(form):
+    file = file_of(as_json_lines(rows_in_memory(ROWS)), "rows.jsonl")
     in_memory = data.read_labels(FORMS[form](), map=MAP, dimensions=["relevance"])
     from_file = data.read_labels(file, map=MAP, dimensions=["relevance"])
     assert in_memory.outputs == from_file.outputs
@@ -64,15 +54,15 @@ def test_labels_in_memory_are_read_as_those_of_a_file(form: str, file: Path) -> 
     assert in_memory.outputs[4].ratings["relevance"] == (float(ROWS[4]["Anna"]),)
 
 
-def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
+def test_a_fault_in_memory_is_told_by_row_column_and_value():
     wrong = pd.DataFrame(ROWS)
     wrong["Anna"] = wrong["Anna"].astype(object)
     wrong.loc[6, "Anna"] = "five"
-    with pytest.raises(data.LabelError, match=r"DataFrame, row 7, field 'Anna': 'five'"):
-        data.read_labels(wrong, map=MAP, dimensions=["relevance"])
+    message = refusal(wrong, map=MAP, dimensions=["relevance"])
+    assert message.startswith("DataFrame, row 7, field 'Anna': 'five'")
 
 
-def test_measure_takes_a_frame_and_gives_one_back() -> None:
+def test_measure_takes_a_frame_and_gives_one_back():
     measured = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
     frame = measured.judgements
     assert list(frame["id"]) == [row["Nr"] for row in ROWS]
@@ -92,19 +82,15 @@ def starter() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
     out = tmp_path_factory.mktemp("api") / "run"
-    return optimize.tune(
-        "fluency", starter, map={"fluency": "good"}, out=out, max_calls=500, quiet=True
-    )
+    return optimize.tune("fluency", starter, map=GOOD, out=out, max_calls=500, quiet=True)
 
 
-def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
-    run: optimize.Run, starter: pd.DataFrame
-) -> None:
+def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
     assert run.summary["data"]["n_outputs"] == len(starter)
     # As a kill before its end leaves it.
     drawn = run.report.read_bytes()
     run.report.unlink()
-    flags: dict[str, Any] = {"map": {"fluency": "good"}, "out": run.folder, "quiet": True}
+    flags: dict[str, Any] = {"map": GOOD, "out": run.folder, "quiet": True}
     with pytest.raises(optimize.RunFolderError, match="it had other labels"):
         optimize.tune("fluency", starter[1:], **flags, max_calls=500)
     again = optimize.tune("fluency", starter, **flags, max_calls=500)
@@ -113,9 +99,7 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
     assert len(again.report.read_bytes()) == pytest.approx(len(drawn), abs=2)
 
 
-def test_gepa_with_a_tuned_judge_as_its_metric_improves_a_program(
-    run: optimize.Run, starter: pd.DataFrame
-) -> None:
+def test_gepa_by_a_tuned_judge_improves_a_program(run, starter):
     class Student(Engine):
         """Writes broken sentences unless its instruction asks for complete ones."""
 
@@ -125,25 +109,24 @@ def test_gepa_with_a_tuned_judge_as_its_metric_improves_a_program(
             self.answer = lambda _: f"[[ ## summary ## ]]\n{text}\n\n[[ ## completed ## ]]"
             return super().complete(request)
 
-    written = json.dumps({"new_instruction": "Summarize in complete sentences."})
-    writer = Engine(lambda _: written)
+    instruction = "Summarize in complete sentences."
+    writer = Engine(lambda _: json.dumps({"new_instruction": instruction}))
     documents = starter["document"].unique()[:6]
     examples = [dspy.Example(document=each).with_inputs("document") for each in documents]
     metric = dspy_metric(run.judge)
-    optimizer = dspy.GEPA(
-        metric=metric, reflection_lm=lm_of(writer), max_metric_calls=20, num_threads=1, seed=0
-    )
+    limits: dict[str, Any] = {"max_metric_calls": 20, "num_threads": 1, "seed": 0}
+    optimizer = dspy.GEPA(metric=metric, reflection_lm=lm_of(writer), **limits)
     program = dspy.Predict("document -> summary")
     with dspy.context(lm=lm_of(Student(lambda _: ""))):
         better = optimizer.compile(program, trainset=examples[:3], valset=examples[3:])
         evaluate = dspy.Evaluate(devset=examples, metric=metric, num_threads=1)
         before, after = (evaluate(each).score for each in (program, better))
-    assert better.signature.instructions == "Summarize in complete sentences."
+    assert better.signature.instructions == instruction
     assert 0 <= before < after <= 100
     assert "fluency: " in writer.requests[0].messages[-1].text
 
 
-def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() -> None:
+def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():
     parameters = signature(optimize.tune).parameters
     own = {"dimension", "pairwise", "data", "out", "quiet"}
     settings = {*Settings.__struct_fields__}
@@ -153,8 +136,9 @@ def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() ->
         assert parameters[name].default == getattr(defaults, name), name
 
 
-def test_a_users_own_data_module_hides_nothing_that_the_library_needs(tmp_path: Path) -> None:
-    (tmp_path / "data.py").write_text("", encoding="utf-8")
+@pytest.mark.usefixtures("here")
+def test_a_users_own_data_module_hides_nothing_that_the_library_needs():
+    file_of("", "data.py")
     script = (
         "import data, judges, optimize, pandas\n"
         "judge = judges.load('relevance')\n"
@@ -164,14 +148,12 @@ def test_a_users_own_data_module_hides_nothing_that_the_library_needs(tmp_path: 
         "assert starter().items and optimize.tune\n"
         "assert not hasattr(data, 'starter')\n"
     )
-    done = run_python("-c", script, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    done = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
 
 
-def test_a_module_that_hides_judges_is_named_in_one_line(tmp_path: Path) -> None:
-    hiding = tmp_path / "judges.py"
-    hiding.write_text("", encoding="utf-8")
-    environment = {"PYTHONPATH": str(ROOT)}
-    done = run_python("-c", "import optimize; optimize.measure", cwd=tmp_path, env=environment)
-    reason = f"{hiding} hides the package 'judges' of dspy-judges; rename that file"
-    assert done.stderr.splitlines()[-1] == f"ImportError: {reason}"
+def test_a_module_that_hides_judges_is_named_in_one_line(here):
+    file_of("", "judges.py")
+    done = run_python("-c", "import optimize; optimize.measure", env={"PYTHONPATH": str(ROOT)})
+    hides = f"{here / 'judges.py'} hides the package 'judges' of dspy-judges; rename that file"
+    assert done.stderr.splitlines()[-1] == f"ImportError: {hides}"

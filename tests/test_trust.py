@@ -2,16 +2,14 @@
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
-from openai_server import OpenAIServer, Serving
+from label_files import ended, file_of
+from openai_server import OpenAIServer, Serving, ServingBytes
 from rating_files import weather_rows
 
 import judges
@@ -23,7 +21,7 @@ from judges.client.open import is_allowed_in_file, open_model
 from judges.frozen import digest
 from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
-from judges.scoring import SamplingPlan
+from judges.scoring import ONE
 from optimize import measure
 from optimize.__main__ import command as optimize_command
 from optimize.check import main as data_command
@@ -33,35 +31,14 @@ KEY = "sk-planted-4f9c2b7e1d6a8035"
 ROW = {"document": "A private text.", "summary": "Private."}
 
 
-class Listener:
-    """Hears whoever connects to it."""
-
-    def __init__(self) -> None:
-        self.heard: list[bytes] = []
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        self.url = f"http://{self.address}/v1"
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                with connection:
-                    connection.settimeout(1)
-                    with suppress(OSError):
-                        self.heard.append(connection.recv(4096))
-
-    def close(self) -> None:
-        self._socket.close()
-
-
 @pytest.fixture
-def stranger() -> Iterator[Listener]:
-    listener = Listener()
-    yield listener
-    listener.close()
-    assert not listener.heard
+def stranger() -> Iterator[str]:
+    """The address of a listener that nobody connects to."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 @pytest.fixture(autouse=True)
@@ -75,36 +52,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def judge_file(lm: str, path: str = "judge.json", **provenance: object) -> Path:
+def judge_file(lm: str, **provenance: object) -> Path:
     """A frozen judge as a stranger may write it: valid, with a digest of its own."""
-    plan = SamplingPlan(kind="one", temperature=0.0)
-    frozen = replace(judges.load("coherence"), plan=plan, provenance=provenance or None)
-    document = json.loads(frozen.save(Path(path), overwrite=True).read_text())
-    document["lm"] = lm
-    document["digest"] = digest(document)
-    Path(path).write_text(json.dumps(document))
-    return Path(path)
+    frozen = replace(judges.load("coherence").with_plan(ONE), provenance=provenance or None)
+    document = {**json.loads(frozen.save("judge.json").read_text()), "lm": lm}
+    return file_of(json.dumps(document | {"digest": digest(document)}), "judge.json")
 
 
-STRANGE = [
-    "custom/http://{address}/v1",
-    "huggingface/http://{address}/v1",
-    "openai/http://{address}/v1",
-    "openai/../../{address}",
-    "ollama/{address}//x",
-    "azure/x?y=http://{address}",
-    "azure/x#y",
-    "http://{address}/v1",
-    "unheard/of",
-    "openai/a b",
-]
-
-
-@pytest.mark.parametrize("lm", STRANGE)
-def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
-    lm: str, stranger: Listener, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = judge_file(lm.format(address=stranger.address), endpoint=stranger.url)
+@pytest.mark.parametrize(
+    "lm",
+    [
+        *("custom/http://{}/v1", "huggingface/http://{}/v1", "openai/http://{}/v1", "http://{}/v1"),
+        *("openai/../../{}", "ollama/{}//x", "azure/x?y=http://{}", "azure/x#y", "openai/a b"),
+        "unheard/of",
+    ],
+)
+def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
+    path = judge_file(lm.format(stranger), endpoint=f"http://{stranger}/v1")
     judge = judges.load(path)
     for ask in (
         lambda: judge(**ROW),
@@ -114,103 +78,91 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
     ):
         with pytest.raises(FatalModelError, match="its file names the model"):
             ask()
-    score = ["score", str(path), "--data", "rows.jsonl", "--out", "out.jsonl"]
-    for batch_api in ([], ["--batch-api", "submit"]):
-        assert judges_command([*score, *batch_api]) == 1
-    assert verify_command([str(path), "--data", "labels.jsonl"]) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3
-    assert all("name it yourself: --lm" in line for line in said)
+    score = ["score", path, "--data", "rows.jsonl", "--out", "out.jsonl"]
+    for result in (
+        ended(judges_command, *score),
+        ended(judges_command, *score, "--batch-api", "submit"),
+        ended(verify_command, path, "--data", "labels.jsonl"),
+    ):
+        assert (result.code, result.err.count("\n")) == (1, 1)
+        assert "name it yourself: --lm" in result.err
     assert not Path("out.jsonl").exists()
 
 
-def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: Listener) -> None:
+def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger):
     """Nor to the provider's own place in silence: the user says where."""
-    judge = judges.load(judge_file("openai/judge-1", endpoint=stranger.url))
-    with pytest.raises(FatalModelError, match=rf"{stranger.url}.*--api-base URL"):
+    judge = judges.load(judge_file("openai/judge-1", endpoint=f"http://{stranger}/v1"))
+    with pytest.raises(FatalModelError, match=rf"http://{stranger}/v1.*--api-base URL"):
         judge(**ROW)
 
 
 @pytest.mark.parametrize("address", ["", " "])
-def test_an_empty_address_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="api_base is empty"):
-        judges.load("coherence", lm="openai/judge-1", api_base=address)
-    with pytest.raises(ValueError, match="api_base is empty"):
-        next(judges.load("coherence").judge_all([ROW], lm="openai/judge-1", api_base=address))
+def test_an_empty_address_is_refused(address):
+    where = {"lm": "openai/judge-1", "api_base": address}
+    for ask in (judges.load, lambda name, **how: next(judges.load(name).judge_all([ROW], **how))):
+        with pytest.raises(ValueError, match="api_base is empty"):
+            ask("coherence", **where)
 
 
-def test_a_strangers_state_of_a_batch_sends_no_key(
-    stranger: Listener, capsys: pytest.CaptureFixture[str]
-) -> None:
-    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url}
-    Path("out.jsonl.batch.json").write_text(json.dumps(state))
-    for step in ("submit", "collect"):
-        ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
-        assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
-        assert f"at {stranger.url}: name them (--lm, --api-base)" in capsys.readouterr().err
-
-
-def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
-    stranger: Listener, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tags = [
-        "!!python/object/apply:os.system ['curl {url}']",
-        "!!python/name:os.system",
-        "!include http://{url}",
-        "!!python/object/new:subprocess.Popen [['touch', 'ran']]",
-    ]
-    for tag in tags:
-        text = f"name: x\ndefinition: {tag.format(url=stranger.url)}\ninputs: [document]\n"
-        Path("theirs.yaml").write_text(text + "scale: [1, 5]\n")
-        with pytest.raises(ValueError, match=r"theirs\.yaml: .*line 2"):
-            judges.load("theirs.yaml")
-    label = {"id": stranger.url, "group": f"file://{stranger.url}", "document": stranger.url}
-    rows = [
-        {**label, "summary": f"hf:{stranger.url}{i}", "ratings": {"coherence": 1 + i % 5}, "id": i}
-        for i in range(12)
-    ]
-    write_jsonl("theirs.jsonl", rows)
-    data_command(["check", "theirs.jsonl"])
-    verify_command(["coherence", "--data", "theirs.jsonl", "--report", "r.html"])
-    assert not Path("ran").exists()
-    page = Path("r.html").read_text() if Path("r.html").exists() else ""
-    assert f'href="http://{stranger.address}' not in page
-    assert f'src="http://{stranger.address}' not in page
-    capsys.readouterr()
-
-
-@pytest.mark.parametrize("name", ["../x", "http://{address}/x", "json", "./folder", "a/b/c", "/x"])
-def test_a_data_set_of_the_hub_has_an_owner_and_a_name(
-    name: str, stranger: Listener, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = f"hf:{name.format(address=stranger.address)}"
-    assert data_command(["check", file]) == 1
-    assert "hf:owner/name" in capsys.readouterr().out
+@pytest.mark.parametrize("step", ["submit", "collect"])
+def test_a_strangers_state_of_a_batch_sends_no_key(step, stranger):
+    state = {"run": "r", "lm": "openai/judge-1", "endpoint": f"http://{stranger}/v1"}
+    file_of(json.dumps(state), "out.jsonl.batch.json")
+    ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
+    result = ended(judges_command, *ask, "--data", "rows.jsonl", "--out", "out.jsonl")
+    assert result.code == 1
+    assert f"at http://{stranger}/v1: name them (--lm, --api-base)" in result.err
 
 
 @pytest.mark.parametrize(
-    "lm",
+    "tag",
     [
-        *("embedded", "embedded-1", "openai/gpt-4.1-mini", "openai/ft:gpt-4o:org::id"),
-        *("azure/my-deployment", "anthropic/claude-sonnet-4-5", "ollama_chat/llama3.1:8b"),
-        *("openrouter/meta-llama/llama-3-70b:free", "vertex_ai/claude-3@20240229"),
-        "bedrock/anthropic.claude-3-sonnet-v1:0",
+        *("!!python/object/apply:os.system ['curl {}']", "!!python/name:os.system"),
+        *("!include http://{}", "!!python/object/new:subprocess.Popen [['touch', 'ran']]"),
     ],
 )
-def test_a_known_providers_model_is_plain(lm: str) -> None:
-    assert is_allowed_in_file(lm)
+def test_a_strangers_definition_runs_nothing(tag, stranger):
+    text = f"name: x\ndefinition: {tag.format(stranger)}\ninputs: [document]\nscale: [1, 5]\n"
+    with pytest.raises(ValueError, match=r"theirs\.yaml: .*line 2"):
+        judges.load(file_of(text, "theirs.yaml"))
+    assert not Path("ran").exists()
+
+
+def test_a_strangers_labels_reach_no_host(stranger):
+    url = f"http://{stranger}/v1"
+    own = {"group": f"file://{url}", "document": url}
+    rows = [{**own, "id": i, "summary": f"hf:{url}{i}", "coherence": 1 + i % 5} for i in range(12)]
+    path = write_jsonl("theirs.jsonl", rows)
+    ended(data_command, "check", path)
+    ended(verify_command, "coherence", "--data", path, "--report", "r.html")
+    page = Path("r.html").read_text()
+    assert f'href="http://{stranger}' not in page
+    assert f'src="http://{stranger}' not in page
+
+
+@pytest.mark.parametrize("name", ["../x", "http://{}/x", "json", "./folder", "a/b/c", "/x"])
+def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name, stranger):
+    result = ended(data_command, "check", f"hf:{name.format(stranger)}")
+    assert result.code == 1
+    assert "hf:owner/name" in result.out
+
+
+PLAIN = """
+    embedded embedded-1 openai/gpt-4.1-mini openai/ft:gpt-4o:org::id azure/my-deployment
+    anthropic/claude-sonnet-4-5 ollama_chat/llama3.1:8b openrouter/meta-llama/llama-3-70b:free
+    vertex_ai/claude-3@20240229 bedrock/anthropic.claude-3-sonnet-v1:0
+"""
+
+
+def test_a_known_providers_model_is_plain():
+    assert [lm for lm in PLAIN.split() if not is_allowed_in_file(lm)] == []
 
 
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])
 @pytest.mark.parametrize("base", [None, "http://127.0.0.1:9/v1/"])
-def test_an_opened_model_answers_where_it_is_said_to(
-    lm: str, base: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_opened_model_answers_where_it_is_said_to(lm, base, monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com/")
     assert endpoint_of(lm, base) == open_model(lm, api_base=base).endpoint
-
-
-# One's own judges and runs, at a private server.
 
 
 @pytest.fixture
@@ -227,80 +179,53 @@ def models_of(server: OpenAIServer) -> set[str]:
     return {seen.body["model"] for seen in server.log}
 
 
-def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
-    private: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert optimize_command([*TUNE, *MODELS, "--api-base", private.url]) == 0
+def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
+    there = ["--api-base", private.url]
+    assert ended(optimize_command, *TUNE, *MODELS, *there).code == 0
     assert models_of(private) == {"judge-1", "proposer-1"}
     # To go on with it, and to ask its judge, takes that address again; nothing else is asked.
     n = len(private.log)
     Path("run/report.html").unlink()
-    assert optimize_command([*TUNE, *MODELS]) == 1
-    assert f"the address of the judge was {private.url}" in capsys.readouterr().err.splitlines()[-1]
-    assert optimize_command([*TUNE, *MODELS, "--api-base", private.url]) == 0
-    judge = judges.load("run")
+    again = ended(optimize_command, *TUNE, *MODELS)
+    assert again.code == 1
+    assert f"the address of the judge was {private.url}" in again.last
+    assert ended(optimize_command, *TUNE, *MODELS, *there).code == 0
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
-    capsys.readouterr()
-    assert judges_command(score) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert private.url in said
+    refused = ended(judges_command, *score)
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert private.url in refused.err
     with pytest.raises(FatalModelError, match="api_base="):
-        judge(**ROW)
+        judges.load("run")(**ROW)
     assert len(private.log) == n
-    assert judges_command([*score, "--api-base", private.url]) == 0
+    assert ended(judges_command, *score, *there).code == 0
     assert judges.load("run", api_base=private.url)(**ROW).failure is None
     assert len(private.log) == n + 2
 
 
-def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private: OpenAIServer) -> None:
+def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private):
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     measure(judge, "labels.jsonl", scale="0-9")
     assert models_of(private) == {"judge-1"}
     assert "7, 8 or 9" in private.log[0].asked
 
 
-def test_a_saved_judge_holds_no_address(private: OpenAIServer) -> None:
+def test_a_saved_judge_holds_no_address(private):
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     assert private.url not in judge.save("mine.json").read_text()
     assert judges.load("mine.json").api_base is None
 
 
-# Redirects.
-
-
-def redirecting(to: str) -> ThreadingHTTPServer:
-    class Redirecting(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(307)
-            self.send_header("Location", f"{to}{self.path}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_GET = do_POST
-
-        def log_message(self, *said: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    return server
-
-
 @pytest.mark.parametrize("lm", ["openai/judge-1", "azure/judge-1"])
-def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -> None:
-    server = redirecting(f"http://{stranger.address}")
-    try:
-        base = f"http://127.0.0.1:{server.server_port}/v1"
+def test_a_redirect_takes_no_text_to_another_host(lm, stranger):
+    head = f"HTTP/1.1 307 Away\r\nLocation: http://{stranger}/v1\r\nContent-Length: 0\r\n\r\n"
+    with ServingBytes(lambda body: [head.encode()]) as base:
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
-        if lm.startswith("openai/"):
-            with Session(store="replies.sqlite") as session:
-                batch = Batch(Path("out.jsonl"), lm, session, api_base=base)
-                list(judges.load("coherence").judge_rows([ROW], Client(batch)))
-                batch.begin()
-                with pytest.raises(FatalModelError, match="Error code: 307"):
-                    batch.submit()
-    finally:
-        server.shutdown()
-        server.server_close()
+        if lm.startswith("azure/"):
+            return
+        with Session(store="replies.sqlite") as session:
+            batch = Batch(Path("out.jsonl"), lm, session, api_base=base)
+            list(judges.load("coherence").judge_rows([ROW], Client(batch)))
+            batch.begin()
+            with pytest.raises(FatalModelError, match="Error code: 307"):
+                batch.submit()

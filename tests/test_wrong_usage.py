@@ -1,175 +1,172 @@
-"""What a new user tells a command wrong: one line, exit 1 or 2, and nothing written over."""
+"""What a new user tells or gives a command wrong: one line, exit 1 or 2, and nothing written."""
 
 import json
-from collections.abc import Callable
+import shlex
 from pathlib import Path
 
 import pytest
+from jsonl import read_jsonl, write_jsonl
+from label_files import Ended, csv_of, ended, file_of
 from rating_files import weather_rows
 
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
 from optimize.check import main as data_command
 from optimize.compare import command as compare
+from optimize.verify import command as verify
 
 ROWS = weather_rows(6, 3)
+CSV = csv_of([*ROWS[0]], *(row.values() for row in ROWS))
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with labels, an empty definition, notes without a line end, and UTF-16."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with labels and an empty definition."""
     monkeypatch.chdir(tmp_path)
-    labels = "".join(json.dumps(row) + "\n" for row in ROWS)
-    Path("in.jsonl").write_text(labels)
-    Path("u16.jsonl").write_bytes(labels.encode("utf-16")[:41])
-    Path("in.csv").write_text("id,document,summary,relevance\na,Text.,Short.,3\n")
+    write_jsonl("in.jsonl", ROWS)
+    file_of("id,document,summary,relevance\na,Text.,Short.,3\n", "in.csv")
     rated = "Text.,Short.,1,good\nText.,Longer.,2,bad\n"
-    Path("two.csv").write_text(f"document,summary,helpful,label\n{rated}")
-    Path("e.yaml").write_text("")
-    Path("notes.txt").write_text("a last line without an end")
-    return tmp_path
+    file_of(f"document,summary,helpful,label\n{rated}", "two.csv")
+    file_of("", "e.yaml")
 
 
-SCORE = ["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
-NOWHERE = ["--api-base", "http://127.0.0.1:9/v1"]
-MEAN = [*SCORE, "--plan", "mean"]
-# What every command over a table refuses, with the exit code and the reason.
-REFUSED: dict[str, tuple[list[str], int, str]] = {
-    "an unknown judge": (["score", "nope", *SCORE[2:]], 2, "no judge 'nope'"),
-    "a missing file": (
-        ["score", "fluency", "--data", "x.csv", "--out", "o.csv"],
-        1,
-        "x.csv: does not exist",
-    ),
-    "a missing column": (
-        [*SCORE, "--map", "summary=x"],
-        1,
-        "no column 'x', which the judge 'fluency' reads; columns: document, group, id, relevance",
-    ),
-    "a format not known": ([*SCORE[:-1], "o.xls"], 1, "files are written as .jsonl"),
-    "no output": (SCORE[:-2], 2, "--out FILE is needed"),
-    "output over input": ([*SCORE[:-1], "./in.jsonl"], 1, "in.jsonl exists already"),
-    "a finished output whose judge is gone": (
-        ["score", "gone.yaml", *SCORE[2:-1], "in.jsonl"],
-        1,
-        "in.jsonl exists already, and does not say which judge",
-    ),
-    "a pairwise judge to score": (
-        ["score", "tldr_concise", *SCORE[2:]],
-        2,
-        "use: dspy-judges winrate",
-    ),
-    "a rating judge to compare": (["winrate", *SCORE[1:]], 2, "use: dspy-judges score"),
-    "a judge twice": (["score", "fluency", *SCORE[1:]], 2, "two judges"),
-    "three times the same reply": (
-        [*MEAN, "--samples", "3", "--temperature", "0"],
-        2,
-        "draws the same reply every time",
-    ),
-    "a model without its provider, in a dry run": (
-        [*SCORE, "--lm", "gpt-4.1-mini", "--dry-run"],
-        1,
-        "no model 'gpt-4.1-mini': write embedded or PROVIDER/NAME",
-    ),
-    "a price not known": (
-        [*SCORE, "--lm", "openai/own", "--max-cost", "1", *NOWHERE],
-        1,
-        "max_cost needs the model's price",
-    ),
-    "an empty address": (
-        [*SCORE, "--lm", "openai/own", "--api-base", ""],
-        2,
-        "--api-base: is empty: give http://HOST:PORT/v1, or leave out the flag",
-    ),
-    "a key in an address": (
-        [*SCORE, "--lm", "openai/own", "--api-base", "http://me:word@host/v1"],
-        2,
-        "--api-base: holds a password or a key",
-    ),
-    "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "judge.json: No such file"),
-    "a batch of no output": ([*SCORE[:-2], "--batch-api", "collect"], 2, "--out FILE is needed"),
-    "no command": (["nope"], 2, "invalid choice: 'nope'"),
-}
-WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
-    **{name: (judges_command, *refused) for name, refused in REFUSED.items()},
-    "no call at all": (judges_command, [*SCORE, "--max-calls", "0"], 2, "number, 1 or more"),
-    "a key as a flag": (
-        judges_command,
-        [*SCORE, "--api-key", "sk-planted-4f9c2b7e1d6a8035"],
-        2,
-        "unrecognized arguments: --api-key; did you mean --api-key-env?",
-    ),
-    "an empty definition": (
-        judges_command,
-        ["score", "e.yaml", *SCORE[2:]],
-        1,
-        "e.yaml: Expected `object`",
-    ),
-    "no money": (
-        judges_command,
-        [*SCORE, "--lm", "openai/x", "--price", "1,1", *NOWHERE, "--max-cost", "0"],
-        1,
-        "with a limit of $0 nothing may be spent: only free models, recorded replies and",
-    ),
-    "no key": (judges_command, [*SCORE, "--lm", "openai/x"], 1, "OPENAI_API_KEY is not set"),
-    "no address": (
-        judges_command,
-        [*SCORE, "--lm", "openai/x", "--api-base", "local"],
-        1,
-        "'local' is not an address; write http://HOST:PORT/v1",
-    ),
-    "a map of one word": (data_command, ["check", "in.csv", "--map", "x"], 2, "is not NAME=COLUMN"),
-    "a map to no column": (
-        tune,
-        ["--dimension", "relevance", "--data", "in.csv", "--map", "relevance=relevanse"],
-        1,
-        "name your column with --map relevance=COLUMN",
-    ),
-    "a name that is nearly a column's, beside a column called label": (
-        tune,
-        ["--dimension", "helpfull", "--data", "two.csv", "--dry-run"],
-        2,
-        "(did you mean helpful?)",
-    ),
-    "a judge without its provider, in a dry run": (
-        tune,
-        ["--dimension", "relevance", "--lm", "gpt-4.1-mini", "--dry-run"],
-        1,
-        "no model 'gpt-4.1-mini': write embedded or PROVIDER/NAME",
-    ),
-    "a proposer without its provider, in a dry run": (
-        tune,
-        ["--dimension", "relevance", "--lm", "openai/x", "--proposer-lm", "gpt-5", "--dry-run"],
-        1,
-        "no model 'gpt-5': write embedded or PROVIDER/NAME",
-    ),
-    "two judges, one without its provider, in a dry run": (
-        compare,
-        ["--dimension", "relevance", "--lm", "gpt-5", "--lm", "embedded", "--dry-run"],
-        1,
-        "no model 'gpt-5': write embedded or PROVIDER/NAME",
-    ),
-}
+def content() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path().iterdir()}
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_usage_is_one_line_and_writes_over_nothing(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command, arguments, code, says = WRONG[name]
-    before = {path.name: path.read_bytes() for path in Path().iterdir()}
-    try:
-        ended = command(arguments)
-    except SystemExit as stopped:
-        ended = int(stopped.code or 0)
-    out, err = capsys.readouterr()
-    assert ended == code, err
-    assert out == ""
-    assert "Traceback" not in err
-    assert says in err.splitlines()[-1]
-    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+COMMANDS = {"check": data_command, "tune": tune, "compare": compare, "verify": verify}
 
 
-def test_verbose_shows_where_an_error_arose(capsys: pytest.CaptureFixture[str]) -> None:
-    assert judges_command([*SCORE[:3], "x.csv", *SCORE[4:], "--verbose"]) == 1
-    assert "Traceback" in capsys.readouterr().err
+def run(line: str) -> Ended:
+    word, *words = shlex.split(line)
+    command = COMMANDS.get(word)
+    return ended(command, *words) if command else ended(judges_command, word, *words)
+
+
+TO = "--data in.jsonl --out o.jsonl"
+SCORE = f"score fluency {TO}"
+NOWHERE = "--api-base http://127.0.0.1:9/v1"
+OWN = f"{SCORE} --lm openai/own"
+TUNE = "tune --dimension relevance"
+BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "reason"),
+    [
+        (f"score nope {TO}", 2, "no judge 'nope'"),
+        ("score fluency --data x.csv --out o.csv", 1, "x.csv: does not exist"),
+        (f"{SCORE} --map summary=x", 1, "no column 'x', which the judge 'fluency' reads; columns"),
+        ("score fluency --data in.jsonl --out o.xls", 1, "files are written as .jsonl"),
+        ("score fluency --data in.jsonl", 2, "--out FILE is needed"),
+        ("score fluency --data in.jsonl --batch-api collect", 2, "--out FILE is needed"),
+        ("score fluency --data in.jsonl --out ./in.jsonl", 1, "in.jsonl exists already"),
+        (
+            "score gone.yaml --data in.csv --out in.jsonl",
+            1,
+            "already, and does not say which judge",
+        ),
+        (f"score tldr_concise {TO}", 2, "use: dspy-judges winrate"),
+        (f"winrate fluency {TO}", 2, "use: dspy-judges score"),
+        (f"score fluency fluency {TO}", 2, "two judges"),
+        (f"score . {TO}", 1, "judge.json: No such file"),
+        (f"score e.yaml {TO}", 1, "e.yaml: Expected `object`"),
+        (f"{SCORE} --plan mean --samples 3 --temperature 0", 2, "draws the same reply every time"),
+        (f"{SCORE} --max-calls 0", 2, "number, 1 or more"),
+        (
+            f"{SCORE} --api-key sk-planted-4f9c",
+            2,
+            "arguments: --api-key; did you mean --api-key-env",
+        ),
+        (f"{SCORE} --lm gpt-5 --dry-run", 1, BARE),
+        (f"{OWN} --max-cost 1 {NOWHERE}", 1, "max_cost needs the model's price"),
+        (f"{OWN} --price 1,1 {NOWHERE} --max-cost 0", 1, "with a limit of $0 nothing may be spent"),
+        (f"{OWN} --api-base ''", 2, "--api-base: is empty: give http://HOST:PORT/v1, or leave out"),
+        (f"{OWN} --api-base http://me:word@host/v1", 2, "--api-base: holds a password or a key"),
+        (f"{OWN} --api-base local", 1, "'local' is not an address; write http://HOST:PORT/v1"),
+        (OWN, 1, "OPENAI_API_KEY is not set"),
+        ("nope", 2, "invalid choice: 'nope'"),
+        ("check in.csv --map x", 2, "is not NAME=COLUMN"),
+        (f"{TUNE} --data in.csv --map relevance=r", 1, "your column with --map relevance=COLUMN"),
+        # Nearly a column's name, beside a column called label.
+        ("tune --dimension helpfull --data two.csv --dry-run", 2, "(did you mean helpful?)"),
+        (f"{TUNE} --lm gpt-5 --dry-run", 1, BARE),
+        (f"{TUNE} --lm openai/x --proposer-lm gpt-5 --dry-run", 1, BARE),
+        ("compare --dimension relevance --lm gpt-5 --lm embedded --dry-run", 1, BARE),
+    ],
+)
+def test_wrong_usage_is_one_line_and_writes_over_nothing(line, code, reason):
+    before = content()
+    result = run(line)
+    assert (result.code, result.out) == (code, "")
+    assert "Traceback" not in result.err
+    assert reason in result.last
+    assert content() == before
+
+
+def test_verbose_shows_where_an_error_arose():
+    result = run("score fluency --data x.csv --out o.jsonl --verbose")
+    assert (result.code, "Traceback" in result.err) == (1, True)
+
+
+# What every command says of a file; an id that is there twice leaves scoring alone undisturbed.
+TWICE = "row 20, field 'id': 'd0s0' is the id of row 2 too"
+TRUNCATED = "cannot be read as utf-16-le (truncated data); save the file as UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("raw", "fault"),
+    [
+        (b"", "holds no rows"),
+        (CSV.encode("utf-16") + b"\n", TRUNCATED),
+        (CSV.encode() + b'a,b,"c\n', "row 20: cannot be read"),
+        ((CSV + csv_of(ROWS[0].values())).encode(), TWICE),
+    ],
+)
+def test_a_faulty_file_is_one_line_and_leaves_nothing(raw, fault):
+    file_of(raw, "x.csv")
+    before = content()
+    score = "score fluency --data x.csv --out o.jsonl"
+    for line in (f"{TUNE} --data x.csv", "verify relevance --data x.csv", score):
+        result = run(line)
+        if fault is TWICE and line is score:
+            assert result.code == 0
+            return
+        assert (result.code, result.err.count("\n")) == (1, 1)
+        assert ": x.csv" in result.err
+        assert fault in result.err
+        assert content() == before
+
+
+def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_parquet():
+    write_jsonl("x.jsonl", [ROWS[0] | {"relevance": float("nan")}, *ROWS[1:]])
+    assert run("score fluency --data x.jsonl --out o.jsonl").code == 0
+    assert [row["relevance"] for row in read_jsonl("o.jsonl")].count(None) == 1
+    write_jsonl("x.jsonl", [ROWS[0] | {"relevance": 10**400}, *ROWS[1:]])
+    result = run("score fluency --data x.jsonl --out o.parquet")
+    assert result.code == 1
+    assert "the column 'relevance' holds values of several types" in result.last
+    assert "write .csv or .jsonl" in result.last
+
+
+DEEP = '{"id": ' + "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("content", "flag"),
+    [
+        ('{"document": "d", "summary": "s", "summary": "t"}\n', ""),
+        (DEEP, ""),
+        (DEEP, "--scores"),
+        (DEEP, "--replies"),
+        (json.dumps({"id": "1", "dimension": "relevance", "score": 10**399}), "--scores"),
+    ],
+    ids=["doubled", "deep row", "deep scores", "deep replies", "huge score"],
+)
+def test_json_that_no_reader_takes_is_one_line(content, flag):
+    file_of(content, "a.jsonl")
+    score = "score relevance --data a.jsonl --out o.jsonl"
+    verified = f"verify {flag} a.jsonl --data in.jsonl --dimension relevance"
+    result = run(verified if flag else score)
+    assert result.code in (1, 2)
+    assert "a.jsonl, line 1" in result.last

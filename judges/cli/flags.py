@@ -14,7 +14,7 @@ from dspy_judges.errors import UsageError
 from judges.client import Redactor, check_name, holds_secret, read_price
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
-from judges.terminal import QUIET, print_note, visible
+from judges.terminal import QUIET_HELP, print_note, visible
 
 if TYPE_CHECKING:
     from judges.client import ModelOptions
@@ -25,45 +25,46 @@ Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
 T = TypeVar("T", int, float)
 
 MEAN_TEMPERATURE = 1.0
-# The model for which `export` writes a judge that has no model of its own.
+# The model that `export` writes into the request for a judge that names no model.
 DEFAULT_LM = "openai/gpt-4.1-mini"
-# Help texts that several commands share.
-API_KEY_ENV = "environment variable with the key (the provider's own)"
+# Help texts that several commands share. Defaults are in parentheses.
+API_KEY_ENV = "environment variable with the API key (the provider's)"
 PRICE = "US dollars per million input and output tokens"
 MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
-REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
+REASONING_EFFORT = "minimal, low, medium or high (the model's default)"
 JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that exits with code 2 and a message of one line for wrong usage.
+    """An argument parser that reports wrong usage in one line and exits with code 2.
 
-    Flags cannot be abbreviated. A word such as `-1:1` is a value and not a flag. Messages have API
-    keys redacted and control characters escaped.
+    Flags cannot be abbreviated. An argument such as `-1:1` is read as a value, not as a flag. In
+    messages, API keys are redacted and control characters are escaped.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
-        # A word that begins like a negative number is not a flag.
+        # An argument that begins like a negative number is a value, not a flag.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        words = sys.argv[1:] if args is None else list(args)
+        arguments = sys.argv[1:] if args is None else list(args)
         if not self._subparsers:
-            # Before argparse reports a missing flag: the mistyped one may be the missing one.
-            for word in takewhile("--".__ne__, words):
-                self._refuse_unknown(word)
-        return super().parse_known_args(words, namespace)
+            # Unknown flags are reported first: if a required flag is misspelt, argparse would only
+            # report that it is missing.
+            for argument in takewhile("--".__ne__, arguments):
+                self._refuse_unknown_flag(argument)
+        return super().parse_known_args(arguments, namespace)
 
-    def _refuse_unknown(self, word: str) -> None:
-        flag, known_flags = word.partition("=")[0], self._option_string_actions
-        if flag.startswith("--") and " " not in word and flag not in known_flags:
-            close = get_close_matches(flag, list(known_flags), n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+    def _refuse_unknown_flag(self, argument: str) -> None:
+        flag, defined_flags = argument.partition("=")[0], self._option_string_actions
+        if flag.startswith("--") and " " not in argument and flag not in defined_flags:
+            similar_flags = get_close_matches(flag, list(defined_flags), n=1)
+            hint = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
             self.error(f"unrecognized arguments: {flag}{hint}")
 
     def error(self, message: str) -> NoReturn:
@@ -75,38 +76,41 @@ class Parser(argparse.ArgumentParser):
 
 
 def read_number(text: str) -> float:
-    """Read a number such as .3, +3 or 1e-1; an int if it is whole. Raises ValueError."""
+    """Read a number such as .3, +3 or 1e-1; a whole number is returned as an int.
+
+    Raises ValueError if the text is not a number.
+    """
     with suppress(ValueError):
         return int(text)
     number = float(text)
     return int(number) if number.is_integer() else number
 
 
-def _within(kind: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
-    """Return a `type` for argparse that accepts numbers from `low` to `high`.
+def _number_type(number_class: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
+    """Return a function for argparse's `type` that reads a number from `low` to `high`.
 
-    `expected` describes them in error messages.
+    `expected` describes the numbers from `low` to `high` in error messages.
     """
 
     def read(text: str) -> T:
         with suppress(ValueError):
             value = read_number(text)
-            if low <= value <= high and value == kind(value):
-                return kind(value)
+            if low <= value <= high and value == number_class(value):
+                return number_class(value)
         raise argparse.ArgumentTypeError(f"{text!r}: must be {expected}")
 
     return read
 
 
-# Types for `add_argument`.
-count = _within(int, 1, 1e15, "a whole number, 1 or more")
-seed = _within(int, 0, 1e15, "a whole number, 0 or more")
-dollars = _within(float, 0.0, 1e12, "a number, 0 or more")
-temperature = _within(float, 0.0, 10.0, "a number from 0 to 10")
+# Functions for the `type` of `add_argument`.
+count = _number_type(int, 1, 1e15, "a whole number, 1 or more")
+seed = _number_type(int, 0, 1e15, "a whole number, 0 or more")
+dollars = _number_type(float, 0.0, 1e12, "a number, 0 or more")
+temperature = _number_type(float, 0.0, 10.0, "a number from 0 to 10")
 
 
 def address(text: str) -> str:
-    """Check the address of a model's server; a `type` for argparse."""
+    """Check the address of a model's server; a function for argparse's `type`."""
     if not text.strip():
         raise argparse.ArgumentTypeError(
             "is empty: give http://HOST:PORT/v1, or leave out the flag"
@@ -117,7 +121,7 @@ def address(text: str) -> str:
 
 
 def price(text: str) -> tuple[float, float]:
-    """Read IN,OUT: US dollars per million input tokens and per million output tokens."""
+    """Read a price IN,OUT: US dollars per million input tokens and per million output tokens."""
     try:
         return read_price(text)
     except ValueError:
@@ -131,20 +135,21 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
     files.add_argument("--out", type=Path, metavar="FILE", help=help_text)
-    add_map = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
-    help_text = "a text's column, or FILE.yaml with several; repeatable"
-    files.add_argument("--map", help=help_text, **add_map)  # type: ignore[arg-type]
+    map_options: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
+    help_text = "the column of a text, or FILE.yaml with columns; repeatable"
+    files.add_argument("--map", help=help_text, **map_options)
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags of the model and the budget.
+    """Add the flags that choose the model and limit its use.
 
-    `limits` is added to the help of --max-calls and --max-cost, such as " for each start".
+    `limits` (for example, " for each start") is appended to the help texts of --max-calls and
+    --max-cost.
     """
     add = parser.add_argument_group("model and budget").add_argument
     help_text = (
-        "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any of DSPy's (the "
-        "judge's own)"
+        "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
+        "(the judge's)"
     )
     add("--lm", metavar="MODEL", help=help_text)
     help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
@@ -176,7 +181,7 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
 
 
 def request_options(args: argparse.Namespace) -> "ModelOptions":
-    """Return the options of a `Session` that the flags of `add_model_flags` set."""
+    """Return the options of a `Session`, as set by the flags that `add_model_flags` adds."""
     return {
         "api_key_env": args.api_key_env,
         "price": args.price,
@@ -203,7 +208,10 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
 def read_plan(
     kind: "PlanKind | None", samples: int | None, temperature: float | None
 ) -> "SamplingPlan | None":
-    """Return the sampling plan of the flags, or None without such flags; raises UsageError."""
+    """Return the sampling plan for the values of --plan, --samples and --temperature.
+
+    Returns None if no value is set. Raises UsageError if the values do not fit together.
+    """
     from judges.scoring import SamplingPlan
 
     if (kind == "mean") != (samples is not None):
@@ -239,7 +247,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="use batch files at half price: submit, and collect within a day",
     )
     add_reporting_flags(run)
-    run.add_argument("--quiet", action="store_true", help=QUIET)
+    run.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
 def add_reporting_flags(run: Flags) -> None:
@@ -249,7 +257,10 @@ def add_reporting_flags(run: Flags) -> None:
 
 
 def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
-    """Return an untuned judge with the reasoning of --reasoning; UsageError if it is frozen."""
+    """Return the judge with the form of reasoning that --reasoning names, if the flag is set.
+
+    Raises UsageError if the judge is frozen, since the prompt of a frozen judge must not change.
+    """
     if args.reasoning is None:
         return judge
     if judge.is_frozen:
@@ -262,7 +273,7 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) 
 
 
 def constructed_note(judge: "AnyJudge") -> str | None:
-    """Return a warning if a judge was tuned on constructed labels, else None."""
+    """Return a warning if a judge was tuned on labels that no person gave; otherwise None."""
     if not judge.constructed:
         return None
     return (
@@ -272,56 +283,59 @@ def constructed_note(judge: "AnyJudge") -> str | None:
 
 
 def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
-    """Return the judge with the model, server and plan of the flags; raises UsageError.
+    """Return the judge with the model, the server and the plan that the flags choose.
 
-    Prints a note if the judge was tuned on constructed labels, or if its frozen figures do not hold
-    for this model or plan.
+    Prints a note if the judge was tuned on constructed labels, or if it was frozen for another
+    model or plan. Raises UsageError if the judge cannot have the plan or the reasoning.
     """
     from judges.judge import Judge
 
     if args.lm:
-        check_name(args.lm)  # checked here for a dry run, too, which does not open the model
+        check_name(args.lm)  # also for a dry run, which does not open the model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
     if not isinstance(judge, Judge):
         if plan is not None:
             raise UsageError(
-                f"{judge.name}: a panel's members have plans of their own: leave out --plan"
+                f"{judge.name}: each judge of a panel has its own plan: leave out --plan"
             )
         return judge.with_model(args.lm, args.api_base)
-    result = judge.with_model(args.lm, args.api_base)
-    if is_decision(result.lm) and (plan is not None or args.reasoning not in (None, "none")):
+    changed_judge = judge.with_model(args.lm, args.api_base)
+    if is_decision(changed_judge.lm) and (plan is not None or args.reasoning not in (None, "none")):
         raise UsageError(
-            "--plan, --samples, --temperature and --reasoning are not for "
-            f"{result.lm}: a decision model gives probabilities, and writes no text"
+            "--plan, --samples, --temperature and --reasoning cannot be used with "
+            f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"
         )
     frozen_plan = judge.plan
-    result = result.with_plan(plan or result.plan)
-    if frozen_plan is not None and result != judge:
+    changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
+    if frozen_plan is not None and changed_judge != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
             "model or plan its measured figures do not hold"
         )
-    return result
+    return changed_judge
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Split NAME=REST into its two parts; without a name, return "" and the text.
+    """Split NAME=VALUE into the name and the value; the name is "" if the text has none.
 
-    A text that is the path of a file, or has a "/" before "=", has no name. Raises UsageError if
-    one part is empty.
+    A text has no name if it lacks "=", has a "/" before "=", or is the path of a file. Raises
+    UsageError if the name or the value is empty.
     """
-    name, equals, rest = text.partition("=")
+    name, equals, value = text.partition("=")
     if not equals or Path(text).exists() or "/" in name:
         return "", text
-    if not (name and rest):
-        raise UsageError(f"{text}: expected NAME=VALUE, with both parts")
-    return name, rest
+    if not (name and value):
+        raise UsageError(f"{text}: expected NAME=VALUE, and both must not be empty")
+    return name, value
 
 
 def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
-    """Read the arguments of --map, NAME=COLUMN or FILE.yaml; raises UsageError."""
+    """Read the arguments of --map, each NAME=COLUMN or FILE.yaml.
+
+    Raises UsageError if an argument is malformed.
+    """
     try:
         return read_mapping(arguments)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Parses the flags of list, show, score, winrate and export, and runs these commands."""
+"""Parse the arguments of the commands list, show, score, winrate and export, and run them."""
 
 import argparse
 from collections.abc import Sequence
@@ -19,24 +19,24 @@ from judges.terminal import run_command
 
 ABOUT = """\
 Judge texts with rating judges and pairwise judges: from the catalogue, frozen
-after tuning (dspy-judges tune), or defined in a file of your own. The
-embedded model answers offline and for free unless --lm names another."""
+after tuning (dspy-judges tune), or defined in your own file. Unless --lm or the
+judge names another model, the embedded model answers, offline and for free."""
 
 ABOUT_LIST = """\
-List the judges that come with this package: the texts each reads, its scale,
-and the paper that it follows."""
+List the judges that come with this package: the texts that each judge reads,
+its scale, and the paper that it follows."""
 
 ABOUT_SHOW = """\
 Print a judge's definition and origin, and the exact messages that it sends to a
-model, with {{name}} in the place of each text. No model is asked."""
+model, with {{name}} as a placeholder for each text. No model is asked."""
 
 ABOUT_SCORE = """\
 Judge every row of a table with one or more rating judges.
 
 JSONL rows get "judgements"; CSV and Parquet rows get the columns NAME and
 NAME_failure. A score is a number with at most three decimals (4.0, 3.667). A
-row that cannot be judged has no score and a reason. Rows without an id get
-their number as `id`, so that dspy-judges verify --scores reads the file.
+row that cannot be judged has no score but a reason. Rows without an id get
+their row number as `id`, so that dspy-judges verify --scores reads the file.
 
 examples:
   dspy-judges score coherence fluency --data in.jsonl --out out.jsonl
@@ -47,7 +47,7 @@ examples:
 ABOUT_WINRATE = """\
 Compare the two outputs of every pair, and print how often A wins.
 
-Each pair is judged in both orders. If the two choices differ, it is a tie.
+Each pair is judged in both orders; it is a tie if the two choices differ.
 The pair's texts are in columns with the judge's names (see show NAME), or in
 response_a, response_b and one of prompt, document, post and query.
 
@@ -55,20 +55,22 @@ example:
   dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv"""
 
 ABOUT_EXPORT = """\
-Print a judge for use elsewhere: a chat-completions request with {{slots}} for
-the texts. A frozen judge keeps its model and plan; any other judge is exported
-with one reply. A warning on stderr says what the request cannot express."""
+Print a judge for use in other programs: a chat-completions request with
+{{slots}} for the texts. A frozen judge keeps its model and plan; any other
+judge is exported with one reply. A warning on stderr says what the request
+cannot express."""
 
 
 def command(argv: Sequence[str]) -> int:
     """Run one command and return its exit code.
 
-    The code is 0 for done, 1 for failed, 2 for wrong usage and 130 for interrupted.
+    The code is 0 if the command succeeds, 1 if it fails, 2 if the usage is wrong, and 130 if the
+    user interrupts it.
     """
     name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
     args = parser().parse_args(argv)
     with exit_on_ctrl_c():
-        # Imported only now, since help texts and errors about flags do not need it.
+        # The command's module is imported only now, since --help and wrong flags do not need it.
         module, _, function = args.run.partition(":")
         run = getattr(import_module(module), function)
 
@@ -84,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     def add_command(
         name: str, run: str, description: str, usage: str | None = None
     ) -> argparse.ArgumentParser:
-        """Add a command; `run` is the MODULE:FUNCTION that runs it."""
+        """Add a command; `run` is the function that runs the command, as MODULE:FUNCTION."""
         command_parser: argparse.ArgumentParser = commands.add_parser(
             name, description=description, usage=usage
         )
@@ -94,40 +96,40 @@ def parser() -> argparse.ArgumentParser:
     list_parser = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
     list_parser.add_argument("--json", action="store_true", help="print as JSON, with definitions")
 
-    show = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
-    show.add_argument("judge", metavar="JUDGE", help=JUDGE)
-    add_reasoning_flag(show)
-    show.add_argument("--json", action="store_true", help="print the same as JSON")
+    show_parser = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
+    show_parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    add_reasoning_flag(show_parser)
+    show_parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
-    score = add_command(
+    score_parser = add_command(
         "score",
         "judges.cli.table:score",
         ABOUT_SCORE,
         usage="dspy-judges score JUDGE... --data FILE --out FILE [options]",
     )
-    score.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE)
-    add_table_flags(score, data_help="the rows to judge")
+    score_parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE)
+    add_table_flags(score_parser, data_help="the rows to judge")
 
-    winrate = add_command(
+    winrate_parser = add_command(
         "winrate",
         "judges.cli.table:winrate",
         ABOUT_WINRATE,
         usage="dspy-judges winrate JUDGE --data FILE --out FILE [options]",
     )
-    winrate.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
-    add_table_flags(winrate, data_help="the pairs to judge")
-    for table in (score, winrate):
+    winrate_parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
+    add_table_flags(winrate_parser, data_help="the pairs to judge")
+    for table_parser in (score_parser, winrate_parser):
         help_text = (
             "add a column with the answer to each question of a judge (not needed for .jsonl)"
         )
-        table.add_argument("--answers", action="store_true", help=help_text)
-        add_reasoning_flag(table)
-        add_model_flags(table)
-        add_plan_flags(table)
-        add_run_flags(table)
+        table_parser.add_argument("--answers", action="store_true", help=help_text)
+        add_reasoning_flag(table_parser)
+        add_model_flags(table_parser)
+        add_plan_flags(table_parser)
+        add_run_flags(table_parser)
 
-    export = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
-    export.add_argument("judge", metavar="JUDGE", help=JUDGE)
-    help_text = f"the model that the request is for (the frozen judge's own, else {DEFAULT_LM})"
-    export.add_argument("--lm", metavar="NAME", help=help_text)
+    export_parser = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
+    export_parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    help_text = f"the model in the request (the frozen judge's, else {DEFAULT_LM})"
+    export_parser.add_argument("--lm", metavar="NAME", help=help_text)
     return main_parser

@@ -1,4 +1,4 @@
-"""The commands list, show and export, which print judges and their prompts."""
+"""The commands `list`, `show` and `export`, which print judges and their prompts."""
 
 import argparse
 import json
@@ -22,33 +22,37 @@ from judges.terminal import print_error, print_output
 
 
 def show_list(args: argparse.Namespace) -> int:
-    """Print the catalogue: one line per judge, or all of it as JSON."""
+    """Print the catalogue of judges: one line per judge, or the whole catalogue as JSON."""
     subjects = [catalog.find(name) for name in catalog.names()]
     if args.json:
         print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
         return 0
-    width = shutil.get_terminal_size((80, 24)).columns
+    terminal_width = shutil.get_terminal_size((80, 24)).columns
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
-        sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
-        texts = ", ".join([*subject.inputs, *sides])
+        outputs = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
+        texts = ", ".join([*subject.inputs, *outputs])
         rows.append((subject.name, texts, _range_text(_scale(subject)), subject.source))
-    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
-        line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=False))
-        print(line + textwrap.shorten(source, max(width - len(line), 12), placeholder=" ..."))
+        line = "".join(f"{cell:<{n}}" for cell, n in zip(cells, column_widths, strict=False))
+        max_width = max(terminal_width - len(line), 12)
+        print(line + textwrap.shorten(source, max_width, placeholder=" ..."))
     return 0
 
 
 def show_judge(args: argparse.Namespace) -> int:
-    """Print a judge and the messages that it sends; for a panel, those of each member."""
+    """Print a judge and the messages that it sends; for a panel, the messages of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
-    names = [member.name for member in members] or [judge.name]
-    prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
-    answers = _answers(judge)
+    member_names = [member.name for member in members] or [judge.name]
+    templates = {
+        name: part.template() for name, part in zip(member_names, judge.parts, strict=True)
+    }
+    answers = _answer_shares(judge)
     if args.json:
-        record = {**_json_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
+        record = {**_json_entry(judge.subject), "provenance": judge.provenance}
+        record["messages"] = templates
         if answers:
             record["questions"] = [
                 {name: value for name, value in asdict(each).items() if value is not None}
@@ -56,18 +60,20 @@ def show_judge(args: argparse.Namespace) -> int:
             ]
         print(json.dumps(record, indent=1))
         return 0
-    lines = [line for text in _description_lines(judge) for line in textwrap.wrap(text, 79)]
+    lines = [part for line in _description_lines(judge) for part in textwrap.wrap(line, 79)]
     lines += _answer_lines(answers)
-    lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
-    for name, messages in prompts.items():
+    lines += [
+        f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})" for member in members
+    ]
+    for name, messages in templates.items():
         for message in messages:
-            lines += ["", f"--- {name}: {message['role']} ---", _content(message)]
+            lines += ["", f"--- {name}: {message['role']} ---", _printable_content(message)]
     print_output("\n".join(lines))
     return 0
 
 
-def _content(message: Message) -> str:
-    """A message's text; the JSON in a decision model's system message is indented."""
+def _printable_content(message: Message) -> str:
+    """The content of a message; JSON, which decision models get, is indented."""
     content = message["content"]
     if message["role"] == "system" and content.startswith("{"):
         return json.dumps(json.loads(content), indent=1, ensure_ascii=False)
@@ -75,12 +81,12 @@ def _content(message: Message) -> str:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Lines on each answer: its share of the score, and the gain from it if that is known."""
+    """Lines about each answer: the answer's share of the score, and the loss without the answer."""
     if not answers:
         return []
     heading = "answers, with the share of each in the score"
     if any(answer.loss for answer in answers):
-        heading += ", and by how much the judge's figure would change without it"
+        heading += ", and the change in agreement with people if the answer is left out"
     lines = textwrap.wrap(f"{heading}:", 79)
     for answer in answers:
         loss = f" ({-answer.loss:+.3f})" if answer.loss else ""
@@ -90,7 +96,7 @@ def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
 
 
 def _description_lines(judge: AnyJudge) -> list[str]:
-    """Lines on a judge: name, definition, texts, scale and origin."""
+    """Lines that describe a judge: its name, definition, texts, scale and origin."""
     subject, origin = judge.subject, judge.origin
     lines = [
         f"{judge.name}: {subject.definition}",
@@ -112,8 +118,8 @@ def _description_lines(judge: AnyJudge) -> list[str]:
     return lines
 
 
-def _answers(judge: AnyJudge) -> list[AnswerShare]:
-    """The answers to a judge's questions, and then its own; [] for a judge without questions."""
+def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
+    """The answers to a judge's questions, followed by the judge's rating; [] without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
@@ -122,7 +128,7 @@ def _answers(judge: AnyJudge) -> list[AnswerShare]:
 
 
 def _json_entry(subject: Subject) -> dict[str, object]:
-    """The entry for a judge in the output of --json."""
+    """A judge's entry in the output of `list --json` and `show --json`."""
     return {
         "name": subject.name,
         "kind": kind_of(subject),
@@ -148,17 +154,17 @@ def export(args: argparse.Namespace) -> int:
 
     judge = load(args.judge)
     if isinstance(judge, Panel):
-        raise UsageError(f"{args.judge} is a panel: export its members' judges one by one")
+        raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
     if judge.plan is None:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
     if is_decision(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.resolved_plan()
-    *earlier, last = (message["content"] for message in messages)
-    if any("{{" in text for text in (*earlier, SLOT.sub("", last))):
+    *earlier_contents, last_content = (message["content"] for message in messages)
+    if any("{{" in content for content in (*earlier_contents, SLOT.sub("", last_content))):
         raise UsageError(
-            f"{judge.name}: its prompt has double braces, which would be taken for slots"
+            f"{judge.name}: the prompt has double braces, which would be taken for slots"
         )
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.body(messages, sampling_of(plan, judge.prompt))

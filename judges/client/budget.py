@@ -1,9 +1,9 @@
 """Count calls, tokens and dollars, and keep them within limits.
 
-Before a request is sent, it is booked at its worst-case cost: every byte of the prompt is a token,
-and every reply has `max_tokens` tokens. When its answer has come, it is settled at its real cost.
-So no limit is ever exceeded. A request whose answer never came stays booked at its worst-case cost;
-if the run has a store, also in every later start of the run.
+Before a request is sent, its worst-case cost is booked: the cost if every byte of the prompt is a
+token and every reply has `max_tokens` tokens. When the request is answered, its real cost replaces
+the worst-case cost. So a run never exceeds its limits. If a request is never answered, its
+worst-case cost stays booked; if the run has a store, the cost also counts in later starts.
 """
 
 import threading
@@ -19,14 +19,15 @@ from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
-    """The budget is spent. The run ends; it can be continued with a larger budget."""
+    """Raised when the budget is spent; the run can be continued with a larger budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """The requests and tokens for one purpose.
+    """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `cost_usd` counts unanswered requests at their worst-case cost; None if the price is unknown.
+    `purpose` is "" for requests without a named purpose. `cost_usd` includes the worst-case cost of
+    unanswered requests; it is None if the model's price is unknown.
     """
 
     purpose: str
@@ -38,24 +39,26 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """The booking of one request, before it is sent.
+    """The dollars that are reserved for one request until it is answered.
 
-    `cost` is the amount in US dollars that is reserved for it. `worst_cost` is the most that it can
-    cost if the endpoint respects max_tokens. `number` is the request's number in the store.
+    `cost` is the reserved amount. `worst_cost` is the most that the request can cost if the
+    endpoint respects `max_tokens`. `request_id` is the request's id in the store, if there is one.
     """
 
     cost: float
     worst_cost: float
     purpose: str
-    number: int | None
+    request_id: int | None
 
 
 @dataclass(slots=True)
 class Counts:
-    """The counts of an account's requests for one purpose, retries included.
+    """The numbers of an account's requests for one purpose, with their tokens and costs.
 
-    `cached` counts the requests that were answered from the cache and not sent. `lost_cost` is the
-    worst-case cost of requests that got no answer, and `open_cost` that of requests in flight.
+    `calls` counts the requests that were sent, including retries, and `cached` those that were
+    answered from the cache instead. Of the requests that were sent, `open_calls` are still in
+    flight. `cost` is the real cost of the answered requests, `lost_cost` the worst-case cost of
+    unanswered ones, and `open_cost` the worst-case cost of those in flight.
     """
 
     calls: int = 0
@@ -68,18 +71,19 @@ class Counts:
     open_cost: float = 0.0
 
     @classmethod
-    def sum(cls, entries: Iterable["Counts"]) -> "Counts":
-        """The sum of several counts."""
-        counts = list(entries)  # a copy, since another thread may add an entry
+    def sum(cls, summands: Iterable["Counts"]) -> "Counts":
+        """The sum of several counts, field by field."""
+        counts = list(summands)  # a copy, since another thread may add counts meanwhile
         return cls(**{name: sum(getattr(c, name) for c in counts) for name in cls.__slots__})
 
 
 @dataclass(eq=False, repr=False)
 class Budget:
-    """Limits on calls and on US dollars for all accounts of a run together.
+    """Limits on the calls and the US dollars of all accounts of a run together.
 
-    Retries count as calls, and dollars are counted at the worst case. Requests in the run's `store`
-    count as well; without a store, every start of the run has the whole limits again.
+    Retries count as calls, and requests without an answer count at their worst-case cost. Requests
+    from earlier starts of the run, which are in its `store`, count as well. Without a store, the
+    limits hold for each start of the run separately.
     """
 
     max_calls: int | None = None
@@ -89,10 +93,12 @@ class Budget:
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
-        # The largest ratio of a real cost to the worst-case cost: some endpoints ignore max_tokens.
+        # The largest ratio so far of a request's real cost to its worst-case cost. It exceeds 1 if
+        # the endpoint ignores max_tokens.
         self.excess_ratio = 1.0
-        # What `set_aside` keeps for later.
-        self._later_calls = self._later_cost = 0.0
+        # The calls and dollars that `set_aside` keeps for a later step of the run.
+        self._calls_set_aside = self._cost_set_aside = 0.0
+        # The counts by the account's name and the purpose.
         self.counts: dict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
         for total in self.store.totals() if self.store else ():
             counts = self.counts[total.role][total.purpose]
@@ -106,9 +112,9 @@ class Budget:
             counts.lost_cost += total.cost if total.state != ANSWERED else 0.0
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
-        """The account with this name; it is opened if it does not exist.
+        """The account with this name, which is opened if it does not exist yet.
 
-        Raises OptionError if dollars are limited and the model's price is unknown.
+        Raises OptionError if the budget limits dollars but the model's price is unknown.
         """
         if self.max_cost is not None and price is None:
             raise OptionError(
@@ -122,8 +128,9 @@ class Budget:
 
     @property
     def total(self) -> Counts:
-        """The sum over all accounts."""
-        return Counts.sum(counts for role in [*self.counts.values()] for counts in role.values())
+        """The sum of all counts, over all accounts and purposes."""
+        accounts = [*self.counts.values()]  # a copy, since another thread may open an account
+        return Counts.sum(c for counts_by_purpose in accounts for c in counts_by_purpose.values())
 
     @property
     def calls(self) -> int:
@@ -131,38 +138,40 @@ class Budget:
 
     @property
     def cost(self) -> float:
-        """US dollars spent, with unanswered requests at their worst-case cost."""
-        roles = [*self.counts.values()]  # copies, since another thread may add entries
-        return sum(c.cost + c.lost_cost for counts in roles for c in [*counts.values()])
+        """The US dollars spent, including the worst-case cost of unanswered requests."""
+        accounts = [*self.counts.values()]  # a copy, since another thread may open an account
+        counts = [c for counts_by_purpose in accounts for c in [*counts_by_purpose.values()]]
+        return sum(c.cost + c.lost_cost for c in counts)
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
-        """Keep these calls and dollars for a later step; replaces what was set aside before."""
+        """Keep calls and US dollars for a later step, in place of any amount set aside before."""
         with self.lock:
-            self._later_calls, self._later_cost = calls, cost
+            self._calls_set_aside, self._cost_set_aside = calls, cost
 
     def fits(self, cost: float) -> bool:
-        """Whether a request that may cost so many US dollars fits into the limits now.
+        """Whether the limits now allow a request that may cost `cost` US dollars.
 
-        False means that it may fit when requests in flight are settled. Raises BudgetSpentError if
-        it cannot fit any more.
+        False means that the limits may allow the request later, once requests in flight are settled
+        below their worst-case cost. Raises BudgetSpentError if the limits cannot allow the request
+        any more.
         """
-        advice = "the same command with a larger one goes on"
+        advice = "the same command with a larger budget goes on"
         if self.store is None:
             advice = "the limit holds for one start: the same command has the whole limit again"
         if self.max_calls is not None:
-            calls, later = self.calls, round(self._later_calls)
+            calls, calls_set_aside = self.calls, round(self._calls_set_aside)
             if calls >= self.max_calls:
                 raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent; {advice}")
-            if calls >= self.max_calls - later:
+            if calls >= self.max_calls - calls_set_aside:
                 raise BudgetSpentError(
-                    f"{calls} of the budget of {self.max_calls} calls are spent and {later} are "
-                    f"kept for what comes after; {advice}"
+                    f"{calls} of the budget of {self.max_calls} calls are spent and "
+                    f"{calls_set_aside} are kept for later steps; {advice}"
                 )
         if self.max_cost is None:
             return True
-        later_cost, total = self._later_cost, self.total
+        cost_set_aside, total = self._cost_set_aside, self.total
         spent = total.cost + total.lost_cost
-        if spent + total.open_cost + cost <= self.max_cost - later_cost:
+        if spent + total.open_cost + cost <= self.max_cost - cost_set_aside:
             return True
         if total.open_calls:
             return False
@@ -171,18 +180,21 @@ class Budget:
                 "with a limit of $0 nothing may be spent: only free models, recorded replies and "
                 "replies in the cache are used"
             )
-        later_part = f", ${later_cost:.4f} are kept for what comes after" if later_cost else ""
+        set_aside_part = ""
+        if cost_set_aside:
+            set_aside_part = f", ${cost_set_aside:.4f} are kept for later steps"
         raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{later_part} and the next "
-            f"request may cost ${cost:.4f}; {advice}"
+            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{set_aside_part} and the "
+            f"next request may cost ${cost:.4f}; {advice}"
         )
 
 
 @dataclass(eq=False, repr=False)
 class Account:
-    """The part of a budget that one model uses, over all starts of a run.
+    """One model's share of a budget: its requests and costs in all starts of a run.
 
-    `price` is None if it is unknown. New requests are counted under `purpose`.
+    `price` is the model's price, or None if it is unknown. `purpose` is the purpose under which new
+    requests are counted.
     """
 
     budget: Budget
@@ -191,39 +203,40 @@ class Account:
     purpose: str = ""
 
     def __post_init__(self) -> None:
-        # The price if it is known and above 0.
-        self._charge = None if self.price is None or self.price.is_free else self.price
+        # None if the model is free or its price is unknown.
+        self._nonzero_price = None if self.price is None or self.price.is_free else self.price
         self._counts = self.budget.counts[self.name]
-        # Requests that this process has settled. If dollars are limited, at most twice as many are
-        # in flight, since only answers show whether the endpoint respects max_tokens.
+        # The number of requests that this process has settled. If dollars are limited, at most
+        # twice this number are in flight, since only answers show whether the endpoint respects
+        # max_tokens.
         self._n_settled = 0
 
     @contextmanager
     def spending_on(self, purpose: str) -> Iterator[None]:
-        """Count the requests within this context under a purpose, unless one is set already.
+        """Count requests within this context under `purpose`, unless an outer context set another.
 
-        Requests that are in flight keep their purpose.
+        Requests that are already in flight keep their purpose.
         """
-        earlier_purpose = self.purpose
-        self.purpose = earlier_purpose or purpose
+        outer_purpose = self.purpose
+        self.purpose = outer_purpose or purpose
         try:
             yield
         finally:
-            self.purpose = earlier_purpose
+            self.purpose = outer_purpose
 
     @property
     def total(self) -> Counts:
-        """The sum over all purposes."""
+        """The sum of this account's counts over all purposes."""
         return Counts.sum(self._counts.values())
 
     @property
     def cost(self) -> float | None:
-        """US dollars of all settled requests; None if the price is unknown."""
+        """The real cost in US dollars of all answered requests; None if the price is unknown."""
         return None if self.price is None else self.total.cost
 
     @property
     def cost_unconfirmed(self) -> float:
-        """The worst-case cost in US dollars of requests whose answer never came or is still due."""
+        """The worst-case cost in US dollars of requests never answered or still in flight."""
         total = self.total
         return total.lost_cost + total.open_cost
 
@@ -244,42 +257,42 @@ class Account:
     def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
         """Reserve the most that one request can cost, and count the call.
 
-        Returns None if the request may fit when others in flight are settled. Raises
-        BudgetSpentError if it cannot fit any more.
+        Returns None if the budget may allow the request later, once requests in flight are settled.
+        Raises BudgetSpentError if the budget cannot allow the request any more.
         """
         budget, purpose, worst_cost = self.budget, self.purpose, 0.0
-        if self._charge is not None:
+        if self._nonzero_price is not None:
             max_tokens_out = sampling.n * sampling.max_tokens
-            worst_cost = self._charge.worst_cost(token_bound(messages), max_tokens_out)
+            worst_cost = self._nonzero_price.worst_cost(token_bound(messages), max_tokens_out)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
-            has_few_answers = budget.max_cost and self.total.open_calls >= max(
+            has_too_many_open = budget.max_cost and self.total.open_calls >= max(
                 1, 2 * self._n_settled
             )
-            if worst_cost and has_few_answers:
+            if worst_cost and has_too_many_open:
                 return None
             is_limited = budget.max_calls is not None or budget.max_cost is not None
             if is_limited and not budget.fits(cost):
                 return None
             store = budget.store
-            number = store.begin(key, self.name, purpose, cost) if store and key else None
+            request_id = store.begin(key, self.name, purpose, cost) if store and key else None
             counts = self._counts[purpose]
             counts.calls += 1
             counts.open_calls += 1
             counts.open_cost += cost
-            return Booking(cost, worst_cost, purpose, number)
+            return Booking(cost, worst_cost, purpose, request_id)
 
     def settle(self, booking: Booking, outcome: Completion | Usage | ModelError) -> None:
-        """Replace a booking by the request's real tokens and cost, and store its replies.
+        """Replace a request's booking by its real tokens and cost, and store its replies.
 
-        If the outcome is an error that does not report its tokens, the booking is released.
+        If the request failed with an error that reports no tokens, its booking is released instead.
         """
         if isinstance(outcome, ModelError):
             if outcome.usage is None:
                 self.release(booking, billed=outcome.billed)
                 return
             outcome = outcome.usage
-        cost = self._charge.cost_of(outcome) if self._charge else 0.0
+        cost = self._nonzero_price.cost_of(outcome) if self._nonzero_price else 0.0
         state = ANSWERED if isinstance(outcome, Completion) else LOST
         with self.budget.lock:
             counts = self._counts[booking.purpose]
@@ -311,7 +324,7 @@ class Account:
     ) -> None:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
-        # With no open calls it is exactly 0, in spite of rounding errors.
+        # Without open calls the cost is set to exactly 0, since subtraction leaves rounding errors.
         counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
-        if booking.number is not None and self.budget.store:
-            self.budget.store.settle(booking.number, state, cost, usage)
+        if booking.request_id is not None and self.budget.store:
+            self.budget.store.settle(booking.request_id, state, cost, usage)

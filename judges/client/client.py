@@ -3,9 +3,10 @@
     with Session(max_cost=1.0, store="replies.sqlite") as session:
         for response in session.client("openai/gpt-4.1-mini").run(requests): ...
 
-A request passes through `run`, `answer`, `_complete`, which looks for an answer in the run's store
-and the user's cache, and `_send`, which books, sends, retries and settles it. If a reply cannot be
-read, the request is sent again.
+A request passes through four methods. `run` starts requests and yields their responses in order.
+`answer` sends a request again if its reply cannot be read. `_find_or_send` looks for an answer in
+the run's store and the user's cache. `_send` books the request's cost in the budget, sends the
+request, and retries after errors.
 """
 
 import asyncio
@@ -44,25 +45,29 @@ from judges.protocol import (
 )
 from judges.reading import check_reply
 
-TIMEOUT = 120.0
-ATTEMPTS = 6  # of a request; 429s are not counted
-THROTTLES_IN_A_ROW = 24  # the most 429s for one request while no other is answered either
-GIVEN_UP_IN_A_ROW = 24  # the most requests that are given up while no other is answered
-LONGER_REPLY_FACTOR = 4  # if a reply is cut short, max_tokens is multiplied by this factor, once
-# In seconds: the first wait before a retry, the longest one, and the shortest one that is logged.
+TIMEOUT = 120.0  # seconds
+# The most attempts to send one request, not counting those that are answered with a 429.
+MAX_ATTEMPTS = 6
+# A request is given up after this many 429s if meanwhile no other request is answered either.
+MAX_THROTTLES_IN_A_ROW = 24
+# A run ends after this many requests are given up in a row, with no request answered in between.
+MAX_GIVEN_UP_IN_A_ROW = 24
+# If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
+LONGER_REPLY_FACTOR = 4
+# Waits before a retry, in seconds: the first, the longest, and the shortest that is logged.
 FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
-# In seconds: the longest Retry-After that is waited for, and the largest value that is accepted for
-# one; a larger value is cut to it.
+# Retry-After headers, in seconds: the client waits at most the first number; a header with more
+# than the second number is read as that number.
 LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
-# How often a request is sent at most to a host that has not answered any request.
-ATTEMPTS_UNREACHED = 4
+# The most attempts to send one request to a host that has not answered any request.
+MAX_ATTEMPTS_UNREACHED = 4
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Totals:
-    """Counts over responses; `tokens_in` and `tokens_out` include those of `cached` responses."""
+    """The numbers of responses and of their tokens, including cached responses."""
 
     responses: int = 0
     cached: int = 0
@@ -72,10 +77,10 @@ class Totals:
 
 @dataclass(slots=True)
 class _Job:
-    """A request with its replies so far, each by the index of its sample.
+    """A request with the replies to it so far; the key of a reply is the index of its sample.
 
-    `n_repeats` is how often the request was sent again because of unreadable replies, and
-    `has_longer_limit` whether it was sent again with a higher limit of tokens.
+    `n_repeats` is the number of times that the request was sent again because of unreadable
+    replies. `has_longer_limit` is true if the request was sent again with a higher `max_tokens`.
     """
 
     request: Request
@@ -90,7 +95,7 @@ class _Job:
     cached: bool = True
 
     def read(self, index: int, reply: Reply) -> None:
-        """Read the reply of a sample, and keep it with its value or the reason why it has none."""
+        """Read the reply to sample `index`; keep its value, or the reason why it has no value."""
         try:
             check_reply(reply)
             self.accepted[index] = reply, self.request.accept(reply)
@@ -115,7 +120,7 @@ class _Job:
 
 
 class _KeyedRequest(NamedTuple):
-    """One request to the model, with its key; it is not sent once the `window` is stopped."""
+    """One request to the model, with its key in the store; not sent if the `window` is stopped."""
 
     window: Window
     key: bytes
@@ -127,20 +132,21 @@ class _KeyedRequest(NamedTuple):
 class Client:
     """Sends requests to one model within a budget, from any thread.
 
-    A request that fails gives a Response with an `error`. FatalModelError and BudgetSpentError end
-    a run. A client needs no closing. `totals` counts the responses that `run` has yielded.
+    A request that fails has a Response with an `error`. A run ends if FatalModelError or
+    BudgetSpentError is raised. A client need not be closed. `totals` counts the responses that
+    `run` has yielded.
 
     Args:
-        model: The model, from `open_model` or of the user's own.
-        account: The account of a budget on which requests are booked; by default without limits.
-        cache: The cache of replies that all runs share; None uses none.
+        model: The model that `open_model` returns, or the user's own implementation of `Model`.
+        account: The budget's account on which requests are booked. Default: one without limits.
+        cache: The cache of replies that all runs share; None means no cache.
         concurrency: The most requests in flight.
-        timeout: Seconds to wait for an answer, after which the request is sent again.
-        attempts: How often a request is sent at most, not counting 429s.
-        monitor: Stops a run in which almost all requests fail; None lets it go on.
-        max_tokens: Replaces the `max_tokens` of all requests; None keeps them.
-        reasoning_effort: Replaces the `reasoning_effort` of all requests; None keeps them.
-        rng: Draws the random part of the waits, so that failed requests do not return all at once.
+        timeout: The seconds after which an unanswered request is sent again.
+        attempts: The most attempts to send one request, not counting those answered with a 429.
+        monitor: Stops a run in which almost all requests fail; with None, such a run continues.
+        max_tokens: Replaces the `max_tokens` of every request, unless it is None.
+        reasoning_effort: Replaces the `reasoning_effort` of every request, unless it is None.
+        rng: Draws a random part of each wait, so that failed requests are not all retried at once.
 
     Example:
         >>> client = Client(open_model("openai/gpt-4.1-mini"), concurrency=16)
@@ -154,7 +160,7 @@ class Client:
     cache: ReplyCache | None = None
     concurrency: int = 64
     timeout: float = TIMEOUT
-    attempts: int = ATTEMPTS
+    attempts: int = MAX_ATTEMPTS
     monitor: FailureMonitor | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
@@ -163,42 +169,42 @@ class Client:
     def __post_init__(self) -> None:
         model, concurrency = self.model, self.concurrency
         self.totals = Totals()
-        # Opens a client of another model and address on the same budget; a session sets it.
+        # Opens a client for another model and address on the same budget. A `Session` sets this.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
         self._store = self.account.budget.store
-        self._in_process = answers_in_process(model)
+        self._is_in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        is_reasoning_model = not self._in_process and is_reasoning(model.name)
-        self._token_factor = REASONING_FACTOR if is_reasoning_model else 1
+        is_reasoning_model = not self._is_in_process and is_reasoning(model.name)
+        self._max_tokens_factor = REASONING_FACTOR if is_reasoning_model else 1
         self._changes_sampling = bool(
             self.max_tokens or self.reasoning_effort or is_reasoning_model
         )
         self._throttle = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking_lock = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        # The number of answers, and of requests that were given up since the last answer.
+        # The number of answers so far, and the number of requests given up since the last answer.
         self._n_answered = self._n_given_up = 0
         self._warnings: set[str] = set()
         self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
-        if self._in_process:
+        if self._is_in_process:
             return self._answer_now(request)
-        answer = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
+        future = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
         try:
-            return answer.result()
+            return future.result()
         except BaseException:
-            answer.cancel()
+            future.cancel()
             raise
 
     async def ask_async(self, request: Request) -> Response:
         """Answer a single request, from any event loop."""
-        if self._in_process:
+        if self._is_in_process:
             return self._answer_now(request)
-        answer = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
-        return await asyncio.wrap_future(answer)
+        future = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
+        return await asyncio.wrap_future(future)
 
     async def _answer_one(self, request: Request) -> Response:
         response = await self.answer(request, self._window())
@@ -206,42 +212,43 @@ class Client:
         return response
 
     def run(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
-        """Yield a response for each request, in order; few requests are read ahead.
+        """Yield a response for each request, in order; only a few requests are read ahead.
 
-        It also works while an event loop is running, as in a notebook. On Ctrl-C, it waits some
-        seconds for the answers to requests in flight, and stores them.
+        The method also works while an event loop is running, as in a notebook. On Ctrl-C, the
+        method waits a few seconds for the answers to requests in flight, and stores the answers.
 
         Raises:
-            FatalModelError: The model cannot be asked, because the key is wrong or the model does
-                not exist.
-            BudgetSpentError: A limit is reached. All earlier requests have got their responses.
+            FatalModelError: No request can be answered, for example because the key is wrong or
+                the model does not exist.
+            BudgetSpentError: A limit of the budget is reached. The responses to all earlier
+                requests have been yielded.
         """
-        if self._in_process:
+        if self._is_in_process:
             for request in requests:
-                yield self._count(self._answer_now(request))
+                yield self._count_response(self._answer_now(request))
             return
-        window, remaining, grace = self._window(), iter(requests), None
+        window, remaining_requests, grace_seconds = self._window(), iter(requests), None
         try:
             has_more = True
             while has_more or window:
                 while has_more and not window.ready and window.has_room:
-                    if has_more := (next_request := next(remaining, None)) is not None:
+                    if has_more := (next_request := next(remaining_requests, None)) is not None:
                         window.add(next_request)
                 window.start()
                 if window.ready:
-                    yield self._count(window.take())
+                    yield self._count_response(window.take())
                 elif window:
                     window.wait()
         except (BudgetSpentError, FailingRunError):
-            grace = self.timeout  # requests in flight are paid for, so their answers are awaited
+            grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise
         finally:
-            window.close(grace)
+            window.close(grace_seconds)
 
     def _window(self) -> Window:
         return Window(self.answer, self.concurrency, self.monitor)
 
-    def _count(self, response: Response) -> Response:
+    def _count_response(self, response: Response) -> Response:
         totals = self.totals
         totals.responses += 1
         totals.cached += response.cached
@@ -252,7 +259,7 @@ class Client:
         return response
 
     def _answer_now(self, request: Request) -> Response:
-        """The response of a model within this process: at once, without retries or a store."""
+        """The response of a model that runs in this process; not retried and not stored."""
         job = _Job(request, self._window(), cached=False)
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
@@ -272,69 +279,71 @@ class Client:
         return job.response()
 
     async def answer(self, request: Request, window: Window) -> Response:
-        """The response to a request, with `sampling.n` accepted replies or the reasons of failures.
+        """The response to a request: `sampling.n` accepted replies, or the reasons of failures.
 
-        Nothing is sent after the `window` is stopped. Raises FatalModelError and BudgetSpentError,
-        which end the run.
+        Nothing is sent once the `window` is stopped. Raises FatalModelError or BudgetSpentError if
+        the run must end.
         """
         job, sampling = _Job(request, window), request.sampling
         if self._changes_sampling:
             sampling = replace(
                 sampling,
-                max_tokens=self.max_tokens or self._token_factor * sampling.max_tokens,
+                max_tokens=self.max_tokens or self._max_tokens_factor * sampling.max_tokens,
                 reasoning_effort=self.reasoning_effort or sampling.reasoning_effort,
             )
         while True:
-            await self._draw(job, sampling)
+            await self._draw_samples(job, sampling)
             if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
-            is_cut = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
-            if is_cut and not job.has_longer_limit and self.max_tokens is None:
+            is_cut_off = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
+            if is_cut_off and not job.has_longer_limit and self.max_tokens is None:
                 job.has_longer_limit = True
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
                 self._warn_once(
-                    f"{self.model.name}: a reply was cut at its limit of tokens; such requests are "
-                    f"sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
+                    f"{self.model.name}: a reply was cut off at its limit of tokens; such requests "
+                    f"are sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
                 )
-            elif is_cut or job.n_repeats == MAX_REPEATS:
+            elif is_cut_off or job.n_repeats == MAX_REPEATS:
                 return job.response()
             else:
                 job.n_repeats += 1
 
-    async def _draw(self, job: _Job, sampling: Sampling) -> None:
-        """Draw the missing samples: in one request if the model can, else in one request each."""
-        missing = [i for i in range(sampling.n) if i not in job.accepted]
+    async def _draw_samples(self, job: _Job, sampling: Sampling) -> None:
+        """Draw the missing samples: in one request if the model accepts `n`, else one by one."""
+        missing_indices = [i for i in range(sampling.n) if i not in job.accepted]
         if job.n_repeats:
             sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
         if self._native_n or sampling.n == 1:
             joint_sampling = (
-                sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+                sampling
+                if len(missing_indices) == sampling.n
+                else replace(sampling, n=len(missing_indices))
             )
-            n_replies = await self._draw_once(job, joint_sampling, missing)
-            missing = missing[n_replies:]
-            if not missing or n_replies == 0:
+            n_replies = await self._request_samples(job, joint_sampling, missing_indices)
+            missing_indices = missing_indices[n_replies:]
+            if not missing_indices or n_replies == 0:
                 return
             self._native_n = False  # the endpoint ignores n
         requests = [
-            self._draw_once(
+            self._request_samples(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
             )
-            for i in missing
+            for i in missing_indices
         ]
-        # If the budget ends, the other requests of the job still get their answers.
+        # If one request does not fit into the budget, the job's other requests are still answered.
         for result in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _draw_once(self, job: _Job, sampling: Sampling, indices: Sequence[int]) -> int:
-        """Make one request, read its replies as the samples `indices`, and return their number."""
+    async def _request_samples(self, job: _Job, sampling: Sampling, indices: Sequence[int]) -> int:
+        """Make one request for the samples `indices`, and return the number of its replies."""
         messages = job.request.messages
         if job.n_repeats and job.request.restate is not None:
             messages = job.request.restate(messages)
         try:
             key = request_key(self._identity, self.model.name, messages, sampling)
             request = _KeyedRequest(job.window, key, messages, sampling)
-            completion, cached = await self._complete(request)
+            completion, cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             job.errors.append(str(error))
@@ -345,7 +354,7 @@ class Client:
         n_accepted = len(job.accepted)
         for index, reply in zip(indices, completion.replies, strict=False):
             job.read(index, reply)
-        # Unreadable replies are not cached, since another run may get better ones.
+        # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not cached and len(job.accepted) > n_accepted:
             self.cache.put(key, completion)
         if not self._commit_is_scheduled:
@@ -353,11 +362,11 @@ class Client:
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
         return len(completion.replies)
 
-    async def _complete(self, request: _KeyedRequest) -> tuple[Completion, bool]:
-        """The answer to a request, and whether it was there without sending the request.
+    async def _find_or_send(self, request: _KeyedRequest) -> tuple[Completion, bool]:
+        """The answer to a request, and whether it was available without sending the request.
 
-        It is taken from the run's store, from an identical request in flight, from the cache, or
-        from the model.
+        The answer is taken from the run's store, else from an identical request in flight, else
+        from the cache, else from the model.
         """
         key = request.key
         while True:
@@ -367,7 +376,7 @@ class Client:
             if pending is None:
                 break
             await asyncio.wait([pending])
-            if not pending.cancelled():  # if its sender was stopped, it is sent here
+            if not pending.cancelled():  # a cancelled request was not answered: send this one
                 return pending.result(), True
         if self.cache is not None and (cached := self.cache.get(key)) is not None:
             self.account.record_cached(key, cached)
@@ -377,7 +386,7 @@ class Client:
             completion = await self._send(request)
         except ModelError as error:
             pending.set_exception(error)
-            pending.exception()  # marks the exception as retrieved, even if nothing waits for it
+            pending.exception()  # marks it as retrieved: asyncio would log an unretrieved error
             raise
         except BaseException:
             pending.cancel()
@@ -391,9 +400,10 @@ class Client:
     async def _send(self, request: _KeyedRequest) -> Completion:
         """Send a request, with retries, and return its answer.
 
-        Raises ModelError if it gets no usable answer, and BudgetSpentError.
+        Raises ModelError if no attempt brings a usable answer, and BudgetSpentError if the budget
+        does not allow another attempt.
         """
-        n_faults = n_throttles = n_attempts = 0
+        n_failures = n_throttles = n_attempts = 0
         n_answered_at_start = self._n_answered
         while True:
             n_answered_before = self._n_answered
@@ -402,41 +412,42 @@ class Client:
                 return outcome
             n_attempts += 1
             if isinstance(outcome, ThrottledError):
-                # If other requests are answered, this one will be answered, too.
+                # While other requests are answered, this request will be answered, too.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
             else:
-                n_faults += 1
-            if n_faults >= self.attempts or n_throttles >= THROTTLES_IN_A_ROW:
+                n_failures += 1
+            if n_failures >= self.attempts or n_throttles >= MAX_THROTTLES_IN_A_ROW:
                 self._n_given_up += 1
                 has_no_answers = self._n_answered == n_answered_at_start
-                is_gone = isinstance(outcome, UnreachableError) and has_no_answers
-                if self.monitor and (is_gone or self._n_given_up >= GIVEN_UP_IN_A_ROW):
+                is_unreachable = isinstance(outcome, UnreachableError) and has_no_answers
+                if self.monitor and (is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW):
                     raise FatalModelError(
                         f"the endpoint has stopped answering ({outcome}); the same command goes on "
                         "once it answers again"
                     ) from outcome
                 raise TransientError(f"gave up after {n_attempts} attempts: {outcome}") from outcome
             if isinstance(outcome, UnreachableError) and not self._n_answered:
-                if n_faults >= ATTEMPTS_UNREACHED:
+                if n_failures >= MAX_ATTEMPTS_UNREACHED:
                     raise FatalModelError(str(outcome)) from outcome
                 self._warn_once(f"{outcome}; retrying for some seconds")
             if not isinstance(outcome, ThrottledError):
-                wait = self._wait_seconds(outcome, n_faults)
+                wait = self._wait_seconds(outcome, n_failures)
                 _log.info("%s; attempt %d, the next in %.1f s", outcome, n_attempts, wait)
                 await asyncio.sleep(wait)
 
     async def _attempt(self, request: _KeyedRequest) -> Completion | TransientError:
         """Send a request once, within the budget and the limit on requests in flight.
 
-        Returns an error that may pass with a retry, and raises any other.
+        Returns the answer, or a TransientError, after which a retry may succeed; raises any other
+        error.
         """
         async with self._throttle as entered_at:
             booking = await self._book(request)
             request.window.n_sent += 1
             try:
                 if self._store is not None:
-                    await asyncio.sleep(0)  # lets others be booked, so that one commit is for all
-                    self._store.commit(booking.number)
+                    await asyncio.sleep(0)  # so that one commit covers all requests booked now
+                    self._store.commit(booking.request_id)
                 outcome = await self._ask_model(request)
             except BaseException:
                 self.account.release(booking, billed=True)
@@ -458,13 +469,13 @@ class Client:
             return outcome
 
     async def _book(self, request: _KeyedRequest) -> Booking:
-        """Book a request as soon as it fits into the budget."""
-        async with self._booking_lock:  # requests are booked in the order of their arrival
+        """Wait until the budget allows the request, and book it."""
+        async with self._booking_lock:  # so that requests are booked in the order of arrival
             while not request.window.stopped:
                 booking = self.account.book(request.key, request.messages, request.sampling)
                 if booking is not None:
                     return booking
-                await asyncio.sleep(POLL_SECONDS)  # it may fit when other requests are settled
+                await asyncio.sleep(POLL_SECONDS)  # until requests in flight are settled
         raise asyncio.CancelledError
 
     async def _ask_model(self, request: _KeyedRequest) -> Completion | ModelError:
@@ -479,22 +490,22 @@ class Client:
     def _commit(self) -> None:
         self._commit_is_scheduled = False
         for store in (self._store, self.cache and self.cache.store):
-            with suppress(StoreError):  # the next booking raises it again
+            with suppress(StoreError):  # the next booking raises the error again
                 if store:
                     store.commit()
 
     def _wait_seconds(self, error: TransientError, n_failures: int) -> float:
-        """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.
+        """Seconds until the next attempt: Retry-After or an exponential backoff, with jitter.
 
-        Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. With any other
-        error a Retry-After as long is ignored, since endpoints do not know how long an outage
-        lasts.
+        Raises FatalModelError if a 429 has a Retry-After of more than ten
+        minutes. With any other error, a Retry-After of more than ten minutes is ignored, since an
+        endpoint does not know how long its outage lasts.
         """
         retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
         if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
             raise FatalModelError(
-                f"{error}; it wants to be asked again in {retry_after / 60:.0f} minutes (its "
-                "Retry-After): the same command goes on then"
+                f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
+                "(its Retry-After): the same command goes on then"
             ) from error
         wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * self.rng.uniform(0.5, 1.0)
         if 0 < retry_after <= LONGEST_RETRY_AFTER:
@@ -504,12 +515,12 @@ class Client:
         return wait
 
     def _warn_once(self, warning: str) -> None:
-        # A warning is printed to stderr even if logging is not configured.
+        # A warning, since Python prints warnings to stderr even if logging is not configured.
         if warning not in self._warnings:
             self._warnings.add(warning)
             _log.warning("%s", warning)
 
 
 def answers_in_process(model: Model) -> bool:
-    """Whether a model answers in this process, at once and for free."""
+    """Whether a model runs in this process, and so answers at once and for free."""
     return bool(getattr(model, "in_process", False))

@@ -1,15 +1,17 @@
-"""Ask decision models over HTTP, which answer typed questions by probabilities and write no text.
+"""Ask decision models over HTTP: models that answer typed questions with probabilities, not text.
 
 Two protocols are in use: System One's `POST /v1/systemone`, which several engines and providers
-serve, and OpenAI's `POST /v1/decisions`. In this project, a request to either has two messages:
+serve, and OpenAI's `POST /v1/decisions`. For both protocols, a request has two messages here:
 
-- the system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
-  for every row; questions are in System One's form;
-- the user message is a JSON object with the texts by name, which becomes `inputs` in the state.
+- The system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
+  for every row. The questions have the form that System One defines.
+- The user message is a JSON object with each text by its name. The object is sent as the field
+  `inputs` of the state.
 
-A reply's text is the JSON object `{question: {option: probability}}`. The options of a yes-or-no
-question (`noul`) are true and false, and those of a `score` are the indices of its levels, from 0.
-If an answer cannot be used, a text with the reason takes the place of its probabilities.
+The text of a reply is the JSON object `{question: {option: probability}}`. A yes-or-no question
+(`noul`) has the options true and false. A `score` question has the indices of its levels, from 0,
+as options. If the answer to a question cannot be used, the object has a string with the reason
+instead of the probabilities.
 """
 
 import json
@@ -34,60 +36,62 @@ from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sa
 
 
 class DecisionModel(EndpointModel):
-    """A decision model at one address; its name begins with the protocol: "systemone/NAME"."""
+    """A decision model at one address; its name is "systemone/NAME" or "decisions/NAME"."""
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request; raises ModelError if there is no usable answer."""
+        """Answer one request. Raises ModelError if there is no usable answer."""
         try:
             questions, body_start, body_end = _body_parts(self.name, messages[0]["content"])
-            data = f"{body_start}{messages[-1]['content']}{body_end}".encode()
+            body_bytes = f"{body_start}{messages[-1]['content']}{body_end}".encode()
         except MALFORMED:
             raise FatalModelError(
-                f"{self.name}: a decision model answers a judge's questions, and these messages "
-                "are not of that form; name a chat model"
+                f"{self.name}: a decision model answers a judge's typed questions, and these "
+                "messages contain none; name a chat model"
             ) from None
         url = self._url
-        status, headers, answer = await self._post(data)
+        status, headers, answer = await self._post(body_bytes)
         if 200 <= status < 300:
-            return self._read(answer, questions, messages)
-        is_moved = status == 404 and url.endswith(f"/{SYSTEM_ONE}") and b"model" not in answer
-        if is_moved:  # some servers have the same protocol at another path
+            return self._read_answers(answer, questions, messages)
+        path_is_unknown = status == 404 and b"model" not in answer
+        if path_is_unknown and url.endswith(
+            f"/{SYSTEM_ONE}"
+        ):  # some servers have System One's protocol at the path /v1/decisions
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
 
-    def _read(
+    def _read_answers(
         self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
     ) -> Completion:
-        """The answers and token counts, with API keys redacted.
+        """The answers and token counts in a response body, with API keys redacted.
 
         Raises TransientError if the body has no answers.
         """
         try:
-            # Unlike msgspec, json accepts NaN, so that only the answer with the NaN is lost.
+            # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             body = json.loads(answer.decode("utf-8", "replace"))
-            model, counts = body.get("model"), body.get("usage")
+            model, token_counts = body.get("model"), body.get("usage")
             reply = reply_of_answers(body["answers"], questions)
         except MALFORMED:
             raise malformed_answer(answer, self.redactor) from None
-        if isinstance(counts, dict):
-            counts = {
-                "prompt_tokens": counts.get("input_tokens") or 0,
-                "completion_tokens": counts.get("output_tokens") or 0,
-                "prompt_tokens_details": counts.get("input_tokens_details"),
+        if isinstance(token_counts, dict):
+            token_counts = {
+                "prompt_tokens": token_counts.get("input_tokens") or 0,
+                "completion_tokens": token_counts.get("output_tokens") or 0,
+                "prompt_tokens_details": token_counts.get("input_tokens_details"),
             }
-        usage = read_usage(counts, messages, (), DECISION_SAMPLING)
+        usage = read_usage(token_counts, messages, (), DECISION_SAMPLING)
         return self.completion([reply], model, usage)
 
 
 @lru_cache(maxsize=16)
 def _body_parts(name: str, content: str) -> tuple[dict[str, Question], str, str]:
-    """The questions in a system message, and the JSON of a request before and after its texts.
+    """The questions in a system message, and the request's JSON before and after its `inputs`.
 
-    The result is cached for all rows, since demonstrations may be whole documents.
+    The result is cached for all rows, since the demonstrations in it may be whole documents.
     """
     task, model = DecisionTask.of(content), name.partition("/")[2]
     body = {"model": model, **task.body(name, None)}
-    # No text can contain this mark, since JSON escapes the quotation marks of a text.
+    # No text can contain '"inputs": null', since JSON escapes the quotation marks in a text.
     body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
     return task.questions, f'{body_start}"inputs": ', body_end

@@ -1,6 +1,6 @@
 """Use a `dspy.LM` as a model of this project, and a client of this project as a `dspy.LM`.
 
-In both directions, DSPy's own cache and retries are off, since the client has its own.
+In both cases DSPy's cache and retries are off, since the client has a cache and retries itself.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from judges.protocol import Response
 
 Json = Mapping[str, object]
-# DSPy's record of a request, with the outputs, the usage and the provider's response.
+# DSPy's record of a request, with its outputs, its token usage and the provider's response.
 HistoryEntry = Mapping[str, Any]
 TIMEOUT = 120.0
-# The exceptions that DSPy's engines raise for malformed responses.
+# The exceptions that DSPy's engines raise if a response is malformed.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies, such as keys and addresses.
-ARGUMENTS_WITHOUT_EFFECT = {
+ARGUMENTS_WITHOUT_EFFECT_ON_REPLIES = {
     "api_key",
     "api_base",
     "base_url",
@@ -67,11 +67,13 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 class DspyModel:
-    """A `dspy.LM` as a model; a request has all of the LM's own arguments and brings one reply.
+    """A `dspy.LM` as a model of this project; each of its requests brings one reply.
 
-    Requests run under the settings that DSPy has when the model is created, or under those of
-    `context`. `cacheable` says whether runs may share replies: they may not if the LM has
-    `cache=False` or a client of the user's own. `identity` is the endpoint with a digest of all
+    Requests have all arguments that the user gave the LM. Requests run under the DSPy settings that
+    hold when the model is created, or under the settings in `context`.
+
+    `cacheable` is true if runs may share the replies, which they may not if the LM has
+    `cache=False` or an engine that the user wrote. `identity` is the endpoint with a digest of all
     arguments that change replies.
     """
 
@@ -82,78 +84,79 @@ class DspyModel:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide_secrets(secrets_among(arguments))
         self.redactor = Redactor()
-        # Only DSPy knows the key's variable, so that an error says "the key in use".
+        # Error messages say "the key in VARIABLE was not accepted". Only DSPy knows the variable,
+        # so this word makes them say "the key in use was not accepted".
         self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
         reply_arguments = {
-            name: arguments[name] for name in arguments.keys() - ARGUMENTS_WITHOUT_EFFECT
+            name: arguments[name] for name in arguments.keys() - ARGUMENTS_WITHOUT_EFFECT_ON_REPLIES
         }
-        text = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
-        self.identity = f"{self.endpoint} {sha256(text.encode()).hexdigest()[:12]}"
+        canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
+        self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
         self.max_tokens: int | None = (
             arguments.get("max_completion_tokens") or arguments.get("max_tokens") or None
         )
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        # A client of the user's own may not support asynchronous calls.
+        # If the engine is an object that the user wrote, it may not support asynchronous calls.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
         self.request_format = RequestFormat(self.name)
         self._seed: int = arguments.get("seed", 0)
         if "seed" not in arguments and context is None:
-            self.request_format.left_out.add("seed")  # since the user's LM sets none
+            self.request_format.left_out.add("seed")  # since the user's LM does not set a seed
         self._context = contextvars.copy_context() if context is None else context
-        # Each request sets the numbers of replies and tokens itself.
+        # `n` and the token limits are removed here, since each request sets them itself.
         self._lm = lm.copy(
             cache=False, num_retries=0, n=None, max_tokens=None, max_completion_tokens=None
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request; raises ModelError if there is no usable answer."""
+        """Answer one request. Raises ModelError if there is no usable answer."""
         import dspy
 
         seed = sampling.seed + self._seed
         body = self.request_format.body(messages, replace(sampling, seed=seed))
-        # The request is a task of its own, so that it can run in a context with DSPy's settings.
-        request = asyncio.create_task(self._ask(body), context=self._context.copy())
+        # A separate task, since only a task can run in a context with other DSPy settings.
+        task = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
-            entry = await request
+            entry = await task
             completion = _read_completion(entry, messages, sampling)
         except dspy.LMError as error:
-            # After these words, the message is DSPy's advice to programmers.
+            # What follows "To fix:" in the message is advice to programmers.
             text = error.message.partition("To fix:")[0]
             answer = msgspec.json.encode({"message": text, "code": error.provider_code})
-            bad_request = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, bad_request) and self.request_format.learn(body, answer):
+            bad_request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
+            if isinstance(error, bad_request_errors) and self.request_format.learn(body, answer):
                 return await self.complete(messages, sampling)
             raise self._model_error(error, text, answer, messages, sampling) from None
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
-        for change in entry.get("adaptations") or ():
-            if change.action in ("dropped", "clamped", "substituted"):
-                name = change.field.removeprefix("config.")
-                self.request_format.note(f"no such {name} (DSPy has {change.action} it)")
+        for adaptation in entry.get("adaptations") or ():
+            if adaptation.action in ("dropped", "clamped", "substituted"):
+                name = adaptation.field.removeprefix("config.")
+                self.request_format.note(f"no such {name} (DSPy has {adaptation.action} it)")
         return self.redactor.redact_completion(completion)
 
     async def close(self) -> None:
         """Do nothing, since DSPy owns the connections."""
 
     async def _ask(self, body: ChatBody) -> HistoryEntry:
-        """Send a request through DSPy, and return DSPy's history entry of it."""
+        """Send a request through DSPy, and return its entry in DSPy's history."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _plain_adapter()
-        # A copy of the LM has its own history, without other requests that run at the same time.
+        # The copy's history has only this request, and not the others that run at the same time.
         lm, entries = self._lm.copy(), list[HistoryEntry]()
         lm.update_history = entries.append
-        options = {n: v for n, v in body.items() if n not in ("model", "messages")}
+        options = {name: v for name, v in body.items() if name not in ("model", "messages")}
         if "prompt_cache" in lm.kwargs:
-            # The prefix to cache: all messages but the last one are the same for every row.
+            # All messages but the last are the same for every row, so they are the cached prefix.
             last_index = sum(message["role"] != "system" for message in body["messages"]) - 2
             prompt_cache = lm.kwargs["prompt_cache"]
             options["prompt_cache"] = replace(
@@ -181,7 +184,11 @@ class DspyModel:
         messages: Sequence[Message],
         sampling: Sampling,
     ) -> ModelError:
-        """The exception of this project for one of DSPy's errors, whose message is `text`."""
+        """This project's exception for an error that DSPy raised.
+
+        `text` is the message of the error without DSPy's advice, and `answer` is a JSON object with
+        this message.
+        """
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
@@ -191,7 +198,7 @@ class DspyModel:
         if isinstance(error, dspy.LMTransportError):
             return _connection_error(error, message)
         if isinstance(error, dspy.LMInvalidRequestError):
-            # Gemini raises this error for an answer that it withholds, and bills for it.
+            # For Gemini, DSPy raises this error if the answer is withheld, which is billed.
             refusal = RefusedError(message)
             refusal.usage = read_usage(None, messages, (), sampling)
             return refusal
@@ -201,35 +208,43 @@ class DspyModel:
 
 
 def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
-    """A model of any provider that DSPy knows; FatalModelError if DSPy cannot open it."""
+    """Open a model of any provider that DSPy supports.
+
+    Raises FatalModelError if DSPy cannot open the model.
+    """
     import dspy
     from dspy.lm15 import CacheConfig
 
     arguments: dict[str, object] = {"api_base": api_base, "api_key": api_key}
     if name.startswith("anthropic/"):
-        # Anthropic has to be asked to cache prompts; other providers do so by themselves.
+        # Anthropic caches prompts only on request; other providers cache them by default.
         arguments["prompt_cache"] = CacheConfig()
     hide_secrets(secrets_among(arguments))
     try:
-        lm = dspy.LM(name, timeout=TIMEOUT, **{k: v for k, v in arguments.items() if v})
+        lm = dspy.LM(
+            name,
+            timeout=TIMEOUT,
+            **{argument: value for argument, value in arguments.items() if value},
+        )
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # The whole process uses this model, so that it must not depend on the caller's settings.
+    # The context is empty, since the whole process shares this model. The DSPy settings of the code
+    # that opens the model first must not hold for other code.
     return DspyModel(lm, contextvars.Context())
 
 
 def configured_lm() -> "dspy.LM | None":
-    """The LM of `dspy.configure(lm=...)` or `dspy.context(lm=...)`; None if there is none."""
+    """The LM that `dspy.configure(lm=...)` or `dspy.context(lm=...)` set; None if none is set."""
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     return None if settings is None else settings.lm
 
 
 @lru_cache(maxsize=1)
 def _plain_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """An adapter that sends messages unchanged, and its signature.
+    """An adapter that sends messages unchanged, and the signature to call it with.
 
-    Calling an adapter is the public way to send messages through DSPy.
+    DSPy has no other public way to send messages as they are.
     """
     import dspy
 
@@ -247,17 +262,18 @@ def _read_completion(
     entry: HistoryEntry, messages: Sequence[Message], sampling: Sampling
 ) -> Completion:
     output, response = entry["outputs"][0], entry["response"]
-    text = output.get("text") if isinstance(output, Mapping) else output
-    choices = getattr(response, "choices", None) or [response]  # LiteLLM's form, or DSPy's own
+    reply_text = output.get("text") if isinstance(output, Mapping) else output
+    # LiteLLM's responses have choices; those of DSPy's own engines have a finish reason themselves.
+    choices = getattr(response, "choices", None) or [response]
     finish_reason = getattr(choices[0], "finish_reason", None)
-    reply = Reply(text=text or "", finish_reason=str(finish_reason or "stop"))
+    reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
     usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
     model = str(entry.get("response_model") or entry["model"])
     return Completion(replies=(reply,), model=model, **asdict(usage))
 
 
 def _connection_error(error: BaseException | None, message: str) -> ModelError:
-    """The error for a connection that was lost (then billed) or could not be made."""
+    """The exception for a connection that could not be made, or was lost after the request."""
     while error is not None:
         if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
             return TransientError(message, billed=True)
@@ -268,11 +284,11 @@ def _connection_error(error: BaseException | None, message: str) -> ModelError:
 def as_lm(
     client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM | DecisionLM":
-    """A client as a `dspy.LM` for DSPy's programs and optimizers.
+    """Wrap a client as a `dspy.LM` for DSPy's programs and optimizers.
 
-    For a decision model it is a `DecisionLM`. An error that ends the run, such as a wrong key or a
-    spent budget, is kept in `lm.engine.stopped`, since DSPy's optimizers may take it for the
-    failure of a prompt.
+    Returns a `DecisionLM` if the client's model is a decision model. An error that ends the run,
+    such as a wrong key or a spent budget, is kept in `lm.engine.stopped`, since DSPy's optimizers
+    may take the error for the failure of a prompt.
     """
     import dspy
 
@@ -280,7 +296,8 @@ def as_lm(
     if is_decision(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
-        # The prefix keeps DSPy from applying the rules of a provider to these requests.
+        # With "judges:" as a prefix, DSPy does not recognise the provider, whose special rules it
+        # would apply to the requests.
         "judges:" + client.model.name.replace("/", ":"),
         engine=engine,
         async_engine=SimpleNamespace(complete=engine.complete_async),
@@ -292,10 +309,10 @@ def as_lm(
 
 
 class ClientEngine:
-    """An engine that answers DSPy's requests through a client.
+    """A DSPy engine that answers requests through a client of this project.
 
-    DSPy does not pass its rollout numbers to engines. So, at a temperature above 0, a repeated
-    request gets another seed each time; the seeds are the same in every run.
+    DSPy does not tell an engine the number of the rollout. So this engine gives each repetition of
+    a request a new seed if the temperature is above 0. The seeds are the same in every run.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:
@@ -304,16 +321,16 @@ class ClientEngine:
         self._repeats: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keeping_error():
+        with self.storing_error():
             return _dspy_response(request, self.client.ask(self._request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keeping_error():
+        with self.storing_error():
             return _dspy_response(request, await self.client.ask_async(self._request(request)))
 
     @contextmanager
-    def keeping_error(self) -> Iterator[None]:
-        """Keep an error that is raised within this context in `stopped`."""
+    def storing_error(self) -> Iterator[None]:
+        """Store an error that is raised within this context as `stopped`, and raise it again."""
         try:
             yield
         except JudgesError as error:
@@ -330,12 +347,12 @@ class ClientEngine:
         if sampling.temperature != 0:
             n_repeats = next(self._repeats[repr((messages, sampling))])
             sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * n_repeats)
-        # Every reply is accepted here, since DSPy's adapter parses it.
+        # Every reply text is accepted here, since DSPy's adapter parses it later.
         return Request(messages, sampling, lambda reply: reply.text)
 
 
 class DecisionLM:
-    """A client of a decision model as an LM that answers DSPy's typed questions."""
+    """An LM that answers DSPy's typed questions through a client of a decision model."""
 
     supports_decision_requests = True
 
@@ -353,17 +370,17 @@ class DecisionLM:
 
     @contextmanager
     def _dspy_errors(self) -> Iterator[None]:
-        """Raise this project's errors as the one that a `dspy.LM` raises for an engine's errors."""
+        """Raise `dspy.LMUnexpectedError` for this project's errors, as a `dspy.LM` would."""
         import dspy
 
         try:
-            with self.engine.keeping_error():
+            with self.engine.storing_error():
                 yield
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
     def _request(self, state: Json, questions: Json) -> Request:
-        """The request to a `DecisionModel`, the same as a judge makes for the same questions."""
+        """The request that a judge with the same questions makes to a `DecisionModel`."""
         state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
         task = DecisionTask(
             state=state_without_inputs, questions=msgspec.convert(questions, dict[str, Question])
@@ -384,28 +401,35 @@ class DecisionLM:
 
 
 def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
-    """The answers in the form that DSPy expects; NoScoreError if one cannot be used."""
+    """The answers in the form that DSPy expects.
+
+    Raises NoScoreError if the answer to a question cannot be used.
+    """
     answers: dict[str, object] = {}
     for name, answer in json.loads(reply.text).items():
-        by_option = require_probabilities(name, answer)
+        probabilities = require_probabilities(name, answer)
         is_noul = questions[name].type == "noul"
-        distribution = {"probabilities": by_option, "confidence": max(by_option.values())}
-        answers[name] = {"noul": by_option["true"]} if is_noul else distribution
+        distribution = {"probabilities": probabilities, "confidence": max(probabilities.values())}
+        answers[name] = {"noul": probabilities["true"]} if is_noul else distribution
     return answers
 
 
 def _messages(request: "lm15.Request") -> list[Message]:
-    parts = request.system or ()
-    system = parts if isinstance(parts, str) else "".join(part.text for part in parts)
-    messages = [Message(role="system", content=system)] if parts else []
-    for each in request.messages:
-        role: Literal["assistant", "user"] = "assistant" if each.role == "assistant" else "user"
-        messages.append(Message(role=role, content=each.text or ""))
+    system_parts = request.system or ()
+    system = (
+        system_parts
+        if isinstance(system_parts, str)
+        else "".join(part.text for part in system_parts)
+    )
+    messages = [Message(role="system", content=system)] if system_parts else []
+    for message in request.messages:
+        role: Literal["assistant", "user"] = "assistant" if message.role == "assistant" else "user"
+        messages.append(Message(role=role, content=message.text or ""))
     return messages
 
 
 def _dspy_response(request: "lm15.Request", response: "Response") -> "lm15.Response":
-    """A response as DSPy's own type; raises DSPy's ServerError for a failed request."""
+    """Convert a response to DSPy's type. Raises DSPy's ServerError if the request failed."""
     from dspy import lm15
 
     if response.error is not None:

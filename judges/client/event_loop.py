@@ -15,13 +15,13 @@ exit_functions: set[Callable[[], Awaitable[None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
-    """The one event loop of this process, in a daemon thread of its own."""
+    """The process's event loop for all clients; the first call starts it in a daemon thread."""
     with _loop_lock:
         return _start_loop()[0]
 
 
 def is_event_loop() -> bool:
-    """Whether this thread is that of the event loop."""
+    """Whether the current thread is the thread of the clients' event loop."""
     return threading.current_thread() is _start_loop()[1]
 
 
@@ -36,7 +36,7 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
 
 def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
     async def close_all() -> None:
-        # Libraries may have left tasks on this loop.
+        # Libraries that the clients use may have left unfinished tasks on the loop.
         for task in (tasks := asyncio.all_tasks() - {asyncio.current_task()}):
             task.cancel()
         await asyncio.gather(*tasks, *(close() for close in exit_functions), return_exceptions=True)
@@ -48,12 +48,12 @@ def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # After a fork, the child process has no such thread, and starts its own.
+    # A fork copies no threads, so the child process starts an event loop in a new thread.
     os.register_at_fork(after_in_child=_start_loop.cache_clear)
 
 
 def run_now(coroutine: Coroutine[object, None, T]) -> T:
-    """Run a coroutine that never waits, and return its result, without an event loop."""
+    """Run a coroutine that never waits, without an event loop, and return its result."""
     try:
         coroutine.send(None)
     except StopIteration as stop:

@@ -1,8 +1,8 @@
 """Find the address and API key of each provider, and keep keys out of everything that is written.
 
-A key is a value that was passed in code, or that an environment variable holds whose name ends in
-_KEY, _TOKEN or _SECRET. Exactly these values are removed from texts; a text that only looks like a
-key is kept.
+A value counts as a key if it was passed in code as a key, or if it is the value of an environment
+variable whose name ends in _KEY, _TOKEN or _SECRET. These values are removed from every text that
+is written. A string that only looks like a key is not removed.
 """
 
 import os
@@ -17,20 +17,22 @@ EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
 MASK = "[key]"
 KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the environment"
-# A shorter value counts as a placeholder ("none", "not-needed"), which may occur in replies.
+# A value of fewer characters counts as a placeholder, such as "none" or "not-needed", and is not
+# redacted, since the same word may occur in replies.
 SHORTEST_SECRET = 12
 SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
-# Keys that were passed in code or read from environment variables with other names.
+# Keys that were passed in code, or read from an environment variable whose name does not end in one
+# of SECRET_SUFFIXES.
 _keys_from_code: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """The address and key of a provider that our own client asks.
+    """The address and the API key of a provider that our own client sends requests to.
 
-    `address_variable` is the environment variable that can replace `address`, `path` is appended to
-    the address, and `key_variable` is the environment variable with the key.
+    `address` is the default address; the environment variable `address_variable` can replace it.
+    `path` is appended to the address. `key_variable` is the environment variable with the key.
     """
 
     address: str = ""
@@ -39,7 +41,7 @@ class Provider:
     key_variable: str
 
     def base(self, api_base: str | None = None) -> str:
-        """The address: the user's, else that in the environment, else the provider's own."""
+        """The address: `api_base`, else the environment variable's value, else the default."""
         base = api_base or os.environ.get(self.address_variable) or self.address
         return base.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
 
@@ -47,7 +49,8 @@ class Provider:
 _OPENAI = Provider(
     address=OPENAI_ADDRESS, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
 )
-# The providers that our own client asks; the models of all others are asked through DSPy.
+# The providers that our own client sends requests to. Requests to all other providers go through
+# DSPy.
 PROVIDERS: Mapping[str, Provider] = {
     "openai": _OPENAI,
     "azure": Provider(
@@ -59,7 +62,7 @@ PROVIDERS: Mapping[str, Provider] = {
         address_variable="LITELLM_PROXY_API_BASE", key_variable="LITELLM_PROXY_API_KEY"
     ),
     "decisions": replace(_OPENAI, address=OPENAI_ADDRESS.removesuffix("/v1"), path="/v1/decisions"),
-    # Many servers have this protocol, each at an address of its own.
+    # Many servers implement this protocol, so it has no default address.
     "systemone": Provider(
         address_variable="SYSTEMONE_BASE_URL",
         path="/v1/systemone",
@@ -69,28 +72,31 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Whether one request to this model can bring several replies; through DSPy it cannot."""
+    """Whether one request to this model can bring several replies; requests through DSPy cannot."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
-    """The attribute `endpoint` that the model would have, without opening the model."""
+    """The `endpoint` of the model with this name and address, without opening the model."""
     if lm in EMBEDDED_MODELS:
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
         return without_secrets(provider.base(api_base))
-    # If the user gives no address, only DSPy knows where the model is asked.
+    # If the user gives no address, only DSPy knows the address that requests are sent to.
     return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
 
 
 class Redactor:
-    """Removes secrets from texts: `values`, keys in the environment, and keys passed in code."""
+    """Removes secrets from texts.
+
+    Secrets are the given `values`, keys in the environment, and keys that were passed in code.
+    """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         keys = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_SUFFIXES))
-        values = {value.strip() for value in (*values, *keys, *_keys_from_code)}
-        secrets = (value for value in values if len(value) >= SHORTEST_SECRET)
-        # Longest first, since one secret may be the beginning of another.
+        candidates = {value.strip() for value in (*values, *keys, *_keys_from_code)}
+        secrets = (value for value in candidates if len(value) >= SHORTEST_SECRET)
+        # Long secrets first, since a short secret may be the beginning of a long one.
         self._secrets = sorted(secrets, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
@@ -102,15 +108,15 @@ class Redactor:
         return any(secret in text for secret in self._secrets)
 
     def redact_completion(self, completion: Completion) -> Completion:
-        """The answer with keys redacted, since a server may repeat a key in it."""
-        texts = [completion.model]
+        """The answer with keys redacted, since a server may quote a key in an answer."""
+        answer_texts = [completion.model]
         for reply in completion.replies:
-            texts += (reply.text, reply.finish_reason)
-            # A key may be spread over several tokens.
-            texts.append("".join([token.text for token in reply.tokens]))
-            texts += [text for token in reply.tokens for text in token.top]
-        joined_texts = "\0".join(texts)
-        if not any(secret in joined_texts for secret in self._secrets):
+            answer_texts += (reply.text, reply.finish_reason)
+            # The tokens are joined before the search, since a key may span several tokens.
+            answer_texts.append("".join([token.text for token in reply.tokens]))
+            answer_texts += [text for token in reply.tokens for text in token.top]
+        joined_answer_texts = "\0".join(answer_texts)
+        if not any(secret in joined_answer_texts for secret in self._secrets):
             return completion
         replies = [
             Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
@@ -129,22 +135,22 @@ def read_key(name: str) -> str:
         raise FatalModelError(
             f"{name}: its value cannot be a key (it has a space, a line break or a curly quote)"
         )
-    hide_secrets([value])  # the variable may have a name that does not look like that of a key
+    hide_secrets([value])  # since the variable's name may not end in _KEY, _TOKEN or _SECRET
     return value
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
-    """Redact these values in everything that this process writes from now on."""
+    """Have every new `Redactor` in this process redact these values."""
     _keys_from_code.update(secrets)
 
 
 def secrets_among(arguments: Mapping[str, object]) -> list[str]:
-    """The API keys and header values among the arguments of a client."""
+    """The API keys and header values among the keyword arguments of an API client."""
     secrets: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, Mapping):
             is_headers = name.endswith("headers")
-            # All header values count as secret, by a name that says so.
+            # Every header counts as secret, so its name gets a prefix that SECRET_NAME matches.
             secrets += secrets_among({f"{is_headers * 'key '}{key}": v for key, v in value.items()})
         elif isinstance(value, str) and SECRET_NAME.search(name):
             secrets += [value, *value.split()]
@@ -152,13 +158,15 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
 
 
 def without_secrets(url: str) -> str:
-    """The address without user name, query and fragment, which may hold a password or a key."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    """The URL without its user name, password, query and fragment, since these may be secret."""
+    url_parts = urlsplit(url)
+    return urlunsplit(
+        (url_parts.scheme, url_parts.netloc.rpartition("@")[2], url_parts.path, "", "")
+    )
 
 
 def holds_secret(url: str) -> bool:
-    """Whether an address contains a password or a key, so that it must not be written to a file."""
-    parts = urlsplit(url)
-    in_query = any(SECRET_NAME.search(name) for name, _ in parse_qsl(parts.query))
-    return "@" in parts.netloc or in_query or Redactor().holds(url)
+    """Whether a URL contains a password or a key, and so must not be written to a file."""
+    url_parts = urlsplit(url)
+    query_has_secret = any(SECRET_NAME.search(name) for name, _ in parse_qsl(url_parts.query))
+    return "@" in url_parts.netloc or query_has_secret or Redactor().holds(url)

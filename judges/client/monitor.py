@@ -1,20 +1,20 @@
-"""Stops a run in which almost all requests fail from the beginning."""
+"""Stop a run in which almost all requests fail from the beginning."""
 
 from judges.protocol import FatalModelError
 
-# A run stops if this share of at least so many responses are failures.
+# A run stops once it has this many responses and at least this share of them are failures.
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
 
 class FailingRunError(FatalModelError):
-    """Almost every request failed, so that the run stops before it costs much."""
+    """Raised to stop a run early, before it costs much, if almost every request fails."""
 
 
 class FailureMonitor:
     """Stops a run in which almost all requests fail from the beginning.
 
-    `add` raises FailingRunError when at least 48 requests have responses and 90 % of them are
-    failures.
+    The method `add` raises FailingRunError if at least 48 requests have responses and at least 90 %
+    of the responses are failures.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,8 @@ class FailureMonitor:
     def has_room(self, n_in_flight: int) -> bool:
         """Whether another request may be sent while `n_in_flight` are in flight.
 
-        Until a request succeeds, no more are sent than `add` needs to stop the run.
+        Until a first request succeeds, only as many requests are sent as `add` needs to decide
+        whether to stop the run.
         """
         if self.n_responses >= MIN_RESPONSES:
             return True

@@ -1,9 +1,9 @@
-"""Open models, and clients that share one budget and one store.
+"""Open models, and open clients that share one budget and one store.
 
-A library that only one kind of model needs is imported when such a model is opened.
+A library that only some models need is imported when the first of these models is opened.
 
-Only users choose the model and the address to which texts are sent. A judge's file may name a plain
-model of a known provider; any other model is asked only if the user names it as well.
+Only the user decides to which model and address texts are sent. A judge's file may name a model of
+a known provider. Other models in a judge's file are used only if the user names them as well.
 """
 
 import os
@@ -39,9 +39,9 @@ from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision, is_
 if TYPE_CHECKING:
     import dspy
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-# DSPy's providers whose models a judge's file may name without the user. Providers whose model
-# names may be an address, a file or a program (huggingface, custom, ...) are left out.
+_PLAIN_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
+# DSPy's providers whose models are used if only a judge's file names them, and not the user. The
+# list lacks providers whose model names may be an address, a file or a program (huggingface, ...).
 DSPY_PROVIDERS = frozenset(
     {
         *("anthropic", "bedrock", "cerebras", "cohere", "deepseek", "fireworks_ai", "gemini"),
@@ -49,54 +49,56 @@ DSPY_PROVIDERS = frozenset(
         *("perplexity", "together_ai", "vertex_ai", "xai"),
     }
 )
-# The open models, by the arguments of their opening. A model keeps its connections, and what it has
-# learned about the requests that its endpoint accepts.
+# The open models; the keys are the arguments that they were opened with. Models are shared because
+# they keep connections open and learn which requests their endpoint accepts.
 _models: dict[tuple[object, ...], Model] = {}
 _clients: dict[tuple[Model, str | None], Client] = {}
-# The parent's models after a fork, which are kept so that their connections are not closed.
+# After a fork, the parent process's models. The reference keeps the garbage collector from closing
+# the connections, which the parent still uses.
 _parent_models: list[object] = []
-_openers: dict[str, Callable[[str], Model]] = {}
-# Locked while a model or a client is opened, so that all threads share the first one.
+_opener_by_prefix: dict[str, Callable[[str], Model]] = {}
+# Locked while a model or a client is opened, so that two threads never open one model twice.
 _models_lock = threading.RLock()
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
 def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
-    """Register models of your own under the names PREFIX/NAME, within this process.
+    """Register your own models, within this process, under the names PREFIX/NAME.
 
-    A judge's file alone cannot choose such a model: the user has to name it (`lm=`).
+    If a judge's file names such a model, it is used only if the user names it as well (`lm=`).
 
     Args:
-        prefix: The part of the name before the slash.
-        opener: A function that takes NAME and returns its model (see `judges.protocol.Model`). It
-            is called once for each name.
+        prefix: The part of the models' names before the slash.
+        opener: A function that takes NAME and returns the model (see `judges.protocol.Model`). The
+            function is called once for each name.
     """
-    _openers[prefix] = opener
+    _opener_by_prefix[prefix] = opener
 
 
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
-    """The model with a name; the same arguments always give the same model within a process.
+    """The model with the name `lm`; within a process, the same arguments return the same object.
 
-    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", any model that DSPy
-    knows, or a decision model: "decisions/NAME" (OpenAI's protocol) or "systemone/NAME".
-    `api_key_env` is the environment variable with the key, by default the provider's own. Raises
-    FatalModelError if the name, the address or the key cannot be right.
+    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", the name of any model
+    that DSPy supports, or the name of a decision model: "decisions/NAME" (OpenAI's protocol) or
+    "systemone/NAME". `api_key_env` is the environment variable with the API key, by default the
+    provider's usual variable. Raises FatalModelError if the name, the address or the key is
+    malformed.
     """
     check_name(lm)
     if api_base is not None and not api_base.strip():
         raise FatalModelError(
-            "the address is empty: name one by api_base (--api-base), or leave that out"
+            "the address is empty: give an address by api_base (--api-base), or leave it out"
         )
     prefix, _, name = lm.partition("/")
     if lm in EMBEDDED_MODELS:
         from judges.embedded import EmbeddedModel
 
         return _open_once((EMBEDDED_MODELS,), EmbeddedModel)
-    if opener := _openers.get(prefix):
+    if opener := _opener_by_prefix.get(prefix):
         return _open_once((lm,), partial(opener, name))
     provider = PROVIDERS.get(prefix)
     if api_key_env:
-        _check_variable(api_key_env)
+        _check_key_variable(api_key_env)
     key_variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(key_variable) if key_variable else ""
     return _open_with_key(lm, api_base, key_variable, key)
@@ -113,7 +115,7 @@ def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Mo
 def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -> Model:
     if provider := PROVIDERS.get(lm.partition("/")[0]):
         base = provider.base(api_base)
-        opener = partial(_endpoint_model, lm, provider, base, key_variable, key)
+        opener = partial(_open_endpoint_model, lm, provider, base, key_variable, key)
         return _open_once((lm, base or api_base, key_variable, key), opener)
     from judges.client.dspy import open_dspy
 
@@ -121,9 +123,10 @@ def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
-    """The model that one of DSPy's LMs asks, and its `api_base`.
+    """The model behind a `dspy.LM`, and the LM's `api_base`.
 
-    If the LM is a `dspy.experimental.TypeSafe`, our own client asks its server, with the LM's key.
+    If the LM is a `dspy.experimental.TypeSafe`, our own client sends the requests to the LM's
+    server, with the LM's key.
     """
     if not getattr(lm, "supports_decision_requests", False):
         from judges.client.dspy import DspyModel
@@ -136,13 +139,16 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
     return _open_with_key(name, lm.base_url, key_variable, key), lm.base_url
 
 
-def _endpoint_model(lm: str, provider: Provider, base: str, key_variable: str, key: str) -> Model:
+def _open_endpoint_model(
+    lm: str, provider: Provider, base: str, key_variable: str, key: str
+) -> Model:
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
     prefix, _, name = lm.partition("/")
     model_class = EndpointModel
-    # A decision model's name keeps the prefix, since the same address may also answer chats.
+    # A decision model keeps the prefix in its name, since a chat model at the same address may have
+    # the same name.
     if is_decision(lm):
         model_class, name = DecisionModel, lm
     endpoint = without_secrets(base)
@@ -172,24 +178,29 @@ def _endpoint_model(lm: str, provider: Provider, base: str, key_variable: str, k
 
 
 async def close_models() -> None:
-    """Close the connections of all open models, from the running event loop; then forget them."""
+    """Close all open models and their connections; must run on the clients' event loop."""
     models = list(_models.values())
     _models.clear()
     for model in models:
         await model.close()
 
 
-def _check_variable(name: str) -> None:
-    """Raise FatalModelError if an environment variable is not set, or if its name is a key."""
+def _check_key_variable(name: str) -> None:
+    """Raise FatalModelError unless `name` is the name of an environment variable that is set.
+
+    The name must not be an API key itself.
+    """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
-        raise FatalModelError("api_key_env names an environment variable, and never a key itself")
+        raise FatalModelError(
+            "api_key_env must be the name of an environment variable, and never a key itself"
+        )
     if not os.environ.get(name):
         raise FatalModelError(f"{name}, which should hold the key, is not set")
 
 
 @lru_cache
 def check_name(lm: str) -> None:
-    """Raise FatalModelError if a model's name has a wrong form, or contains a key."""
+    """Raise FatalModelError if a model's name is malformed or contains an API key."""
     if Redactor().holds(lm):
         raise FatalModelError(f"the model's name {KEY_IN_NAME_PROBLEM}")
     if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
@@ -199,32 +210,35 @@ def check_name(lm: str) -> None:
 
 
 def is_allowed_in_file(lm: str) -> bool:
-    """Whether a judge's file may name this model without the user.
+    """Whether the model `lm` may be used if only a judge's file names it, and not the user.
 
-    It may name the embedded model, and models of known providers whose name is not an address, a
-    path or a program.
+    This is true for the embedded model, and for models of known providers unless the model's name
+    could be an address, a path or a program.
     """
     is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
-    return lm in EMBEDDED_MODELS or (is_listed and bool(_NAME.fullmatch(lm)))
+    return lm in EMBEDDED_MODELS or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))
 
 
 class ModelOptions(TypedDict, total=False):
-    """The options that choose a model and its limits; each may be left out.
+    """The options that choose a model and its limits; each of them may be left out.
 
     Args:
-        lm: The model: "embedded", "openai/NAME", or any that DSPy knows. Default: the judge's own.
-        api_base: The address of an OpenAI-compatible server. Default: the provider's own.
+        lm: The model: "embedded", "openai/NAME", or any model that DSPy supports. Default: the
+            model that the judge names.
+        api_base: The address of an OpenAI-compatible server. Default: the provider's address.
         max_calls: The most requests, 1 or more. Default: no limit.
-        max_cost: The most US dollars, 0 or more, counted at the worst case. Default: no limit.
+        max_cost: The most US dollars, 0 or more. Requests without an answer count at their
+            worst-case cost. Default: no limit.
         concurrency: The most requests at the same time, 1 or more. Default: 64.
-        store: A file that keeps every request and reply, so that the next run with it pays for
-            nothing twice. Default: no file.
-        cache: The folder of replies that all runs share, or "none". Default: the user's own cache.
-        api_key_env: The environment variable with the API key. Default: the provider's own.
+        store: A file that keeps every request and reply, so that the next run with this file pays
+            for no request twice. Default: no file.
+        cache: The folder with the cache of replies that all runs share, or "none". Default: a
+            folder in the user's cache directory.
+        api_key_env: The environment variable with the API key. Default: the provider's usual one.
         price: A pair: US dollars per million input tokens and per million output tokens. Default:
-            the price in a table.
+            the model's price in the table that LiteLLM bundles.
         max_tokens: The most tokens of a reply, 1 or more. Default: 512, or more with reasoning.
-        reasoning_effort: "minimal", "low", "medium" or "high". Default: the model's own.
+        reasoning_effort: "minimal", "low", "medium" or "high". Default: the model's default.
     """
 
     lm: str | None
@@ -241,11 +255,12 @@ class ModelOptions(TypedDict, total=False):
 
 
 class Options(ModelOptions, total=False):
-    """The options of a judge that runs over many rows: `ModelOptions`, and two more.
+    """The options of a judge that runs over many rows: `ModelOptions`, `seed` and `map`.
 
     Args:
-        seed: The seed of the model's random draws, 0 or more. Default: 0.
-        map: From a text's name to its column. Default: columns with the texts' own names.
+        seed: The seed for sampling from the model, 0 or more. Default: 0.
+        map: A dictionary from the name of a text to the column that holds it. Default: each text
+            is in the column with the text's name.
     """
 
     seed: int
@@ -253,13 +268,13 @@ class Options(ModelOptions, total=False):
 
 
 class Session:
-    """Clients of several models that share one budget and one store.
+    """Opens clients for several models, which share one budget and one store.
 
     Args:
-        keep_going: If false, a run stops when almost all judgements fail or requests stay
-            unanswered.
-        models: Models that are already open, by name or role.
-        **options: The `ModelOptions`; the limits hold for all clients together.
+        keep_going: If false, a run stops when almost all judgements fail, or when the endpoint
+            stops answering.
+        models: Models that are already open; the keys are model names or roles.
+        **options: The `ModelOptions`. The limits hold for all clients of the session together.
     """
 
     def __init__(
@@ -274,7 +289,7 @@ class Session:
         path = options.get("store")
         self.store = Store(path) if path else None
         self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
-        # It is opened with the first client whose replies may be cached.
+        # The cache is opened together with the first client whose replies may be cached.
         self.cache: ReplyCache | None = None
         self._keep_going = keep_going
         self._models = models or {}
@@ -289,11 +304,12 @@ class Session:
         unlimited: bool = False,
         **overrides: Unpack[ModelOptions],
     ) -> Client:
-        """The client that asks the model `lm`; the same `role` always gives the same client.
+        """The client that sends requests to the model `lm`.
 
-        The role, by default the model's name, is the name of the client's account. Requests of an
-        `unlimited` client do not count towards the session's limits. `overrides` are options that
-        replace the session's; an `api_base` of "" stands for the provider's own address.
+        The same role always gives the same client. The role is the name of the client's account in
+        the budget, by default the model's name. Requests of an `unlimited` client do not count
+        towards the session's limits. `overrides` replace options of the session; an `api_base` of
+        "" means the provider's default address.
         """
         role = role or lm
         if role not in self._clients:
@@ -303,28 +319,31 @@ class Session:
             budget = Budget() if unlimited else self.budget
             self._clients[role] = client = self._make_client(lm, role, budget, overrides)
 
-            def open_sibling(other: str, other_base: str | None) -> Client:
-                """The client of another model; without a known price, at this client's price."""
+            def open_sibling(other_lm: str, other_base: str | None) -> Client:
+                """The client for another model, at this client's price if its price is unknown."""
                 base = {**self._options, **overrides}.get("api_base") or None
-                if other == lm and other_base in (base, overrides.get("api_base")):
+                if other_lm == lm and other_base in (base, overrides.get("api_base")):
                     return client
-                address = f" at {other_base}" if other_base else ""
+                address_part = f" at {other_base}" if other_base else ""
                 options = ModelOptions(**{**overrides, "api_base": other_base or ""})
-                options["price"] = find_price(other) or overrides.get("price")
-                other_role = f"{role}: {other}{address}"
-                return self.client(other, role=other_role, unlimited=is_embedded(other), **options)
+                options["price"] = find_price(other_lm) or overrides.get("price")
+                other_role = f"{role}: {other_lm}{address_part}"
+                is_unlimited = is_embedded(other_lm)
+                return self.client(other_lm, role=other_role, unlimited=is_unlimited, **options)
 
             client.open_sibling = open_sibling
         return self._clients[role]
 
     def _make_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
         options = ModelOptions(**{**self._options, **overrides})
-        text_options = [n for n in ("max_tokens", "reasoning_effort") if options.get(n) is not None]
+        text_options = [
+            name for name in ("max_tokens", "reasoning_effort") if options.get(name) is not None
+        ]
         if is_decision(lm) and text_options:
             raise OptionError(f"{text_options[0]}: {lm} is a decision model, which writes no text")
-        base, key = options.get("api_base") or None, options.get("api_key_env")
+        base, key_variable = options.get("api_base") or None, options.get("api_key_env")
         model = self._models.get(role) or self._models.get(lm)
-        model = model or open_model(lm, api_base=base, api_key_env=key)
+        model = model or open_model(lm, api_base=base, api_key_env=key_variable)
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
@@ -352,9 +371,10 @@ class Session:
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
-    """The client of a model, without limits, that all callers in this process share."""
+    """A client of the model without limits; all callers in this process share it."""
     with _models_lock:
-        # If the address or the key in the environment changes, it is another model.
+        # If the address or the key in the environment has changed, `open_model` returns another
+        # model, which needs another client.
         key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
         if key not in _clients:
             _clients[key] = Session(lm=lm, api_base=api_base).client(lm)
@@ -362,7 +382,10 @@ def shared_client(lm: str, api_base: str | None = None) -> Client:
 
 
 def check_limits(**limits: object) -> None:
-    """Raise OptionError unless `max_cost` is a number >= 0 and any other limit an integer >= 1."""
+    """Raise OptionError unless `max_cost` is a number >= 0 and each other limit an integer >= 1.
+
+    Any limit but `concurrency` may be None, which means no limit.
+    """
     for name, value in limits.items():
         if value is None and name != "concurrency":
             continue
@@ -374,24 +397,24 @@ def check_limits(**limits: object) -> None:
 
 
 def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]]:
-    """Split options into those without `map`, and `map`.
+    """Check options, and return them without `map`, followed by the value of `map`.
 
     Raises TypeError for an unknown option, and OptionError for a wrong seed.
     """
     for name in options:
         if name not in Options.__annotations__:
             names = ", ".join(Options.__annotations__)
-            raise TypeError(f"no option {name!r}; the options are {names}")
+            raise TypeError(f"there is no option {name!r}; the options are {names}")
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
-    values = cast(Options, {**options})
-    mapping = values.pop("map", None) or {}
-    return values, {name: str(column) for name, column in mapping.items()}
+    other_options = cast(Options, {**options})
+    column_of = other_options.pop("map", None) or {}
+    return other_options, {name: str(column) for name, column in column_of.items()}
 
 
 def _forget_parent_models() -> None:
-    """Forget the parent's models without closing them, which would close its connections."""
+    """Forget the parent process's models and clients, without closing the parent's connections."""
     _parent_models.append(dict(_models))
     _models.clear()
     _clients.clear()
@@ -399,8 +422,9 @@ def _forget_parent_models() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # The lock is held during a fork, since another thread might otherwise hold it in the child for
-    # ever. The child has its own event loop, so that it needs models of its own.
+    # The forking thread holds the lock during the fork. Otherwise another thread, which does not
+    # exist in the child, could hold it there for ever. The child opens new models, since models
+    # belong to an event loop, and the child starts another.
     os.register_at_fork(
         before=_models_lock.acquire,
         after_in_parent=_models_lock.release,

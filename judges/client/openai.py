@@ -19,8 +19,8 @@ from msgspec import Meta, Struct
 from judges.client.keys import Redactor
 from judges.client.prices import token_bound
 from judges.protocol import (
-    LONGEST_WORD,
-    OPENAI_REASONING,
+    MAX_NAME_LENGTH,
+    OPENAI_REASONING_MODELS,
     ChatBody,
     Choice,
     Completion,
@@ -38,12 +38,15 @@ from judges.protocol import (
 )
 
 MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
-# The most characters of an answer that an error quotes, and that are searched for a known error.
-LONGEST_EXCERPT, LONGEST_SEARCHED = 300, 10_000
-OTHER_FILES = 64  # files that this process may open in addition to its connections
+# The most characters of an answer that an error message quotes.
+MAX_EXCERPT_CHARACTERS = 300
+# The most characters of an answer that are searched for the patterns in ERRORS.
+MAX_SEARCHED_CHARACTERS = 10_000
+# The number of files that this process may open in addition to its connections.
+MAX_OTHER_FILES = 64
 
-# Parts of a request that can be left out, each with a pattern of the error by which an endpoint
-# refuses it.
+# The parts of a request that can be left out. The value is a pattern that matches the error of an
+# endpoint that refuses the part.
 OPTIONAL_PARTS = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
@@ -55,7 +58,7 @@ OPTIONAL_PARTS = {
 # The fields of an error answer that describe the error.
 GEMINI_FIELDS = ("details", "violations", "quotaId")
 ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
-# LiteLLM's proxy also answers 401, with these words, if a provider refuses the proxy's own key.
+# If a provider refuses the key of a LiteLLM proxy, the proxy answers 401, too, with these words.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
 TOP_UP_ADVICE = "; the same command goes on when the account has more credit"
 NO_LOGPROBS_ADVICE = (
@@ -68,66 +71,67 @@ _warn_once = lru_cache(_log.warning)
 
 
 class RequestFormat:
-    """The form of requests that a model accepts, learned from its errors.
+    """Makes the bodies of requests to a model, and learns from errors which parts it refuses.
 
-    `left_out` has the names of the parts that requests go without, and `changes` a phrase for each.
+    `left_out` has the names of the parts that requests to the model do without. `changes` has a
+    description of each change, such as "no seed (requests go without it)".
     """
 
     def __init__(self, model: str) -> None:
         self.model = model
         self.changes: list[str] = []
         self.left_out: set[str] = set()
-        if OPENAI_REASONING.match(model):
+        if OPENAI_REASONING_MODELS.match(model):
             self.leave_out("max_tokens")
             self.leave_out("temperature")
 
     def body(self, messages: Sequence[Message], sampling: Sampling) -> ChatBody:
-        """The body of a request, without the parts that the model is known to refuse."""
-        limit = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
+        """The JSON body of a request, without the parts in `left_out`."""
+        limit_name = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
         if "system message" in self.left_out:
             messages = _without_system_message(messages)
-        fields = {limit: sampling.max_tokens} | sampling.fields()
+        fields = {limit_name: sampling.max_tokens} | sampling.fields()
         fields = {name: value for name, value in fields.items() if name not in self.left_out}
         return cast(ChatBody, {"model": self.model, "messages": messages, **fields})
 
     def learn(self, body: ChatBody, answer: bytes) -> bool:
-        """Learn from the answer to a 400 or 422 which part of the request to leave out.
+        """Learn from an answer with status 400 or 422 which part of the request to leave out.
 
-        Returns whether the request should be sent again. Log-probabilities are never left out,
-        since a plan that needs them must not be changed silently.
+        Returns whether the request should be sent again. The request for log-probabilities is never
+        left out, since a judge that needs them must not silently do without them.
         """
-        names = set(body)
+        part_names = set(body)
         if body["messages"][0]["role"] == "system":
-            names.add("system message")
-        if not self.left_out.isdisjoint(names):
-            return True  # the request was sent before this part was left out
+            part_names.add("system message")
+        if not self.left_out.isdisjoint(part_names):
+            return True  # another request with the same part has failed since this one was sent
         error = error_text(answer)
         for name, pattern in OPTIONAL_PARTS.items():
-            if name in names and re.search(pattern, error, re.I):
+            if name in part_names and re.search(pattern, error, re.I):
                 self.leave_out(name)
                 return True
         return False
 
     def leave_out(self, name: str) -> None:
-        """Leave a part out of all further requests."""
+        """Leave the part `name` out of all further requests to this model."""
         self.left_out.add(name)
-        if name != "max_tokens":  # max_completion_tokens takes its place
+        if name != "max_tokens":  # requests have max_completion_tokens instead
             self.note(f"no {name} (requests go without it)")
 
     def note(self, change: str) -> None:
-        """Log once that requests to this model have a different form."""
+        """Log once how requests to this model differ from other requests."""
         if change not in self.changes:
             self.changes.append(change)
-            # A warning is printed to stderr even if logging is not configured.
+            # A warning, since Python prints warnings to stderr even if logging is not configured.
             _log.warning("%s takes %s", self.model, change)
 
 
 class EndpointModel:
-    """A model behind a chat-completions endpoint; its key is sent to no other address.
+    """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
-    All requests must run on one event loop, and connections are kept until `close`. The caller sets
-    the timeout, and sends at most `most_connections` requests at the same time. This is the
-    system's limit on open files, less some files for other uses.
+    All requests must run on one event loop. Connections stay open until `close`. The caller sets
+    a timeout and sends at most `most_connections` requests at the same time, a number that follows
+    from the operating system's limit on open files.
     """
 
     native_n = True
@@ -140,16 +144,16 @@ class EndpointModel:
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
         self.redactor = Redactor([key])
-        self.most_connections = _most_connections()
-        self._url, self._proxy = url, _proxy(url)
-        # No compression, since a compressed answer could unpack to any size.
+        self.most_connections = _max_connections()
+        self._url, self._proxy = url, _proxy_for(url)
+        # Compressed answers are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request; raises ModelError if there is no usable answer."""
+        """Answer one request. Raises ModelError if there is no usable answer."""
         body = self.request_format.body(messages, sampling)
         status, headers, answer = await self._post(msgspec.json.encode(body))
         if 200 <= status < 300:
@@ -168,10 +172,10 @@ class EndpointModel:
     ) -> Completion:
         """The replies and token counts in an answer, with API keys redacted.
 
-        Raises TransientError if it has no replies.
+        Raises TransientError if the answer has no replies.
         """
         try:
-            body = _ANSWER.decode(answer.decode("utf-8", "replace"))
+            body = _ANSWER_DECODER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
             if not replies:
                 raise ValueError("no replies")
@@ -182,7 +186,7 @@ class EndpointModel:
 
     def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
         """The completion with API keys redacted; `model` is the endpoint's name for the model."""
-        name = self.redactor.redact(str(model or ""))[:LONGEST_WORD]
+        name = self.redactor.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return self.redactor.redact_completion(
             Completion(replies=tuple(replies), model=name, **asdict(usage))
         )
@@ -219,16 +223,16 @@ class EndpointModel:
             ) from None
 
 
-def _most_connections() -> int:
+def _max_connections() -> int:
     try:
         from resource import RLIMIT_NOFILE, getrlimit
     except ImportError:  # Windows
         return 500
-    return max(1, getrlimit(RLIMIT_NOFILE)[0] - OTHER_FILES)
+    return max(1, getrlimit(RLIMIT_NOFILE)[0] - MAX_OTHER_FILES)
 
 
-def _proxy(url: str) -> str | None:
-    """The proxy for a URL, from the environment; None for an address on this machine."""
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment sets for a URL; None for an address on this machine."""
     host = urlsplit(url).hostname or ""
     is_local = host in {"localhost", "127.0.0.1", "::1"}
     return None if is_local or proxy_bypass(host) else getproxies().get(urlsplit(url).scheme)
@@ -240,25 +244,25 @@ class _Answer(Struct):
     usage: object = None
 
 
-# A number of tokens in one request. A larger one is an error of the endpoint, and would spend any
-# budget.
+# The number of tokens of one request. A number above the limit must be an error of the endpoint,
+# and would spend the whole budget.
 TokenCount = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
-class _Details(Struct):
+class _InputTokenDetails(Struct):
     cached_tokens: TokenCount | None = None
     cache_write_tokens: TokenCount | None = None
-    cache_creation_tokens: TokenCount | None = None  # DSPy's name for it
+    cache_creation_tokens: TokenCount | None = None  # DSPy's name for cache_write_tokens
 
 
-class _Counts(Struct):
+class _TokenCounts(Struct):
     prompt_tokens: Annotated[int, Meta(ge=1, le=100_000_000)]
     completion_tokens: TokenCount
     total_tokens: TokenCount | None = None
-    prompt_tokens_details: _Details | None = None
+    prompt_tokens_details: _InputTokenDetails | None = None
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_ANSWER_DECODER = msgspec.json.Decoder(_Answer)
 
 
 def read_usage(
@@ -266,20 +270,22 @@ def read_usage(
 ) -> Usage:
     """The token counts that an endpoint reports, else an upper bound.
 
-    The bound assumes `max_tokens` for each reply, since thoughts, which are not shown, may have
-    used them all.
+    The bound assumes that each reply has `max_tokens` tokens, since reasoning tokens, which are not
+    in the answer, may have used up the limit.
     """
     try:
-        usage = msgspec.convert(counts, _Counts)
+        usage = msgspec.convert(counts, _TokenCounts)
     except msgspec.ValidationError:
-        _warn_once("answers do not count their tokens: each is counted at its maximum")
-        texts: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
-        max_tokens_out = max(token_bound(texts), sampling.n * sampling.max_tokens)
+        _warn_once("answers report no token counts: the most possible tokens are counted instead")
+        reply_messages: list[Message] = [
+            {"role": "assistant", "content": reply.text} for reply in replies
+        ]
+        max_tokens_out = max(token_bound(reply_messages), sampling.n * sampling.max_tokens)
         return Usage(token_bound(messages), max_tokens_out)
-    # Gemini and xAI count thoughts, which are billed like other output, only in the total.
+    # Gemini and xAI count reasoning tokens, which are billed as output, only in the total.
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
-    details = usage.prompt_tokens_details or _Details()
-    # Cached tokens are cheaper, so that no more of them are accepted than the request has.
+    details = usage.prompt_tokens_details or _InputTokenDetails()
+    # Cached tokens are cheaper, so a report of more cached tokens than input tokens is cut.
     cache_reads = min(details.cached_tokens or 0, usage.prompt_tokens)
     cache_writes = details.cache_write_tokens or details.cache_creation_tokens or 0
     cache_writes = min(cache_writes, usage.prompt_tokens - cache_reads)
@@ -287,7 +293,7 @@ def read_usage(
 
 
 class ErrorSource(Protocol):
-    """The model whose endpoint answered with an error, as `read_error` needs it."""
+    """The attributes of a model that `read_error` uses to describe an error of its endpoint."""
 
     name: str
     endpoint: str
@@ -295,22 +301,22 @@ class ErrorSource(Protocol):
     redactor: Redactor
 
 
-# The exception for an error, and advice for the user, by its status and a pattern of its text. The
-# first entry that matches counts.
+# Each entry: HTTP statuses, a pattern that is searched in the error's text, and, if both match, the
+# exception to raise and advice to append to its message. The first entry that matches is used.
 ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     ({402}, "", FatalModelError, TOP_UP_ADVICE),
-    # Gemini uses the same words for a limit per minute and a spent quota, but then says when to
-    # retry.
+    # Gemini has the same message for a limit per minute and for a spent quota. Only if the limit is
+    # per minute, the message says when to retry.
     ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_ADVICE),
     ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_ADVICE),
-    # The limits that the owner of a LiteLLM proxy has set.
+    # The owner of a LiteLLM proxy can limit the spending of a key.
     (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_ADVICE),
     ({429}, "", ThrottledError, ""),
     ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_ADVICE),
-    # The words of LiteLLM's proxy for an unknown model.
+    # The message of a LiteLLM proxy for an unknown model.
     ({400, 413, 422}, "invalid model name passed in", FatalModelError, ""),
     ({400, 413, 422}, "", RefusedError, ""),
-    # OpenRouter's moderation refuses one text; any other 403 is about the key.
+    # With a 403, OpenRouter's moderation refuses one text; any other 403 is about the key.
     ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ""),
     ({408, 409, 425}, "", TransientError, ""),
     (range(400, 500), "", FatalModelError, ""),
@@ -320,14 +326,14 @@ ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
 def read_error(
     source: ErrorSource, status: int, retry_after: float | None, answer: bytes
 ) -> ModelError:
-    """The exception for an HTTP error; its message is one line, with API keys redacted."""
+    """The exception for an HTTP error; the message is one line, with API keys redacted."""
     error = error_text(answer)
     origin = f"{status} from {source.endpoint}"
     message = f"{origin} for {source.name}: {_excerpt(error, source.redactor)}"
     if 300 <= status < 400:
         return FatalModelError(f"{origin}: it redirects; name the new address by --api-base")
     if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
-        return FatalModelError(f"{message}; that is the proxy's own key for its provider")
+        return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
     if status == 401:
         variable, name = source.key_variable, source.name
         if getattr(source, "key", True):
@@ -342,48 +348,51 @@ def read_error(
 
 
 def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
-    """The exception for an answer that cannot be read; it quotes the answer's beginning."""
-    start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), redactor)
-    reason = f"{problem}it begins {start!r}" if start else "nothing"
+    """The exception for a malformed answer; its message quotes the beginning of the answer."""
+    beginning = _excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"), redactor)
+    reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", billed=True)
 
 
 def _excerpt(text: str, redactor: Redactor) -> str:
-    return " ".join(redactor.redact(text).split())[:LONGEST_EXCERPT]
+    return " ".join(redactor.redact(text).split())[:MAX_EXCERPT_CHARACTERS]
 
 
 def error_text(answer: bytes) -> str:
-    """The description of an error in its answer: its texts, or all of it if it is not JSON."""
-    text = ""
+    """The description of an error: the strings in its JSON answer, else the whole answer."""
+    description = ""
     with suppress(ValueError, RecursionError):
-        text = " ".join(_texts(msgspec.json.decode(answer)))
-    return (text or answer.decode("utf-8", "replace"))[:LONGEST_SEARCHED]
+        description = " ".join(_error_strings(msgspec.json.decode(answer)))
+    return (description or answer.decode("utf-8", "replace"))[:MAX_SEARCHED_CHARACTERS]
 
 
-def _texts(value: object) -> Iterator[str]:
-    """The texts in the JSON of an error, whatever its form."""
+def _error_strings(value: object) -> Iterator[str]:
+    """The strings in the JSON of an error: those in lists and in the fields ERROR_FIELDS."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _error_strings(item)
     elif isinstance(value, dict):
         for name in ERROR_FIELDS:
-            yield from _texts(value.get(name))
+            yield from _error_strings(value.get(name))
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """The seconds in the header Retry-After, which may be a date; None if there is none."""
-    text = headers.get("retry-after", "")
+    """The wait in seconds that the header Retry-After asks for; None without the header.
+
+    The value of the header is a number of seconds or a date.
+    """
+    header_value = headers.get("retry-after", "")
     with suppress(ValueError):
-        return max(0.0, float(text))
+        return max(0.0, float(header_value))
     with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(header_value).timestamp() - time.time())
     return None
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the system message put before the text of the first user message."""
+    """The messages with the system message moved to the beginning of the first user message."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"

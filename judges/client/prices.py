@@ -15,21 +15,22 @@ import msgspec
 
 from judges.protocol import Message, Usage, is_decision, is_embedded
 
-TABLE = "model_prices_and_context_window_backup.json"
+TABLE_FILE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
-TOKENS_PER_MESSAGE = 4
-FRAMING_BYTES = 16
-LONG_PROMPT = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
-DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
+TOKENS_PER_MESSAGE = 4  # an estimate of the tokens that an endpoint adds to each message
+FRAMING_BYTES = 16  # an upper bound on the tokens that an endpoint adds to each message
+# A key of the table for the price of long prompts, such as input_cost_per_token_above_200k_tokens.
+LONG_PROMPT_RATE_NAME = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
+DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of a model, in US dollars for one input token and for one output token.
+    """The price of a model, in US dollars per input token and per output token.
 
-    Input tokens that are read from the provider's prompt cache, or written to it, may have prices
-    of their own; None means the usual price. A request with more than `long_prompt` input tokens
-    costs `long_factor` times as much.
+    `per_cache_read` and `per_cache_write` are the prices of input tokens that are read from, or
+    written to, the provider's prompt cache; None means the price of other input tokens. A request
+    with more than `long_prompt` input tokens costs `long_factor` times as much.
     """
 
     per_token_in: float
@@ -44,11 +45,11 @@ class Price:
         return self.worst_cost(1, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """US dollars for these numbers of input and output tokens, at the usual price."""
+        """US dollars for numbers of tokens, without special prices for caching or long prompts."""
         return tokens_in * self.per_token_in + tokens_out * self.per_token_out
 
     def cost_of(self, usage: Usage) -> float:
-        """US dollars for one request, with each kind of token at its own price."""
+        """The US dollars for one request, including its cached tokens and its long prompt."""
         cost = self.cost(usage.tokens_in, usage.tokens_out)
         if self.per_cache_read is not None:
             cost += usage.cache_reads * (self.per_cache_read - self.per_token_in)
@@ -63,14 +64,14 @@ class Price:
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
-# Prices that the table lacks (https://developers.openai.com/api/docs/pricing, November 2026).
+# Prices that the table lacks (from https://developers.openai.com/api/docs/pricing, November 2026).
 DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_out=0.0)}
 
 
 def read_price(text: str) -> tuple[float, float]:
-    """The numbers in a text IN,OUT: dollars per million input tokens and per million output tokens.
+    """Read a price such as "0.4,1.6": dollars per million input and per million output tokens.
 
-    Raises ValueError for any other text.
+    Raises ValueError if the text is not two numbers of 0 or more.
     """
     numbers = [float(part) for part in text.split(",")]
     if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
@@ -79,7 +80,7 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """The price from a pair: dollars per million input tokens and per million output tokens."""
+    """The price for a pair: dollars per million input tokens and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
@@ -87,63 +88,66 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """The price of a model by its name, with or without provider and date; None if unknown."""
+    """The price of a model; None if it is unknown.
+
+    The name may be with or without the provider ("openai/...") and a date ("...-2025-04-14").
+    """
     if is_embedded(model):
         return FREE
     if is_decision(model):
-        return DECISION_PRICES.get(DATE.sub("", model))
+        return DECISION_PRICES.get(DATE_SUFFIX.sub("", model))
     prefix, _, name = model.rpartition("/")
     named_provider = prefix.rpartition("/")[2]
-    for key in (model, DATE.sub("", model), name, DATE.sub("", name)):
-        entry = _table().get(key, {})
+    for key in (model, DATE_SUFFIX.sub("", model), name, DATE_SUFFIX.sub("", name)):
+        entry = _price_table().get(key, {})
         provider = str(entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
-        is_provider = "/" in key or provider.startswith(named_provider)
-        # Perplexity's models search for every request, which costs more than their tokens.
+        has_same_provider = "/" in key or provider.startswith(named_provider)
+        # Perplexity's models search the web for every request, which costs more than the tokens.
         has_prices = "input_cost_per_token" in entry and "output_cost_per_token" in entry
-        if is_provider and has_prices and provider != "perplexity":
-            return _price_in(entry)
+        if has_same_provider and has_prices and provider != "perplexity":
+            return _price_of_entry(entry)
     return None
 
 
-def _price_in(entry: Mapping[str, object]) -> Price:
-    """The price in an entry of the table; its cache prices of 0 mean that they are unknown."""
+def _price_of_entry(entry: Mapping[str, object]) -> Price:
+    """The price in an entry of the table; a cache price of 0 there means that it is unknown."""
     rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
-    tiers = [
-        (int(tier[2]) * 1000, rate / rates[tier[1]])
+    long_prompt_rates = [
+        (int(match[2]) * 1000, rate / rates[match[1]])
         for name, rate in rates.items()
-        if (tier := LONG_PROMPT.fullmatch(name)) and rates.get(tier[1])
+        if (match := LONG_PROMPT_RATE_NAME.fullmatch(name)) and rates.get(match[1])
     ]
     reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
         per_token_in=float(rates["input_cost_per_token"]),
-        # The higher rate, since answers do not say which tokens are thoughts.
+        # The higher rate, since answers do not say how many tokens are reasoning tokens.
         per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
         per_cache_read=rates.get("cache_read_input_token_cost") or None,
         per_cache_write=rates.get("cache_creation_input_token_cost") or None,
-        long_prompt=min((tokens for tokens, _ in tiers), default=math.inf),
-        long_factor=max((factor for _, factor in tiers), default=1.0),
+        long_prompt=min((tokens for tokens, _ in long_prompt_rates), default=math.inf),
+        long_factor=max((factor for _, factor in long_prompt_rates), default=1.0),
     )
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """The approximate number of tokens of a prompt, at four characters of English for a token."""
-    characters = sum(len(message["content"]) for message in messages)
-    return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
+    """The approximate number of tokens of a prompt, at four characters per token."""
+    n_characters = sum(len(message["content"]) for message in messages)
+    return -(-n_characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
 def token_bound(messages: Sequence[Message]) -> int:
-    """An upper bound on the tokens of a prompt, since every token has at least one byte."""
-    size = FRAMING_BYTES * len(messages)
+    """An upper bound on the tokens of a prompt: its bytes, since a token has at least one byte."""
+    n_bytes = FRAMING_BYTES * len(messages)
     for message in messages:
-        text = message["content"]
-        size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return size
+        content = message["content"]
+        n_bytes += len(content) if content.isascii() else len(content.encode("utf-8", "replace"))
+    return n_bytes
 
 
 @lru_cache(maxsize=1)
-def _table() -> dict[str, dict[str, object]]:
+def _price_table() -> dict[str, dict[str, object]]:
     spec = find_spec("litellm")
-    path = Path(spec.origin).with_name(TABLE) if spec and spec.origin else None
-    text = path.read_bytes() if path and path.exists() else b"{}"
-    return msgspec.json.decode(text, type=dict[str, dict[str, object]])
+    path = Path(spec.origin).with_name(TABLE_FILE) if spec and spec.origin else None
+    table_json = path.read_bytes() if path and path.exists() else b"{}"
+    return msgspec.json.decode(table_json, type=dict[str, dict[str, object]])

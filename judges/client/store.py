@@ -1,8 +1,8 @@
 """Record every request of a run in an SQLite table, before it is sent and when it is answered.
 
 The table holds the replies and the costs, so that a run that was killed can be continued without
-exceeding its budget or paying twice. The user's cache, through which runs share replies, is another
-file of the same form.
+exceeding its budget or paying for a request twice. The user's cache, through which runs share
+replies, is another file with the same table.
 """
 
 import logging
@@ -23,9 +23,11 @@ from dspy_judges.errors import JudgesError, OptionError
 from dspy_judges.files import claim_file
 from judges.protocol import Completion, Message, Sampling, Usage
 
+# The states of a request. A lost request was not answered but may be billed; a refused request is
+# not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-# `cost` is in US dollars. It is the worst-case cost until a request is settled, and remains so if
-# the request is never answered.
+# `cost` is in US dollars. It is the worst-case cost of a request until the request is answered, and
+# the real cost then.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
@@ -34,7 +36,7 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 """
-# SQLite deletes the file that a journal names if the journal ends in these bytes.
+# If a journal file ends in these bytes, it names another file, and SQLite deletes that file.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 # Seconds to wait while another process writes to the cache.
 BUSY_TIMEOUT = 2.0
@@ -48,11 +50,11 @@ _decoder = msgspec.json.Decoder(Completion)
 
 
 class StoreError(JudgesError):
-    """A run's file of replies cannot be used."""
+    """Raised if the file that a store or the reply cache uses cannot be read or written."""
 
 
 class Total(NamedTuple):
-    """The sums over all requests with the same role, purpose and state."""
+    """The number, tokens and cost of all requests with the same role, purpose and state."""
 
     role: str
     purpose: str
@@ -64,10 +66,11 @@ class Total(NamedTuple):
 
 
 class Store:
-    """The requests of a run in the file `path`; other processes may use it only if it is `shared`.
+    """The requests of a run in the file `path`; other processes may open it only if it is `shared`.
 
-    Writes survive the end of the process only after `commit`; one commit for many writes takes far
-    less time than one for each. Raises StoreError or OSError if the file cannot be used.
+    Only writes that were committed survive the end of the process. One `commit` after many writes
+    takes far less time than a commit after each write. Raises StoreError or OSError if the file
+    cannot be used.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -75,40 +78,41 @@ class Store:
         self._shared = shared
         self._lock = threading.Lock()
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
-        # Texts and replies are private. SQLite gives its other files the same permissions.
+        # Texts and replies are private. SQLite gives its journal files the same permissions.
         claim_file(self.path, permissions=0o600)
-        # A stranger's journal could make SQLite delete another file; a run never writes such names.
+        # A journal that somebody else wrote could make SQLite delete another file. Runs never write
+        # a journal that names a file.
         if (journal := Path(f"{self.path}-journal")).exists():
             with claim_file(journal).open("rb") as file:
                 file.seek(max(journal.stat().st_size - len(JOURNAL_MAGIC), 0))
                 if file.read() == JOURNAL_MAGIC:
-                    raise StoreError(f"{journal}: no run writes this; delete it and {self.path}")
+                    raise StoreError(f"{journal}: not written by a run; delete it and {self.path}")
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        # The number of the latest request that was written, and of the latest that was committed.
-        self._written = self._committed = 0
+        # The id of the latest request that was written, and of the latest that was committed.
+        self._written_id = self._committed_id = 0
         self._parent_database: sqlite3.Connection | None = None
         with self._locked():
-            pass  # opens the database
+            pass  # `_locked` opens the database, so a file that cannot be used raises here
 
     def get(self, key: bytes) -> Completion | None:
-        """The answer to a request; None if it has none."""
+        """The answer to the request with this key; None if it was not answered."""
         statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
         with self._locked() as database:
             row = database.execute(statement, (key,)).fetchone()
             return None if row is None else _decoder.decode(row[0])
 
     def begin(self, key: bytes, role: str, purpose: str, worst_cost: float) -> int:
-        """Record a request before it is sent, and return its number."""
+        """Record a request before it is sent, and return its id."""
         return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
 
     def settle(
-        self, number: int, state: str, cost: float, usage: Usage | Completion | None
+        self, request_id: int, state: str, cost: float, usage: Usage | Completion | None
     ) -> None:
         """Record the outcome of a request, with its replies if it has any."""
         if self._closed:
-            return  # the request stays at its worst-case cost, as if the process had been killed
+            return  # the request keeps its worst-case cost, as if the process had been killed
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         statement = (
@@ -116,10 +120,10 @@ class Store:
             " WHERE id = ?"
         )
         with self._locked() as database:
-            database.execute(statement, (state, cost, *tokens, reply, number))
+            database.execute(statement, (state, cost, *tokens, reply, request_id))
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
-        """Record an answer that this run did not pay for, such as one from the cache."""
+        """Record an answer that costs this run nothing, such as an answer from the cache."""
         tokens = completion.tokens_in, completion.tokens_out
         self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
 
@@ -129,28 +133,28 @@ class Store:
             " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         with self._locked() as database:
-            self._written = database.execute(statement, (*row, time.time())).lastrowid or 0
-            return self._written
+            self._written_id = database.execute(statement, (*row, time.time())).lastrowid or 0
+            return self._written_id
 
-    def commit(self, number: int | None = None) -> None:
-        """Commit all writes, unless the request `number` is already committed."""
-        if number is None or number > self._committed:
+    def commit(self, request_id: int | None = None) -> None:
+        """Commit all writes, unless the request with this id is already committed."""
+        if request_id is None or request_id > self._committed_id:
             with self._locked() as database:
                 database.commit()
-                self._committed = self._written
+                self._committed_id = self._written_id
 
     def open_requests(self, purpose: str) -> dict[str, int]:
-        """The numbers of the unanswered requests for a purpose, by their keys."""
+        """The unanswered requests for a purpose: a dictionary from each key to the request's id."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
         with self._locked() as database:
             return dict(database.execute(statement, (purpose, SENT, LOST)).fetchall())
 
     def totals(self) -> list[Total]:
-        """Sums over all requests by role, purpose and state."""
+        """The totals of all requests, grouped by role, purpose and state."""
         with self._locked() as database:
             rows = database.execute(
-                # In a damaged file, a value may not be a number, and a negative cost would raise
-                # the budget.
+                # In a damaged file, a value may not be a number, or a cost may be negative, which
+                # would enlarge the budget.
                 "SELECT role, purpose, state, count(*), CAST(total(tokens_in) AS INTEGER),"
                 " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
                 " FROM requests GROUP BY role, purpose, state"
@@ -158,16 +162,16 @@ class Store:
         return [Total(*row) for row in rows]
 
     def read_settings(self) -> dict[str, object] | None:
-        """The settings that the run began with; None if none are recorded."""
+        """The settings that the run was started with; None if they are not recorded."""
         with self._locked() as database:
             row = database.execute("SELECT CAST(json AS TEXT) FROM settings").fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=dict[str, object])
 
     def write_settings(self, settings: Mapping[str, object]) -> None:
-        text = msgspec.json.encode(settings).decode()
+        settings_json = msgspec.json.encode(settings).decode()
         with self._locked() as database:
             database.execute("DELETE FROM settings")
-            database.execute("INSERT INTO settings VALUES (?)", (text,))
+            database.execute("INSERT INTO settings VALUES (?)", (settings_json,))
             database.commit()
 
     def shrink(self, max_bytes: int) -> None:
@@ -190,35 +194,36 @@ class Store:
             self._database, self._closed = None, True
 
     def remove(self) -> None:
-        """Close and delete the file of a run that has ended."""
+        """Close the store and delete its file, after a run has ended."""
         self.close()
         for suffix in ("", "-wal", "-journal"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     @property
     def can_go_on(self) -> bool:
-        """Whether a second start can use the file: it has answers or possibly billed requests."""
+        """Whether a run can continue from the file: it has answers, or possibly billed requests."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection to one thread at a time; errors of the file become StoreErrors."""
+        """Give one thread at a time the connection; raise an error of the file as a StoreError."""
         with self._lock:
             if self._closed:
-                raise StoreError(f"{self.path}: is closed")
+                raise StoreError(f"{self.path}: the file is closed")
             try:
                 if self._database is None or self._process != os.getpid():
-                    # After a fork, the child opens its own connection and never uses the parent's.
+                    # After a fork, the child opens a new connection. It keeps a reference to the
+                    # parent's connection, which closing would damage.
                     self._parent_database, self._process = self._database, os.getpid()
                     self._database = self._connect()
                 yield self._database
             # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 advice = (
-                    "another run is using it; wait for it to end"
+                    "another run is using the file; wait until that run ends"
                     if "locked" in str(error)
                     else f"{error}; free some space or give access, or delete the file to start "
-                    "again (what was answered is then paid for again)"
+                    "again (answered requests are then paid for again)"
                 )
                 raise StoreError(f"{self.path}: {advice}") from error
 
@@ -230,20 +235,22 @@ class Store:
             check_same_thread=False,
         )
         try:
-            # In a stranger's file, a trigger or an index on an expression could keep SQLite busy
-            # for ever.
+            # In a file that somebody else made, a trigger or an index on an expression could keep
+            # SQLite busy for ever.
             query = "SELECT name, sql FROM sqlite_master"
             with closing(sqlite3.connect(":memory:")) as reference:
                 reference.executescript(SCHEMA)
                 if {*database.execute(query)} - {*reference.execute(query)}:
-                    raise sqlite3.DatabaseError("it has other tables or indices than a run writes")
+                    raise sqlite3.DatabaseError(
+                        "the file has tables or indices that a run does not write"
+                    )
             if not self._shared:
-                # The exclusive mode also avoids shared memory, which network drives lack.
+                # The exclusive mode also works without shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
             (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 database.execute("PRAGMA journal_mode = TRUNCATE")
-            # A kill of the process loses no commit, and a power cut only the latest ones.
+            # If the process is killed, no commit is lost; in a power cut, the latest may be lost.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
             if not self._shared:
@@ -259,8 +266,9 @@ class Store:
 class ReplyCache:
     """The cache of replies that all runs of a user share.
 
-    An error of its file is logged, and the run goes on. `n_lookups` counts the requests of one
-    session that were looked up, and `n_hits` those that were found.
+    If the cache's file cannot be used, the error is logged and the run continues without the cache.
+    `n_lookups` is the number of requests that were looked up in the cache, `n_hits` the number that
+    the cache answered, and `n_additions` the number of answers that were added to it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -286,7 +294,7 @@ class ReplyCache:
 
     @property
     def note(self) -> str | None:
-        """A line that says how many requests the cache answered; None if it was not used."""
+        """A line with the number of requests that the cache answered; None for an unused cache."""
         if not self.n_hits and not self.n_additions:
             return None
         return (
@@ -301,10 +309,11 @@ def _warn_once(problem: str) -> None:
 
 
 def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
-    """The reply cache in the folder `name`, else in DSPY_JUDGES_CACHE, else in the user's cache.
+    """Open the reply cache in a folder.
 
-    Returns None if the folder is "none", or if the default folder cannot be used. Raises
-    OptionError if a folder that the user chose cannot be used.
+    The folder is `name`, else the environment variable DSPY_JUDGES_CACHE, else a folder in the
+    user's cache directory. Returns None if the folder is "none", or if the default folder cannot
+    be used. Raises OptionError if a folder that the user chose cannot be used.
     """
     folder_name = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
     if folder_name == NO_CACHE:
@@ -326,7 +335,7 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
 
 @lru_cache(maxsize=8)
 def _shared_store(path: Path) -> Store:
-    """The store in a file; the process opens it once, since opening takes longer than a lookup."""
+    """The store in a shared file, which a process opens only once, since opening is slow."""
     store = Store(path, shared=True)
     store.shrink(CACHE_MAX_BYTES)
     return store
@@ -335,7 +344,7 @@ def _shared_store(path: Path) -> Store:
 def request_key(
     endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
-    """The hash of everything that determines a reply; repeated requests differ by their seeds."""
+    """A hash of everything that determines a reply; repetitions of a request differ by the seed."""
     parameters = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),
@@ -343,6 +352,6 @@ def request_key(
     )
     parts = [endpoint, model, repr(parameters)]
     parts += [part for message in messages for part in (message["role"], message["content"])]
-    # The length before each part makes the text different for different requests.
-    text = "".join([f"{len(part)}:{part}" for part in parts])
-    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+    # With its length before each part, different parts never join to the same string.
+    joined_parts = "".join([f"{len(part)}:{part}" for part in parts])
+    return sha256(joined_parts.encode("utf-8", "surrogatepass")).digest()

@@ -1,4 +1,4 @@
-"""The pending requests of a run, answered in any order and taken in the order of the run."""
+"""A window on the requests of a run: answered in any order, and taken in the order of the run."""
 
 import asyncio
 import threading
@@ -12,28 +12,34 @@ from judges.client.event_loop import event_loop, is_event_loop
 from judges.client.monitor import FailureMonitor
 from judges.protocol import Request, Response
 
-# How many requests are read ahead for each one in flight, since some wait for a retry; and the most
-# responses that wait for an earlier request, which may hang.
-READ_AHEAD, MAX_WAITING = 3, 4096
-# Requests that are passed to the event loop's thread together.
+# The most unanswered requests in a window, as a multiple of the requests in flight: some requests
+# wait for a retry, and meanwhile others are sent.
+READ_AHEAD = 3
+# The most requests in a window. Answered requests stay in the window until all earlier requests are
+# answered.
+MAX_WAITING = 4096
+# The number of requests that are passed to the event loop's thread at once.
 START_BATCH = 64
 POLL_SECONDS = 0.02
-# Seconds to wait for further responses before the reader is woken: waking it for each response
-# takes longer than the response itself.
+# Seconds between a response and waking the thread that waits for it. Further responses arrive
+# meanwhile, and waking the thread for each of them would take longer than reading them.
 WAKE_DELAY = 0.002
-# Seconds that requests in flight have to arrive when the user stops the run.
+# Seconds to wait for the answers to requests in flight when the user stops the run.
 GRACE_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class _Slot:
-    # None when the outcome is there, since requests are large and an outcome may wait long.
+class _Entry:
+    # Set to None once there is an outcome, to free memory: the outcome may wait long to be taken.
     request: Request | None
     outcome: Response | BaseException | None = None
 
 
 class Window:
-    """The pending requests of a run: answered in any order, and taken in the order of the run."""
+    """The requests of a run that were started, and whose responses were not taken yet.
+
+    Requests are answered in any order, and their responses are taken in the order of the run.
+    """
 
     def __init__(
         self,
@@ -42,43 +48,47 @@ class Window:
         monitor: FailureMonitor | None,
     ) -> None:
         self.stopped = False
-        # The number of requests that the model is answering.
+        # The number of requests that were sent to the model and are not answered yet.
         self.n_sent = 0
         self._answer_request, self._monitor = answer, monitor
-        self._max_open = READ_AHEAD * concurrency
-        self._slots: deque[_Slot] = deque()
-        self._unstarted: list[_Slot] = []
+        self._max_unanswered = READ_AHEAD * concurrency
+        self._entries: deque[_Entry] = deque()
+        self._unstarted_entries: list[_Entry] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._n_added = self._n_answered = 0
-        self._fatal: Exception | None = None
+        self._fatal_error: Exception | None = None
         self._awake, self._wake_is_scheduled = threading.Event(), False
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._entries)
 
     @property
     def ready(self) -> bool:
         """Whether the first request has an outcome, or an error has ended the run."""
-        return self._fatal is not None or (bool(self._slots) and self._slots[0].outcome is not None)
+        return self._fatal_error is not None or (
+            bool(self._entries) and self._entries[0].outcome is not None
+        )
 
     @property
     def has_room(self) -> bool:
         """Whether another request may be added."""
-        is_open = self._n_added - self._n_answered < self._max_open and len(self) < MAX_WAITING
-        return is_open and (self._monitor is None or self._monitor.has_room(len(self)))
+        n_unanswered = self._n_added - self._n_answered
+        if n_unanswered >= self._max_unanswered or len(self) >= MAX_WAITING:
+            return False
+        return self._monitor is None or self._monitor.has_room(len(self))
 
     def add(self, request: Request) -> None:
         self._n_added += 1
-        self._slots.append(_Slot(request))
-        self._unstarted.append(self._slots[-1])
-        if len(self._unstarted) == START_BATCH:
+        self._entries.append(_Entry(request))
+        self._unstarted_entries.append(self._entries[-1])
+        if len(self._unstarted_entries) == START_BATCH:
             self.start()
 
     def start(self) -> None:
-        """Pass the added requests to the event loop's thread, together, since waking it is slow."""
-        if self._unstarted:
-            slots, self._unstarted = self._unstarted, []
-            event_loop().call_soon_threadsafe(self._start, slots)
+        """Pass all added requests to the event loop's thread at once, since waking it is slow."""
+        if self._unstarted_entries:
+            entries, self._unstarted_entries = self._unstarted_entries, []
+            event_loop().call_soon_threadsafe(self._start, entries)
 
     def wait(self) -> None:
         """Wait until more requests have outcomes."""
@@ -86,30 +96,32 @@ class Window:
         self._awake.clear()
 
     def take(self) -> Response:
-        """Remove and return the first response, or raise the error of its request.
+        """Remove the first request, and return its response or raise its error.
 
-        It must be `ready`. An error that ends the run is raised at once; only a spent budget is
-        raised in the order of the requests.
+        The window must be `ready`. If an error of any request ends the run, the error is raised at
+        once; but BudgetSpentError is raised only when its request is the first.
         """
-        if self._fatal is not None:
-            raise self._fatal
-        outcome = self._slots.popleft().outcome
+        if self._fatal_error is not None:
+            raise self._fatal_error
+        outcome = self._entries.popleft().outcome
         if isinstance(outcome, Response):
             return outcome
         assert outcome is not None
         raise outcome
 
-    def close(self, grace: float | None = None) -> None:
-        """Send nothing more, and wait `grace` seconds (5) at most for answers to sent requests."""
+    def close(self, grace_seconds: float | None = None) -> None:
+        """Send no more requests, and wait at most `grace_seconds` (5) for answers to sent ones."""
         self.stopped = True
         if self._tasks:
-            self._await_sent(GRACE_SECONDS if grace is None else grace)
+            self._wait_for_sent(GRACE_SECONDS if grace_seconds is None else grace_seconds)
             event_loop().call_soon_threadsafe(self._cancel)
-            self._await_sent(GRACE_SECONDS)  # until the store has recorded them as unanswered
+            self._wait_for_sent(
+                GRACE_SECONDS
+            )  # so that cancelled requests are recorded as unanswered
 
-    def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a generator in any thread, even in that of the event loop,
-        # which must not wait for itself.
+    def _wait_for_sent(self, seconds: float) -> None:
+        # The garbage collector may close a generator in any thread. The event loop's thread must
+        # not wait here, since it is the thread that reads the answers.
         deadline = time.monotonic() + (0.0 if is_event_loop() else seconds)
         while self.n_sent and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
@@ -118,21 +130,21 @@ class Window:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, slots: Sequence[_Slot]) -> None:
-        for slot in slots:
-            task = asyncio.create_task(self._answer(slot))
+    def _start(self, entries: Sequence[_Entry]) -> None:
+        for entry in entries:
+            task = asyncio.create_task(self._answer(entry))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, slot: _Slot) -> None:
-        assert slot.request is not None
+    async def _answer(self, entry: _Entry) -> None:
+        assert entry.request is not None
         try:
-            slot.outcome = await self._answer_request(slot.request, self)
-        except BaseException as error:  # noqa: BLE001 - `take` raises it again
-            slot.outcome = error
+            entry.outcome = await self._answer_request(entry.request, self)
+        except BaseException as error:  # noqa: BLE001 - `take` raises the error again
+            entry.outcome = error
             if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
-                self._fatal = error
-        slot.request = None
+                self._fatal_error = error
+        entry.request = None
         self._n_answered += 1
         if not self._wake_is_scheduled:
             self._wake_is_scheduled = True

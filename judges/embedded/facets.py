@@ -1,4 +1,7 @@
-"""Measure ten facets of a text's quality, and find which of them a prompt asks for."""
+"""Measure ten facets of a text's quality, and find the facets that a prompt asks for.
+
+A facet, such as "coverage" or "grammar", is measured by one or more features, which are numbers.
+"""
 
 import math
 import re
@@ -23,36 +26,40 @@ from judges.embedded.text import (
     read_table,
     read_text,
     stem_of,
+    stem_weight,
     total_weight,
-    weight,
 )
 
 Vector = NDArray[np.float64]
-# The most sentences of a text that are compared with its source and with each other.
+# The most sentences of a text that are compared with its source and with each other; later
+# sentences are ignored.
 MAX_SENTENCES = 60
 
 
 class Match(NamedTuple):
-    """The source sentence that is most similar to a sentence.
+    """The sentence of a source that is most similar to a given sentence of the judged text.
 
-    `source_index` is the index of the source sentence, or -1 if no stem is shared. `share` is the
-    part of the sentence's weight whose stems are in it. `weights` has the shared weight for each
-    source sentence.
+    `source_index` is the index of the source sentence, or -1 if none shares a stem with the given
+    sentence. The shared weight of a source sentence is the total weight of the stems that it shares
+    with the given sentence. `shared_weights` has the shared weights by the index of the source
+    sentence. `share` is the shared weight of the most similar sentence, divided by the weight of
+    the given sentence.
     """
 
     source_index: int
     share: float
-    weights: dict[int, float]
+    shared_weights: dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class OutputText:
-    """The text that is judged, with its sources.
+    """The text that is judged, with the sources that it is compared with.
 
-    document: the text that it was made from. turns: the conversation that it answers. last_turn:
-    the last of the turns. knowledge: the facts that it should use. source: all of these together.
-    sentences: the first MAX_SENTENCES. stems: the count of each stem. matches: for each sentence,
-    the source sentence that is most similar.
+    `sentences` are the first MAX_SENTENCES sentences of the text. `stems` has the count of each
+    stem in the text. `matches` has, for each sentence, the most similar sentence of the source.
+    `document` is the text that the judged text was made from, `turns` the conversation that it
+    answers, `last_turn` the last turn of the conversation, and `knowledge` the facts that the text
+    should use. `source` is the document, the turns and the knowledge in one.
     """
 
     text: Text
@@ -66,62 +73,67 @@ class OutputText:
     source: Source | None
 
 
-def _match(sentence: Sentence, source: Source) -> Match:
-    """The match of a sentence: the first source sentence with almost the largest shared weight."""
+def _match_sentence(sentence: Sentence, source: Source) -> Match:
+    """Match a sentence with the first source sentence whose shared weight is almost the largest."""
     shared_weights: dict[int, float] = defaultdict(float)
-    total = 0.0
+    sentence_weight = 0.0
     for stem in dict.fromkeys(sentence.stems):
-        stem_weight = weight(stem)
-        total += stem_weight
+        weight = stem_weight(stem)
+        sentence_weight += weight
         for index in source.sentence_indices.get(stem, ()):
-            shared_weights[index] += stem_weight
+            shared_weights[index] += weight
     if not shared_weights:
         return Match(-1, 0.0, shared_weights)
-    # Articles state a point briefly and repeat it later, so that the first of near equals is taken.
-    enough = 0.85 * max(shared_weights.values())
-    best = min([index for index, value in shared_weights.items() if value >= enough])
-    return Match(best, shared_weights[best] / total, shared_weights)
+    # The first of several similar sentences is taken, since articles often make a point briefly at
+    # the beginning and repeat it later.
+    threshold = 0.85 * max(shared_weights.values())
+    best_index = min([index for index, shared in shared_weights.items() if shared >= threshold])
+    return Match(best_index, shared_weights[best_index] / sentence_weight, shared_weights)
 
 
-def _content(output: OutputText, document: Source) -> Iterable[float]:
-    """The similarity to the document, the share of the document covered, and the mean salience.
+def _content_features(output: OutputText, document: Source) -> Iterable[float]:
+    """Three features: similarity to the document, coverage of the document, and mean salience.
 
-    The similarity is 1 minus the Jensen-Shannon divergence in bits, over the stems of the text.
-    Among measures that need no reference text, it ranks summarizers most like people's judgements
-    of content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
+    The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
+    stems in the text and in the document. Of the measures that need no reference text, this
+    similarity ranks summarizers most like people who judge content (Louis and Nenkova 2013,
+    doi:10.1162/COLI_a_00123).
     """
     n_stems, frequency = len(output.text.stems), document.frequency
     similarity = salience = 0.0
-    for stem, n in output.stems.items():
+    for stem, count in output.stems.items():
         if stem in frequency:
-            p, q = n / n_stems, frequency[stem] / document.n_stems
+            p, q = count / n_stems, frequency[stem] / document.n_stems
             similarity -= 0.5 * (p * math.log2(p / (p + q)) + q * math.log2(q / (p + q)))
             salience += p * min(2.5, document.salience[stem] * document.n_salient)
+    # For each source sentence, the largest weight that it shares with any sentence of the text.
     shared_weights: dict[int, float] = defaultdict(float)
     for match in output.matches:
-        for index, value in match.weights.items():
-            shared_weights[index] = max(shared_weights[index], value)
+        for index, shared_weight in match.shared_weights.items():
+            shared_weights[index] = max(shared_weights[index], shared_weight)
     coverage = sum(
         [
             document.points[index][0] * min(1.0, shared_weight / document.points[index][1])
             for index, shared_weight in shared_weights.items()
-            # The source may have more sentences than the document, which comes first in it.
+            # Indices are those of the source, which begins with the document and may be longer.
             if index < len(document.points)
         ]
     )
     return similarity, coverage, salience
 
 
-def _support(output: OutputText, source: Source) -> Iterable[float]:
-    """The shares of sentences and word pairs that the source supports, new pairs, and new names.
+def _support_features(output: OutputText, source: Source) -> Iterable[float]:
+    """Four features of how far the source supports the text.
 
-    A number, or a name (a capitalised word within a sentence), is new if the source lacks it.
+    These are the shares of the sentences' stems and of the word pairs that are in the source, the
+    share of new word pairs, and the number of new names and numbers per sentence. A name is a
+    capitalised word within a sentence; a name or number is new if the source lacks it.
     """
     sizes = [len(sentence.stems) for sentence in output.sentences]
-    support = sum([match.share * n for match, n in zip(output.matches, sizes, strict=True)])
+    support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
     bigrams = output.text.bigrams
-    known_pairs = sum([bigram in source.bigrams for bigram in bigrams]) / max(1, len(bigrams))
-    faults = 0.0
+    source_pairs = sum([bigram in source.bigrams for bigram in bigrams]) / max(1, len(bigrams))
+    total_new_names = 0.0
     for sentence in output.sentences:
         new_names = 0.0
         for token in sentence.tokens[1:]:
@@ -133,32 +145,39 @@ def _support(output: OutputText, source: Source) -> Iterable[float]:
                     or stem_of(word) in source.frequency
                 ):
                     new_names += 1.0 if word[0].isdigit() else 0.5
-        faults += min(2.0, new_names)
-    # Above 30 %, a higher share of new word pairs makes no difference.
-    new_pairs = min(1 - known_pairs, 0.3)
-    return support / (sum(sizes) or 1), known_pairs, new_pairs, faults / (len(sizes) + 1)
+        total_new_names += min(2.0, new_names)
+    # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
+    new_pairs = min(1 - source_pairs, 0.3)
+    mean_new_names = total_new_names / (len(sizes) + 1)
+    return support / (sum(sizes) or 1), source_pairs, new_pairs, mean_new_names
 
 
-def _answer(output: OutputText, turns: Source) -> Iterable[float]:
-    """The content of a turn, its uptake of the last turn, and its use of facts new to the turns."""
+def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
+    """Three features of an answer: its content, its uptake of the last turn, and its use of facts.
+
+    The use of facts counts only facts that the turns do not mention.
+    """
     stems, salience = output.stems, (output.last_turn or turns).salience
     uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
     facts = (output.knowledge or output.document or turns).frequency
-    mentioned = turns.frequency
-    use = total_weight([stem for stem in stems if stem in facts and stem not in mentioned])
-    return math.log1p(total_weight(stems)), uptake, math.log1p(use)
+    fact_use = total_weight(
+        [stem for stem in stems if stem in facts and stem not in turns.frequency]
+    )
+    return math.log1p(total_weight(stems)), uptake, math.log1p(fact_use)
 
 
-def _order(output: OutputText, document: Source) -> Iterable[float]:
-    """How the text follows the order of the document, as four measures.
+def _order_features(output: OutputText, document: Source) -> Iterable[float]:
+    """Four features of how well the text follows the order of the document.
 
-    They are the share of sentence pairs in reversed order, how late in the document its matches
-    are, how near the matches of neighbouring sentences are, and the log number of sentences: with
-    more sentences, the order can go wrong more often.
+    These are the share of sentence pairs in reversed order, how late in the document the matching
+    sentences are, how near to each other the matches of neighbouring sentences are, and the log
+    number of sentences, since more sentences can more often be in a wrong order.
     """
     indices = [match.source_index for match in output.matches if match.share > 0.2]
     reversed_pairs = [a > b for a, b in combinations(indices, 2)]
-    lateness = sum([math.log1p(index) for index in indices]) / len(indices) if indices else 2.0
+    mean_log_position = (
+        sum([math.log1p(index) for index in indices]) / len(indices) if indices else 2.0
+    )
     nearness = [
         1 / (1 + abs(b.source_index - a.source_index - 1) / 1.5)
         if min(a.source_index, b.source_index) >= 0
@@ -167,19 +186,20 @@ def _order(output: OutputText, document: Source) -> Iterable[float]:
     ]
     return (
         sum(reversed_pairs) / len(reversed_pairs) if reversed_pairs else 0.25,
-        lateness,
+        mean_log_position,
         sum(nearness) / len(nearness) if nearness else 0.6,
         math.log(len(output.sentences)),
     )
 
 
-def _wording(output: OutputText, _: str) -> Iterable[float]:
-    """The wording of the text, as seven measures.
+def _wording_features(output: OutputText, _: str) -> Iterable[float]:
+    """Seven features of the wording of the text.
 
-    They are the strength of links between neighbouring sentences, the share of short sentences,
-    the shares of repeated stems and of repeated stem pairs, the log mean length of sentences, the
-    variety of stems, and the share of sentences that open with the same word as an earlier one. A
-    link is a stem that two sentences share, or a connective at the start of the second.
+    These are the strength of the links between neighbouring sentences, the share of short
+    sentences, the share of repeated stems, the share of repeated stem pairs, the log mean length of
+    sentences, the variety of stems, and the share of sentences that begin with the same word as an
+    earlier sentence. A link is a stem that two sentences share, or a connective at the beginning
+    of the second sentence.
     """
     text, stems, sentences = output.text, output.text.stems, output.sentences
     links, n_short = [0.4], 0
@@ -187,34 +207,35 @@ def _wording(output: OutputText, _: str) -> Iterable[float]:
         links, n_short = [], sum([len(sentence.words) < 9 for sentence in sentences])
     for first, second in pairwise(sentences):
         second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
-        shared = [stem for stem in second_stems if stem in first_stems]
-        link = 0.5 * min(1.0, total_weight(shared))
+        shared_stems = [stem for stem in second_stems if stem in first_stems]
+        link = 0.5 * min(1.0, total_weight(shared_stems))
         link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
-        # A sentence that says nothing new does not lead on, so that its link counts half.
-        links.append(link * (1.0 if len(second_stems) - len(shared) > 1 else 0.5))
-    pairs = list(pairwise(stems))
+        # The link counts half if the second sentence says hardly anything new.
+        links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
+    stem_pairs = list(pairwise(stems))
     return (
         sum(links) / len(links),
         n_short / len(sentences),
         (len(stems) - len(output.stems)) / max(4, len(stems)),
-        (len(pairs) - len(set(pairs))) / max(4, len(pairs)),
+        (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
-        # Types divided by the root of tokens hardly depend on the text's length.
+        # The number of distinct stems over the root of all stems hardly depends on text length.
         len(output.stems) / math.sqrt(max(1, len(stems))),
         1 - len({sentence.words[0] for sentence in sentences}) / len(sentences),
     )
 
 
-# The grammar of a text is judged if at least this share of its words are English function words.
-MIN_ENGLISH_SHARE = 0.1
-# A sentence is too long above this number of words; each further word is a fault of this severity.
-LONG_SENTENCE, RUN_ON_FAULT = 25, 0.04
+# The grammar of a text is judged only if at least this share of the words are English function
+# words.
+MIN_FUNCTION_WORD_SHARE = 0.1
+# A sentence is too long if it has more words than this; each further word has this severity.
+MAX_SENTENCE_WORDS, FURTHER_WORD_SEVERITY = 25, 0.04
 _ARTICLES, _DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
 _SUBJECTS, _FINITE, _MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
 _PREPOSITIONS, _CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
 _NEVER_NOUNS = _FINITE | _MODALS | _SUBJECTS | ENGLISH["objects"] | _CONJUNCTIONS | _ARTICLES
-# Words, words that may not directly follow them, and the severity of the fault. If several lines
-# have the same pair of words, the first line counts.
+# Each row has words, words that may not directly follow them, and the severity of this fault. If a
+# pair of words is in several rows, the first row counts.
 _PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] = (
     (_DETERMINERS, _NEVER_NOUNS | {"to", "of", "at", "from"}, 1.0),
     (_PREPOSITIONS, _SUBJECTS | _FINITE | _MODALS, 0.8),
@@ -231,20 +252,21 @@ _PAIR_FAULTS = {
     for first_words, second_words, fault in reversed(_PAIR_FAULT_TABLE)
     for pair in product(first_words, second_words)
 }
-# Words with which a sentence cannot end.
-_CANNOT_END = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
+# Words that cannot be the last word of a sentence.
+_NOT_LAST_WORDS = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
 _STRAY_CHARACTERS = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
 _CLOSING_MARKS = frozenset(",;:.!?")
 
 
-def _grammar(output: OutputText, _: str) -> Iterable[float]:
-    """The severity of faults in grammar and in form, and whether the text breaks off at its end."""
+def _grammar_features(output: OutputText, _: str) -> Iterable[float]:
+    """Three features: faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, output.text.words
     faults = [0.0]
-    if sum([word in FUNCTION_WORDS for word in words]) >= MIN_ENGLISH_SHARE * len(words):
+    if sum([word in FUNCTION_WORDS for word in words]) >= MIN_FUNCTION_WORD_SHARE * len(words):
         faults = [min(2.5, _grammar_faults(sentence)) for sentence in sentences]
     return (
-        # Divided by the root, since both the number and the density of faults count.
+        # The total is divided by the root of the number of sentences, so that both the number of
+        # faults and their density count.
         sum(faults) / math.sqrt(len(faults)),
         sum([_form_faults(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
@@ -252,25 +274,25 @@ def _grammar(output: OutputText, _: str) -> Iterable[float]:
 
 
 def _grammar_faults(sentence: Sentence) -> float:
-    """The severity of all faults of grammar in a sentence."""
+    """The total severity of the faults of grammar in a sentence."""
     words = sentence.words
-    faults = RUN_ON_FAULT * max(0, min(30, len(words) - LONG_SENTENCE))
+    faults = FURTHER_WORD_SEVERITY * max(0, min(30, len(words) - MAX_SENTENCE_WORDS))
     faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
     if len(words) > 3 and not any(map(_may_be_verb, words)):
         faults += 0.8
-    if words[-1] in _CANNOT_END:
+    if words[-1] in _NOT_LAST_WORDS:
         faults += 1.2
     if (words[0] in _FINITE or words[0] in {"said", "says", "told"}) and "?" not in sentence.tokens:
         faults += 0.7
     if len(words) > 7:
-        # If a long sentence has few function words, articles and prepositions are missing.
+        # If a long sentence has few function words, it lacks articles and prepositions.
         faults += 3 * max(0.0, 0.24 - sum([word in FUNCTION_WORDS for word in words]) / len(words))
-    return faults + _close_repetitions(sentence.stems)
+    return faults + _repetition_faults(sentence.stems)
 
 
 @lru_cache(maxsize=1 << 15)
 def _pair_fault(first: str, second: str) -> float:
-    """The severity of the fault that two neighbouring words are; 0 if they are correct."""
+    """The severity of the fault if `second` directly follows `first`; 0 if it is no fault."""
     if first == second and first.isalpha() and first not in ENGLISH["doubled"]:
         return 1.0
     return _PAIR_FAULTS.get((first, second), 0.0)
@@ -278,7 +300,7 @@ def _pair_fault(first: str, second: str) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _may_be_verb(word: str) -> bool:
-    """Whether a word may be a verb; a word in -s counts, though it may also be a noun."""
+    """Whether a word may be a verb; words in -s count as verbs, even if they may be nouns."""
     return (
         word in ENGLISH["auxiliaries"]
         or word in ENGLISH["verbs"]
@@ -287,39 +309,40 @@ def _may_be_verb(word: str) -> bool:
     )
 
 
-def _close_repetitions(stems: Sequence[str]) -> float:
-    """The severity of content words that are repeated within eight words."""
+def _repetition_faults(stems: Sequence[str]) -> float:
+    """The total severity of the content words that are repeated within eight content words."""
     if len(set(stems)) == len(stems):
         return 0.0
     faults = 0.0
     for index, stem in enumerate(stems):
         if len(stem) > 3 and stem in stems[max(0, index - 8) : index]:
-            faults += 0.35 if stem in stems[max(0, index - 3) : index] else 0.2
+            is_very_close = stem in stems[max(0, index - 3) : index]
+            faults += 0.35 if is_very_close else 0.2
     return min(1.0, faults)
 
 
 def _form_faults(sentence: Sentence) -> float:
-    """The severity of all faults of form in a sentence: in punctuation, capitals and characters."""
+    """The total severity of a sentence's faults of form: punctuation, capitals, characters."""
     tokens = sentence.tokens
     faults = 0.25 * (not sentence.has_stop and len(sentence.words) > 3)
     faults += 0.4 * (tokens[0] in _CLOSING_MARKS) + 0.5 * (tokens[-1] in ",;:")
     faults += 0.5 * (tokens.count("(") != tokens.count(")")) + 0.35 * tokens[0][0].islower()
     faults += 0.6 * sum([token in _STRAY_CHARACTERS for token in tokens])
-    for mark, after in pairwise(tokens):
+    for mark, next_token in pairwise(tokens):
         if mark in _CLOSING_MARKS:
-            is_double = after in _CLOSING_MARKS and after != mark
-            faults += 0.4 * (is_double or (mark == "." and after[0].islower()))
+            is_double = next_token in _CLOSING_MARKS and next_token != mark
+            faults += 0.4 * (is_double or (mark == "." and next_token[0].islower()))
     return min(2.0, faults)
 
 
 class Facet(NamedTuple):
-    """The role of a facet in the overall impression that a text makes.
+    """How much a facet counts in the overall impression that a text makes.
 
-    is_content: whether the facet is about what is said; otherwise it is about how it is said.
-    document_weight: its weight for a text that was made from a document. talk_weight: its weight
-    for a turn of a conversation or an answer. bonus: how much a text gains that is better than
-    usual, if one that is as much worse loses 1; qualities that readers take for granted gain
-    little.
+    `is_content` is true if the facet is about what the text says, and false if it is about how the
+    text says it. `document_weight` is the facet's weight for a text that was made from a document,
+    and `talk_weight` for a turn of a conversation or an answer. `bonus` is the gain of a text that
+    is better than usual in the facet, relative to the loss of a text that is equally worse. The
+    bonus is small for qualities that readers take for granted.
     """
 
     is_content: bool
@@ -329,38 +352,39 @@ class Facet(NamedTuple):
 
 
 FACETS = {
-    # The text says what matters in the document; in a conversation: it says much.
+    # The text says what matters in the document. A turn of a conversation says much.
     "coverage": Facet(True, 0.8, 0.6, 1.0),
-    # The text says only what matters in the document; in a conversation: it takes up the last turn.
+    # The text says only what matters in the document. A turn takes up the last turn.
     "focus": Facet(True, 0.3, 0.4, 1.0),
-    # The source supports what the text says; in a conversation: the text uses the source.
+    # The source supports what the text says. A turn uses the facts in the source.
     "support": Facet(True, 0.2, 0.4, 1.0),
-    # The text has no numbers and names that the source lacks.
+    # All numbers and names in the text are also in the source.
     "truth": Facet(True, 0.1, 0.1, 1.0),
-    # The sentences keep the document's order and begin near its beginning.
+    # The sentences have the same order as in the document, and begin with the document's beginning.
     "order": Facet(False, 0.4, 0.0, 0.3),
-    # Each sentence is linked to the one before, so that the sentences could not be shuffled.
+    # Each sentence is linked to the previous sentence, so the sentences could not be shuffled.
     "connection": Facet(False, 0.5, 0.1, 0.3),
-    # The text has words of its own: sentences that are copied are not fitted to each other.
+    # The text is not copied from the document; copied sentences do not fit together.
     "rewording": Facet(False, 0.8, 0.0, 1.0),
-    # Nothing is said twice.
+    # The text says nothing twice.
     "repetition": Facet(False, 0.5, 0.4, 0.3),
-    # There are no faults of grammar, punctuation and characters.
+    # The text has no faults of grammar, of punctuation and of characters.
     "grammar": Facet(False, 0.6, 0.6, 0.2),
-    # The sentences are full and the words varied, as those of a practised writer.
+    # The sentences are long and the words varied, as a practised writer writes.
     "style": Facet(False, 1.0, 0.6, 0.3),
 }
 NAMES = tuple(FACETS)
 FACET_INDEX = {name: index for index, name in enumerate(NAMES)}
-_IS_CONTENT, _DOCUMENT_WEIGHTS, _TALK_WEIGHTS, _BONUS = np.array(
+_IS_CONTENT, _DOCUMENT_WEIGHTS, _TALK_WEIGHTS, _BONUSES = np.array(
     list(FACETS.values()), dtype=np.float64
 ).T
 
 
-class Part(NamedTuple):
-    """One measure of a facet: its mean and SD in ordinary texts, and its share in the facet.
+class Feature(NamedTuple):
+    """A number that measures a facet.
 
-    The SD is negative if a smaller value is better.
+    `mean` and `sd` are the feature's mean and standard deviation (SD) in ordinary texts. The SD is
+    negative if a smaller value is better. `share` is the feature's share in the facet.
     """
 
     facet: str
@@ -369,83 +393,96 @@ class Part(NamedTuple):
     share: float
 
 
-class Measure(NamedTuple):
-    """A function that measures `n_parts` parts of facets, if the text has the `source` it needs."""
+class FeatureFunction(NamedTuple):
+    """A function that measures `n_features` features of a text.
+
+    `source` names the attribute of OutputText that the function needs, or is "" if it needs none.
+    """
 
     function: Callable[..., Iterable[float]]
     source: Literal["", "document", "turns", "source"]
-    n_parts: int
+    n_features: int
 
 
-MEASURES = (
-    Measure(_content, "document", 3),
-    Measure(_order, "document", 4),
-    Measure(_support, "source", 4),
-    Measure(_answer, "turns", 3),
-    Measure(_wording, "", 7),
-    Measure(_grammar, "", 3),
+FEATURE_FUNCTIONS = (
+    FeatureFunction(_content_features, "document", 3),
+    FeatureFunction(_order_features, "document", 4),
+    FeatureFunction(_support_features, "source", 4),
+    FeatureFunction(_answer_features, "turns", 3),
+    FeatureFunction(_wording_features, "", 7),
+    FeatureFunction(_grammar_features, "", 3),
 )
-# The parts of all facets, in the order in which MEASURES returns them.
-PARTS = (
-    # With a document: similarity, coverage, salience; reversed pairs, lateness, nearness, number.
-    Part("coverage", 0.5, 0.12, 0.6),
-    Part("coverage", 0.6, 0.17, 0.4),
-    Part("focus", 0.8, 0.2, 0.6),
-    Part("order", 0.25, -0.3, 0.6),
-    Part("order", 1.2, -0.7, 0.6),
-    Part("connection", 0.55, 0.35, 0.7),
-    Part("connection", 1.05, -0.4, 0.6),
-    # With any source: supported sentences and word pairs; new word pairs; new names.
-    Part("support", 0.65, 0.25, 0.6),
-    Part("support", 0.6, 0.25, 0.6),
-    Part("rewording", 0.14, 0.1, 1.0),
-    Part("truth", 0.05, -0.3, 1.0),
-    # With turns: content, uptake of the last turn, use of facts.
-    Part("coverage", 1.8, 0.6, 1.0),
-    Part("focus", 0.15, 0.2, 0.6),
-    Part("support", 0.8, 0.8, 1.0),
-    # Always: links, short sentences; repeated stems and pairs; length of sentences, variety, equal
-    # openings; faults of grammar, faults of form, a broken end.
-    Part("connection", 0.4, 0.3, 0.5),
-    Part("connection", 0.1, -0.2, 0.4),
-    Part("repetition", 0.12, -0.1, 1.0),
-    Part("repetition", 0.02, -0.08, 1.0),
-    Part("style", 2.9, 0.35, 0.7),
-    Part("style", 4.8, 1.0, 0.5),
-    Part("style", 0.1, -0.2, 0.4),
-    Part("grammar", 0.2, -0.7, 1.4),
-    Part("grammar", 0.07, -0.3, 0.8),
-    Part("grammar", 0.1, -0.7, 0.4),
+# The features of all facets, in the order in which FEATURE_FUNCTIONS measure them.
+FEATURES = (
+    # Content, if there is a document: similarity, coverage, salience.
+    Feature("coverage", 0.5, 0.12, 0.6),
+    Feature("coverage", 0.6, 0.17, 0.4),
+    Feature("focus", 0.8, 0.2, 0.6),
+    # Order, if there is a document: reversed pairs, lateness, nearness, number of sentences.
+    Feature("order", 0.25, -0.3, 0.6),
+    Feature("order", 1.2, -0.7, 0.6),
+    Feature("connection", 0.55, 0.35, 0.7),
+    Feature("connection", 1.05, -0.4, 0.6),
+    # Support, if there is any source: supported sentences, supported word pairs, new word pairs,
+    # new names.
+    Feature("support", 0.65, 0.25, 0.6),
+    Feature("support", 0.6, 0.25, 0.6),
+    Feature("rewording", 0.14, 0.1, 1.0),
+    Feature("truth", 0.05, -0.3, 1.0),
+    # Answer, if there are turns: content, uptake of the last turn, use of facts.
+    Feature("coverage", 1.8, 0.6, 1.0),
+    Feature("focus", 0.15, 0.2, 0.6),
+    Feature("support", 0.8, 0.8, 1.0),
+    # Wording, for every text: links, short sentences, repeated stems, repeated stem pairs, length
+    # of sentences, variety, same first words.
+    Feature("connection", 0.4, 0.3, 0.5),
+    Feature("connection", 0.1, -0.2, 0.4),
+    Feature("repetition", 0.12, -0.1, 1.0),
+    Feature("repetition", 0.02, -0.08, 1.0),
+    Feature("style", 2.9, 0.35, 0.7),
+    Feature("style", 4.8, 1.0, 0.5),
+    Feature("style", 0.1, -0.2, 0.4),
+    # Grammar, for every text: faults of grammar, faults of form, broken end.
+    Feature("grammar", 0.2, -0.7, 1.4),
+    Feature("grammar", 0.07, -0.3, 0.8),
+    Feature("grammar", 0.1, -0.7, 0.4),
 )
-_MEANS, _SDS, PART_SHARES = np.array([part[1:] for part in PARTS]).T
-# The index of the facet that each part belongs to.
-FACET_OF = np.array([FACET_INDEX[part.facet] for part in PARTS])
-# Parts are clipped at MAX_SDS SDs; all parts of a text without words have the value EMPTY_VALUE.
-MAX_SDS, EMPTY_VALUE = 3.0, -2.0
-# The most characters of texts whose parts are cached; longer ones would fill the memory.
-CACHE_CHARACTERS = 20_000
+_MEANS, _SDS, FEATURE_SHARES = np.array([feature[1:] for feature in FEATURES]).T
+# For each feature, the index of its facet.
+FACET_OF_FEATURE = np.array([FACET_INDEX[feature.facet] for feature in FEATURES])
+# Features are clipped at this number of standard deviations.
+MAX_SDS = 3.0
+# The value of all features of a text without words.
+EMPTY_VALUE = -2.0
+# The features of texts with more characters than this are not cached, to save memory.
+MAX_CACHED_CHARACTERS = 20_000
 
 
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The parts of all facets, in SDs of ordinary texts; a source is "" if there is none."""
-    n = len(text) + len(document) + len(turns) + len(knowledge)
-    function = _measure if n <= CACHE_CHARACTERS else _measure.__wrapped__
-    return function(text, document, turns, knowledge)
+    """The features of a text, in SDs above the mean of ordinary texts.
+
+    `document`, `turns` and `knowledge` are the text's sources; "" means that there is none.
+    """
+    n_characters = len(text) + len(document) + len(turns) + len(knowledge)
+    measure_function = (
+        _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
+    )
+    return measure_function(text, document, turns, knowledge)
 
 
 @lru_cache(maxsize=4096)
-def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The parts of all facets, cached, since a search judges the same texts with many prompts."""
-    whole_text = read_text(text)
-    if not whole_text.sentences:
-        return np.full(len(PARTS), EMPTY_VALUE)
-    sentences = whole_text.sentences[:MAX_SENTENCES]
+def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
+    """The features of a text, cached, since a search judges the same texts with many prompts."""
+    split_text = read_text(text)
+    if not split_text.sentences:
+        return np.full(len(FEATURES), EMPTY_VALUE)
+    sentences = split_text.sentences[:MAX_SENTENCES]
     source = read_source("\n".join(filter(None, (document, turns, knowledge))))
     output = OutputText(
-        text=whole_text,
+        text=split_text,
         sentences=sentences,
-        stems=Counter(whole_text.stems),
-        matches=[_match(sentence, source) for sentence in sentences] if source else [],
+        stems=Counter(split_text.stems),
+        matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
         document=read_source(document),
         turns=read_source(turns),
         last_turn=read_source(turns.strip().rpartition("\n")[2]),
@@ -453,90 +490,98 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
         source=source,
     )
     values: list[float] = []
-    for function, source_name, n_parts in MEASURES:
+    for measure_features, source_name, n_features in FEATURE_FUNCTIONS:
         needed_source = getattr(output, source_name) if source_name else text
-        values += function(output, needed_source) if needed_source else [math.nan] * n_parts
+        values += (
+            measure_features(output, needed_source) if needed_source else [math.nan] * n_features
+        )
     standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
-    return np.asarray(np.where(standardised > 0, _BONUS[FACET_OF], 1.0) * standardised)
+    return np.asarray(np.where(standardised > 0, _BONUSES[FACET_OF_FEATURE], 1.0) * standardised)
 
 
-# From the index of a facet to the share that a word or phrase names of it.
+# How much a word or phrase in a prompt asks for each facet, by the index of the facet.
 Shares = dict[int, float]
 
 
 def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Shares]]:
-    """The facets that words, beginnings of words, and phrases (as patterns) name."""
+    """The shares of facets by words, by prefixes of words, and by phrases (regular expressions)."""
     words: dict[str, Shares] = {}
-    beginnings: dict[str, Shares] = {}
+    prefixes: dict[str, Shares] = {}
     phrases: dict[str, Shares] = {}
-    for row, names in read_table("facet_words.txt"):
+    for facet_shares, terms in read_table("facet_words.txt"):
         shares = {
-            FACET_INDEX[name]: float(part)
-            for name, part in (item.split("=") for item in row.split())
+            FACET_INDEX[name]: float(share)
+            for name, share in (item.split("=") for item in facet_shares.split())
         }
-        for phrase in re.findall(r'"([^"]+)"', names):
+        for phrase in re.findall(r'"([^"]+)"', terms):
             phrases[phrase] = shares
-        for word in re.sub(r'"[^"]+"', "", names).split():
+        for word in re.sub(r'"[^"]+"', "", terms).split():
             words[word.removesuffix(".")] = shares
             if not word.endswith("."):
-                beginnings[word] = shares
-    return words, beginnings, phrases
+                prefixes[word] = shares
+    return words, prefixes, phrases
 
 
-_WORDS, _BEGINNINGS, _PHRASES = _read_facet_words()
-_MIN_BEGINNING, _MAX_BEGINNING = min(map(len, _BEGINNINGS)), max(map(len, _BEGINNINGS))
+_WORDS, _PREFIXES, _PHRASES = _read_facet_words()
+_MIN_PREFIX, _MAX_PREFIX = min(map(len, _PREFIXES)), max(map(len, _PREFIXES))
 _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
 _PHRASE_SHARES = list(_PHRASES.values())
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
-# Exponent of the mentions of a facet, by which the tenth mention adds less than the first.
+# The number of mentions of a facet is raised to this power: the tenth mention adds less than the
+# first.
 MENTION_EXPONENT = 0.5
-# The weight of the overall impression next to the facets that are asked for, and the part of it
-# that is lost if the prompt asks to check facts: this depends little on an impression.
-IMPRESSION, CHECKING_LOSS = 1.3, 0.85
-_FACTUAL = np.isin(NAMES, ("support", "truth"))
+# The weight of the overall impression, compared with 1 for the facets that the prompt asks for.
+IMPRESSION_WEIGHT = 1.3
+# The share of the weight IMPRESSION_WEIGHT that is lost if a prompt asks only to check facts, since
+# a check of facts depends little on the overall impression.
+CHECKING_LOSS = 0.85
+_IS_FACTUAL = np.isin(NAMES, ("support", "truth"))
 
 
 def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
-    """The weights of the facets, from what a prompt's texts ask for and an overall impression.
+    """The weights of the facets: what a prompt's texts ask for, plus an overall impression.
 
-    `texts` are pairs of a text and its weight. If no word names a facet, the overall impression
-    alone decides. `is_talk` is whether the judged text is a turn of a conversation or an answer.
+    `texts` are pairs of a text from the prompt and the text's weight. If no word of the texts names
+    a facet, the weights are those of the overall impression. `is_talk` is true if the judged text
+    is a turn of a conversation or an answer.
     """
-    request = np.zeros(len(FACETS))
+    requested = np.zeros(len(FACETS))
     for text, text_weight in texts:
-        amounts = read_amounts(text)
-        damped_amounts = np.sign(amounts) * np.abs(amounts) ** MENTION_EXPONENT
-        request += text_weight * damped_amounts / (np.abs(damped_amounts).sum() or 1.0)
-    request /= np.abs(request).sum() or 1.0
-    amounts = np.abs(request)
-    impression = IMPRESSION * (1 - CHECKING_LOSS * amounts[_FACTUAL].sum())
+        counts = count_mentions(text)
+        damped_counts = np.sign(counts) * np.abs(counts) ** MENTION_EXPONENT
+        requested += text_weight * damped_counts / (np.abs(damped_counts).sum() or 1.0)
+    requested /= np.abs(requested).sum() or 1.0
+    shares = np.abs(requested)
+    impression = IMPRESSION_WEIGHT * (1 - CHECKING_LOSS * shares[_IS_FACTUAL].sum())
     if is_talk:
-        weights = request + impression * _TALK_WEIGHTS / _TALK_WEIGHTS.sum()
+        weights = requested + impression * _TALK_WEIGHTS / _TALK_WEIGHTS.sum()
     else:
-        # The impression of content counts only as far as the prompt asks about content.
-        content_part = (amounts @ _IS_CONTENT) if amounts.any() else 1.0
-        weighted = np.where(_IS_CONTENT, content_part * _DOCUMENT_WEIGHTS, _DOCUMENT_WEIGHTS)
-        weights = request + impression * weighted / _DOCUMENT_WEIGHTS.sum()
+        # The impression of the content counts only as far as the prompt asks about content.
+        content_share = (shares @ _IS_CONTENT) if shares.any() else 1.0
+        impression_weights = np.where(
+            _IS_CONTENT, content_share * _DOCUMENT_WEIGHTS, _DOCUMENT_WEIGHTS
+        )
+        weights = requested + impression * impression_weights / _DOCUMENT_WEIGHTS.sum()
     return np.asarray(weights)
 
 
-def read_amounts(text: str) -> Vector:
-    """How much a text asks for each facet, by the words and phrases that name facets."""
-    total = np.zeros(len(FACETS))
+def count_mentions(text: str) -> Vector:
+    """For each facet, the weighted number of words and phrases in a text that name it."""
+    counts = np.zeros(len(FACETS))
     text = text.lower()
-    mentions = [_PHRASE_SHARES[(m.lastindex or 1) - 1] for m in _PHRASE.finditer(text)]
-    mentions += [_shares_of(m[0]) for m in _WORD.finditer(_PHRASE.sub("\n", text))]
+    mentions = [_PHRASE_SHARES[(match.lastindex or 1) - 1] for match in _PHRASE.finditer(text)]
+    mentions += [_shares_of(match[0]) for match in _WORD.finditer(_PHRASE.sub("\n", text))]
     for shares in mentions:
         for index, share in shares.items():
-            total[index] += share
-    return total
+            counts[index] += share
+    return counts
 
 
 def _shares_of(word: str) -> Shares:
-    """The facets that a word names: those of the word itself, else of its longest beginning."""
+    """The facets that a word names, by the whole word, else by its longest prefix in the list."""
     if word in _WORDS:
         return _WORDS[word]
-    for end in range(min(len(word) - 1, _MAX_BEGINNING), _MIN_BEGINNING - 1, -1):
-        if word[:end] in _BEGINNINGS:
-            return _BEGINNINGS[word[:end]]
+    for length in range(min(len(word) - 1, _MAX_PREFIX), _MIN_PREFIX - 1, -1):
+        if word[:length] in _PREFIXES:
+            return _PREFIXES[word[:length]]
     return {}

@@ -1,4 +1,4 @@
-"""Learn the weights of the facets' parts from a prompt's demonstrations by Bayesian regression."""
+"""Learn the weights of features from a prompt's demonstrations by Bayesian regression."""
 
 import math
 from collections.abc import Sequence
@@ -9,68 +9,81 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-# Sums are rounded to so many decimals, since processors add in different orders, which must not
-# break ties.
-DECIMALS = 9
+# Sums are rounded to this number of decimals. Processors add numbers in different orders, and the
+# last decimals of the sums must not decide between texts with equal scores.
+SCORE_DECIMALS = 9
 
-# The place on the scale, from 0 to 1, of the latent score 0 (most outputs of today's systems are
-# fair), and the slope of the logit of the place in the latent score.
+# A rating's position on its scale, from 0 to 1, is a logistic function of the latent score. CENTRE
+# is the position of the latent score 0: above the middle, since most outputs of today's systems are
+# fair. STEEPNESS is the slope of the position's logit.
 CENTRE, STEEPNESS = 0.6, 1.1
-# The SD of a single rating, in steps of the scale: people differ by about one step of five.
+# The SD of a single rating, in steps of the scale: on a scale of five steps, people differ by about
+# one step.
 MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
-# The slope of the logit of a choice in the difference of two latent scores, and the difference that
-# is assumed for the two outputs of a demonstration.
-CHOICE_SLOPE, CHOICE_MARGIN = 2.2, 0.8
+# The logit of preferring A is this slope times the difference of the two latent scores.
+CHOICE_SLOPE = 2.2
+# The difference of the latent scores that is assumed for the two outputs of a demonstration.
+CHOICE_MARGIN = 0.8
 
-# The SDs of the prior, relative to the SD of a rating's latent score around its best prediction.
-# Each weight may differ from its prior by a part of itself (PRIOR_PART) and a little more
-# (PRIOR_MIN). All scores may share a factor (PRIOR_GAIN) and an offset (PRIOR_LEVEL), and the
-# examples with the same source another offset (PRIOR_SOURCE), since documents differ.
-PRIOR_PART, PRIOR_MIN, PRIOR_GAIN, PRIOR_LEVEL, PRIOR_SOURCE = 0.8, 0.07, 1.0, 0.8, 0.6
-# The smallest factor of the prior weights, which alone decide on texts unlike all examples.
+# The SDs of the prior distributions, as multiples of the residual SD of a latent score.
+# A weight may differ from its prior mean by this fraction of the mean, plus a constant.
+PRIOR_FRACTION, PRIOR_CONSTANT = 0.8, 0.07
+# The scores of all examples may be multiplied by a common factor, and have a common offset.
+PRIOR_GAIN, PRIOR_OFFSET = 1.0, 0.8
+# The examples with the same source may have another common offset, since documents differ.
+PRIOR_SOURCE_OFFSET = 0.6
+# The smallest factor by which the prior weights are multiplied. A text unlike all examples is
+# judged by these weights alone.
 MIN_GAIN = 0.7
-# The SDs of local corrections, which texts share as far as they are similar: an offset of the
-# score, and a shift of the weights (in prior SDs). The result is the mean over all pairs of SDs,
-# weighted by their cross-validated likelihood over documents. Larger SDs weigh less, by CAUTION.
-OFFSETS, SHIFTS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
-CAUTION_OFFSETS, CAUTION_SHIFTS = 3.0, 1.0
-# The part of a local offset that applies to new texts; the rest is due to the examples' author.
-NEW_TEXT_PART = 0.4
-# The prior of the residual SD, and the number of examples that it counts for.
-NOISE, NOISE_EXAMPLES = 0.9, 8
-# Parts are clipped at so many standard deviations of the examples.
+# A local correction applies to a text in proportion to its similarity to an example. It is an
+# offset of the score and a shift of the weights, which have these SDs (of a shift, in prior SDs).
+# The result is a mean over all pairs of SDs, weighted by their cross-validated likelihood.
+OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
+# Larger SDs of local corrections have less weight: these multiples of the squared SDs are
+# subtracted from the log-likelihood.
+OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
+# The fraction of a local offset that applies to new texts; the remaining offset is attributed to
+# the system that wrote the example.
+NEW_TEXT_FRACTION = 0.4
+# The prior mean of the residual SD, and the number of examples that the prior counts as.
+RESIDUAL_SD, RESIDUAL_SD_EXAMPLES = 0.9, 8
+# Features are clipped at this number of standard deviations of the examples.
 MAX_SDS = 3.0
 
 
 class Similarity:
-    """Computes how similar texts are to examples, by the distance between their parts.
+    """Computes how similar texts are to examples, by the distance between their features.
 
-    `examples` has the shape (n, parts). Parts that are equal in all examples are ignored.
+    `examples` has the shape (n, features). Features that are equal in all examples are ignored.
     """
 
     def __init__(self, examples: Vector) -> None:
-        self._varied = np.flatnonzero(examples.std(axis=0) > 1e-9)
-        varied = examples[:, self._varied]
-        self._mean, self._sd = varied.mean(axis=0), varied.std(axis=0)
+        self._varying_indices = np.flatnonzero(examples.std(axis=0) > 1e-9)
+        varying_features = examples[:, self._varying_indices]
+        self._mean, self._sd = varying_features.mean(axis=0), varying_features.std(axis=0)
         self._examples = self._standardise(examples)
 
-    def _standardise(self, parts: Vector) -> Vector:
-        standardised: Vector = (parts[..., self._varied] - self._mean) / self._sd
+    def _standardise(self, features: Vector) -> Vector:
+        varying_features = features[..., self._varying_indices]
+        standardised: Vector = (varying_features - self._mean) / self._sd
         return standardised.clip(-MAX_SDS, MAX_SDS)
 
-    def compute(self, parts: Vector) -> Vector:
-        """The similarity of texts to each example: the normal density of their distance."""
-        points = self._standardise(parts)
-        squares = (points**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
-        distances = squares - 2 * points @ self._examples.T
-        return np.asarray(np.exp(-0.5 * np.maximum(0.0, distances) / max(1, len(self._varied))))
+    def compute(self, features: Vector) -> Vector:
+        """The similarity of texts to each example, from 0 to 1: a Gaussian kernel of distances."""
+        texts = self._standardise(features)
+        squares = (texts**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
+        squared_distances = np.maximum(0.0, squares - 2 * texts @ self._examples.T)
+        n_features = max(1, len(self._varying_indices))
+        return np.asarray(np.exp(-0.5 * squared_distances / n_features))
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCorrections:
-    """Corrections by n examples; each is multiplied by a text's similarity to the example.
+    """Corrections of the score and of the weights for a text, by its similarity to n examples.
 
-    `offsets`, of the shape (n,), are added to the score, and `shifts`, (n, parts), to the weights.
+    Each example has an offset and a shift, which are multiplied by the text's similarity to the
+    example. `offsets`, of the shape (n,), are added to the score, and `shifts`, of the shape
+    (n, features), to the weights.
     """
 
     similarity: Similarity
@@ -80,66 +93,68 @@ class LocalCorrections:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """A linear model of latent scores: weights of parts, an intercept, and local corrections."""
+    """A linear model of latent scores: feature weights, an intercept, and local corrections."""
 
     weights: Vector
     intercept: float = 0.0
     local: LocalCorrections | None = None
 
-    def judge(self, parts: Vector) -> tuple[float, Vector]:
-        """The latent score of a text, and the contribution of each part to it.
+    def judge(self, features: Vector) -> tuple[float, Vector]:
+        """The latent score of a text, and the contribution of each feature to the score.
 
-        `parts` are the parts of the text. For two texts they are the differences, first minus
-        second, and the score is the difference of the two latent scores.
+        `features` are the features of the text. For a pair of texts, they are the differences of
+        the features, first minus second, and the score is the difference of the latent scores.
         """
-        contributions, intercept = self.weights * parts, self.intercept
+        contributions, intercept = self.weights * features, self.intercept
         if self.local is not None:
-            similarity = self.local.similarity.compute(parts)
-            contributions = contributions + similarity @ self.local.shifts * parts
+            similarity = self.local.similarity.compute(features)
+            contributions = contributions + similarity @ self.local.shifts * features
             intercept += float(similarity @ self.local.offsets)
-        return round(intercept + math.fsum(contributions), DECIMALS), contributions
+        return round(intercept + math.fsum(contributions), SCORE_DECIMALS), contributions
 
 
 def learn(
-    prior: Vector, parts: Vector, latents: Vector, sources: Sequence[object], *, compares: bool
+    prior: Vector, features: Vector, latents: Vector, sources: Sequence[object], *, compares: bool
 ) -> Regression:
     """The posterior mean of the weights, the intercept and the local corrections.
 
     Args:
-        prior: The prior weights, of the shape (parts,).
-        parts: The parts of n examples, (n, parts); for pairs, the differences, first minus second.
-        latents: The latent scores of the examples, (n,).
-        sources: The sources of the examples, (n,); equal values mean the same source.
+        prior: The prior weights, of the shape (features,).
+        features: The features of n examples, of the shape (n, features). For pairs, these are the
+            differences, first minus second.
+        latents: The latent scores of the examples, of the shape (n,).
+        sources: The sources of the n examples; equal values mean the same source.
         compares: Whether the examples are pairs.
     """
-    variances = (PRIOR_PART * np.abs(prior) + PRIOR_MIN) ** 2
-    prior_scores = parts @ prior
+    variances = (PRIOR_FRACTION * np.abs(prior) + PRIOR_CONSTANT) ** 2
+    prior_scores = features @ prior
     residuals = latents - prior_scores
     blocks = _indices_by_source(sources)
-    # The posterior is computed from the covariance of the examples, since these are few. Its terms
-    # are the fixed part, and those that are multiplied by the variances of offsets and shifts.
-    fixed_covariance = np.eye(len(parts)) + PRIOR_GAIN**2 * np.outer(prior_scores, prior_scores)
-    shift_covariance = (parts * variances) @ parts.T
-    # Pairs have no local corrections, since a pair must get the same result in the other order.
-    similarity = None if compares else Similarity(parts)
+    # The posterior is computed from the covariance matrix of the examples' scores (n by n), since
+    # there are few examples. The matrix is the sum of `fixed_covariance`, of `offset_covariance`
+    # times the offsets' variance, and of `shift_covariance` times the shifts' variance.
+    fixed_covariance = np.eye(len(features)) + PRIOR_GAIN**2 * np.outer(prior_scores, prior_scores)
+    shift_covariance = (features * variances) @ features.T
+    # Pairs have no local corrections, so that a pair gets the same result if its texts are swapped.
+    similarity = None if compares else Similarity(features)
     offset_covariance = np.zeros_like(fixed_covariance)
     if similarity is not None:
-        offset_covariance = similarity.compute(parts)
+        offset_covariance = similarity.compute(features)
         shift_covariance *= offset_covariance
-        fixed_covariance += PRIOR_LEVEL**2
+        fixed_covariance += PRIOR_OFFSET**2
         for block in blocks:
-            fixed_covariance[np.ix_(block, block)] += PRIOR_SOURCE**2
-    sd_pairs = list(product((0.0,) if compares else OFFSETS, SHIFTS))
-    solutions, evidence = [], []
+            fixed_covariance[np.ix_(block, block)] += PRIOR_SOURCE_OFFSET**2
+    sd_pairs = list(product((0.0,) if compares else OFFSET_SDS, SHIFT_SDS))
+    solutions, log_evidence = [], []
     for offset_sd, shift_sd in sd_pairs:
         covariance = (
             fixed_covariance + offset_sd**2 * offset_covariance + shift_sd**2 * shift_covariance
         )
         precision: Vector = np.asarray(np.linalg.inv(covariance))
         solutions.append(precision @ residuals)
-        caution = CAUTION_OFFSETS * offset_sd**2 + CAUTION_SHIFTS * shift_sd**2
-        evidence.append(_held_out_likelihood(precision, solutions[-1], blocks) - caution)
-    model_weights = np.exp(np.array(evidence) - max(evidence))
+        penalty = OFFSET_PENALTY * offset_sd**2 + SHIFT_PENALTY * shift_sd**2
+        log_evidence.append(_held_out_log_likelihood(precision, solutions[-1], blocks) - penalty)
+    model_weights = np.exp(np.array(log_evidence) - max(log_evidence))
     model_weights /= model_weights.sum()
     solution_rows = np.array(solutions)
     gain = model_weights @ np.clip(
@@ -147,10 +162,10 @@ def learn(
     )
     offsets, shifts = np.square(sd_pairs).T * model_weights @ solution_rows
     if similarity is None:
-        return Regression((1 + gain) * prior + variances * (shifts @ parts))
-    intercept = PRIOR_LEVEL**2 * float((model_weights @ solution_rows).sum())
+        return Regression((1 + gain) * prior + variances * (shifts @ features))
+    intercept = PRIOR_OFFSET**2 * float((model_weights @ solution_rows).sum())
     local = LocalCorrections(
-        similarity, NEW_TEXT_PART * offsets, shifts[:, None] * parts * variances
+        similarity, NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * variances
     )
     return Regression((1 + gain) * prior, intercept, local)
 
@@ -162,12 +177,13 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
     return [np.array(block) for block in blocks.values()]
 
 
-def _held_out_likelihood(
+def _held_out_log_likelihood(
     precision: Vector, solution: Vector, blocks: Sequence[NDArray[np.intp]]
 ) -> float:
-    """The log-likelihood of each block's ratings by the other blocks, up to a constant.
+    """The log-likelihood of the scores if each block is predicted from all other blocks.
 
-    A block has the examples of one source. If all examples share a source, each is a block.
+    The log-likelihood lacks a constant term. A block has the indices of all examples with the same
+    source. If all examples have the same source, each example is a block.
     """
     if len(blocks) == 1:
         errors = solution / np.diag(precision)
@@ -175,34 +191,39 @@ def _held_out_likelihood(
         errors = np.concatenate(
             [np.linalg.solve(precision[np.ix_(block, block)], solution[block]) for block in blocks]
         )
-    n = len(solution)
-    variance = (errors @ errors + NOISE_EXAMPLES * NOISE**2) / (n + NOISE_EXAMPLES)
-    return -n / 2 * float(np.log(variance))
+    n_examples = len(solution)
+    prior_squares = RESIDUAL_SD_EXAMPLES * RESIDUAL_SD**2
+    variance = (errors @ errors + prior_squares) / (n_examples + RESIDUAL_SD_EXAMPLES)
+    return -n_examples / 2 * float(np.log(variance))
 
 
-def latent_of(choice: int, n: int, *, compares: bool) -> float:
-    """The latent score of the choice with an index among n; the ends of the scale are finite."""
+def latent_of(choice: int, n_choices: int, *, compares: bool) -> float:
+    """The latent score that a choice stands for; `choice` is its index among the choices."""
     if compares:
         return -CHOICE_MARGIN if choice else CHOICE_MARGIN
-    return (_logit((choice + 0.5) / n) - _logit(CENTRE)) / STEEPNESS
+    return (_logit((choice + 0.5) / n_choices) - _logit(CENTRE)) / STEEPNESS
 
 
-def probabilities(latent: float, n: int, *, compares: bool) -> tuple[float, ...]:
-    """The probabilities of n ratings, worst first, by a normal distribution; or of A and B."""
+def probabilities(latent: float, n_choices: int, *, compares: bool) -> tuple[float, ...]:
+    """The probabilities of the choices, given a latent score.
+
+    The probabilities of ratings, from the worst to the best, follow a normal distribution. The
+    probabilities for a comparison are those of A and of B.
+    """
     if compares:
         p_first = _logistic(CHOICE_SLOPE * latent)
         return p_first, 1 - p_first
-    mean = _logistic(_logit(CENTRE) + STEEPNESS * latent) * n - 0.5
-    sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n))
-    logs = [-0.5 * ((step - mean) / sd) ** 2 for step in range(n)]
-    largest = max(logs)
-    weights = [math.exp(max(-60.0, log - largest)) for log in logs]
+    mean = _logistic(_logit(CENTRE) + STEEPNESS * latent) * n_choices - 0.5
+    sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n_choices))
+    log_densities = [-0.5 * ((step - mean) / sd) ** 2 for step in range(n_choices)]
+    largest = max(log_densities)
+    weights = [math.exp(max(-60.0, log_density - largest)) for log_density in log_densities]
     total = math.fsum(weights)
     return tuple([weight / total for weight in weights])
 
 
-def _logit(share: float) -> float:
-    return math.log(share / (1 - share))
+def _logit(probability: float) -> float:
+    return math.log(probability / (1 - probability))
 
 
 def _logistic(logit: float) -> float:

@@ -1,8 +1,9 @@
 """The embedded model: a small statistical judge that answers chat messages like a language model.
 
-It measures ten facets of a text by counting, for example the words shared with the source. The
-words of the prompt give each facet a weight, and the prompt's demonstrations update the weights. It
-does not understand the text; it is free, offline and deterministic.
+The model measures ten facets of a text by counting, for example, the words that the text shares
+with its source. The words of the prompt determine the weight of each facet, and the prompt's
+demonstrations adjust the weights. The model does not understand the text. The model is free and
+deterministic, and works offline.
 """
 
 import hashlib
@@ -16,19 +17,26 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import FACET_OF, NAMES, PART_SHARES, Vector, facet_weights, measure
+from judges.embedded.facets import (
+    FACET_OF_FEATURE,
+    FEATURE_SHARES,
+    NAMES,
+    Vector,
+    facet_weights,
+    measure,
+)
 from judges.embedded.learning import Regression, latent_of, learn, probabilities
-from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
+from judges.prompt import END_HEADER, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
-# A facet that contributes less than this to a score is not named as a reason.
+# The smallest contribution to a score for which a facet is named as a reason.
 MIN_CONTRIBUTION = 0.05
-# The weights of the parts of a prompt. The instruction counts most, since a user or an optimizer
-# writes it for this judge.
-INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
-WRITES_NO_TEXT = (
+# The weights of a prompt's texts. The instruction counts most, since a user or an optimizer writes
+# it for this judge.
+INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT = 0.55, 0.3, 0.15
+NOT_A_JUDGE_PROMPT = (
     "the embedded model answers only the prompts of this project's judges and writes no text, so "
     "it cannot propose instructions: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
@@ -36,9 +44,9 @@ Demo = Mapping[str, str]
 
 
 class EmbeddedModel:
-    """A model that answers judges' prompts from measured facets, without a network.
+    """A model that answers judges' prompts by measuring the facets of texts, without a network.
 
-    The same prompt, texts and seed always give the same replies.
+    The same prompt, texts and seed always lead to the same replies.
     """
 
     name = NAME
@@ -48,26 +56,28 @@ class EmbeddedModel:
     in_process = True
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request at once."""
+        """Answer one request, without waiting for anything."""
         return self.reply(messages, sampling)
 
     async def close(self) -> None:
         """Do nothing, since no connection is open."""
 
     def reply(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer a judge's prompt, whatever its texts; FatalModelError for any other prompt."""
+        """Answer a judge's prompt, for any texts. Raises FatalModelError for any other prompt."""
         contents = [message["content"] for message in messages]
-        pairs = [(message["role"], message["content"]) for message in messages[:-1]]
-        judge, digest = _read_judge(*pairs)
+        prompt_messages = [(message["role"], message["content"]) for message in messages[:-1]]
+        judge, digest = _read_judge(*prompt_messages)
         if judge is None:
-            raise FatalModelError(WRITES_NO_TEXT)
-        parts = measure_all(judge.roles, read_texts(contents[-1]))
-        opinions = [_Opinion.of(each, parts) for each in (*judge.questions, judge)]
-        seed = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
-        rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
+            raise FatalModelError(NOT_A_JUDGE_PROMPT)
+        features = judged_features(judge.roles, read_texts(contents[-1]))
+        opinions = [_Opinion.of(field_judge, features) for field_judge in (*judge.questions, judge)]
+        seed_bytes = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
+        rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
-            choices = [_draw(each.probabilities, sampling.temperature, rng) for each in opinions]
+            choices = [
+                _draw(opinion.probabilities, sampling.temperature, rng) for opinion in opinions
+            ]
             replies.append(_write_reply(judge, opinions, choices, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
@@ -78,7 +88,7 @@ class EmbeddedModel:
 
 
 _HEADER = re.compile(r"\[\[ ## (\w{1,64}) ## \]\][ \t]*\n?")
-_SYSTEM = re.compile(
+_SYSTEM_MESSAGE = re.compile(
     r"\AYou read:\n(?P<input>.*?)\n\nYou write:\n(?P<output>.*?)\n\nYour task:\n(?P<task>.*)\Z",
     re.DOTALL,
 )
@@ -87,13 +97,13 @@ _FIELD = re.compile(
     r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
     re.MULTILINE,
 )
-_REPLY_FORMS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
+_REPLY_FORM_BEGINNINGS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
 _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
 def read_prompt(system: str) -> Prompt | None:
-    """The prompt in a judge's system message; None for any other text."""
-    match = _SYSTEM.search(system)
+    """The prompt in a judge's system message; None if the text is not a judge's system message."""
+    match = _SYSTEM_MESSAGE.search(system)
     fields = [
         Field(
             name=field["name"],
@@ -104,8 +114,9 @@ def read_prompt(system: str) -> Prompt | None:
         for role in _ROLES
         for field in _FIELD.finditer(match[role] if match else "")
     ]
-    roles = {field.role for field in fields if field.role == "input" or field.choices}
-    if match is None or len(roles) < 2:
+    # A judge's prompt has at least one input and one output with choices.
+    found_roles = {field.role for field in fields if field.role == "input" or field.choices}
+    if match is None or len(found_roles) < 2:
         return None
     return Prompt(instruction=match["task"].strip(), fields=tuple(fields))
 
@@ -117,15 +128,19 @@ def _read_choices(choices: str) -> tuple[Value, ...]:
 
 
 def read_texts(content: str) -> dict[str, str]:
-    """The text of each field in a message, without the sentence on the reply's form at its end."""
-    end = max(map(content.rfind, _REPLY_FORMS))
-    parts = _HEADER.split(content[:end] if end >= 0 else content)
-    # Later fields come first, so that a header within a text does not replace an earlier field.
-    return {name: text.strip() for name, text in zip(parts[-2::-2], parts[::-2], strict=False)}
+    """The text of each field in a message, without the final sentence on the form of the reply."""
+    end = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
+    pieces = _HEADER.split(content[:end] if end >= 0 else content)
+    # In reversed order, so that the first field with a name is kept: a later header with the same
+    # name may be within a text.
+    return {name: text.strip() for name, text in zip(pieces[-2::-2], pieces[::-2], strict=False)}
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo]:
-    """The demonstrations after the system message; each message is a pair of role and content."""
+    """The demonstrations that follow the system message.
+
+    Each message is a pair of a role and a content.
+    """
     answer = prompt.outputs[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
@@ -134,11 +149,11 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 
 
 class Roles(NamedTuple):
-    """The names of the texts that a judge reads, by their role.
+    """The names of the texts that a judge reads, by the role of the text.
 
-    candidates: the text that is judged, or the two that are compared. documents: the texts that it
-    was made from. turns: the query or dialogue that it answers. knowledge: the facts that it should
-    use.
+    `candidates` is the text that is judged, or the two texts that are compared. `documents` are the
+    texts that the candidates were made from, `turns` the query or dialogue that they answer, and
+    `knowledge` the facts that they should use.
     """
 
     candidates: tuple[str, ...]
@@ -147,60 +162,70 @@ class Roles(NamedTuple):
     knowledge: tuple[str, ...]
 
 
-_CONDENSED = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
-_TURNS = re.compile(
+_SUMMARY_WORDS = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
+_TURN_WORDS = re.compile(
     r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
     r"|asked|utterance|topic|premise|task"
 )
-_KNOWLEDGE = re.compile(r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes")
+_KNOWLEDGE_WORDS = re.compile(
+    r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes"
+)
 
 
 def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
-    """The role of each text, by its name and description; the candidates are the last texts."""
-    labels = {field.name: f"{field.name} {field.description}".lower() for field in fields}
-    names = list(labels)
+    """The role of each text, by its name and description.
+
+    The last text is the candidate; if the judge compares texts, the last two are the candidates.
+    """
+    descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
+    names = list(descriptions)
     candidates = names[-2 if compares else -1 :]
-    is_summary = any(_CONDENSED.search(labels[name]) for name in candidates)
+    is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
     for name in names:
         if name in candidates:
             continue
-        if _KNOWLEDGE.search(name if is_summary else labels[name]):
+        if _KNOWLEDGE_WORDS.search(name if is_summary else descriptions[name]):
             knowledge.append(name)
-        elif not is_summary and _TURNS.search(labels[name]):
+        elif not is_summary and _TURN_WORDS.search(descriptions[name]):
             turns.append(name)
         else:
             documents.append(name)
     return Roles(tuple(candidates), tuple(documents), tuple(turns), tuple(knowledge))
 
 
-_RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
+# Matches words such as "score" in "a score from 1 to 5", which name no facet.
+_RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 
 
 def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
-    """The prior weight of each part for an output field, from instruction, definition and anchors.
+    """The prior weight of each feature for an output field of a judge.
 
-    The instruction counts only for the judge's answer, since a question asks for something else.
+    The weights depend on the words of the instruction, of the field's definition and of its
+    anchors. The instruction counts only for the judge's rating or choice, since it does not
+    describe the answers to questions.
     """
     choices = "|".join([re.escape(str(choice)) for choice in field.options])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
     instruction = prompt.instruction if field is prompt.answer else ""
-    # Names of the judged text, as in "the response", are removed, since they name no quality.
+    # Names of the judged text, as in "the response", are removed, since they name no facet.
     names = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
     candidate_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
-    texts = [_RATINGS.sub(" ", instruction), definition, "; ".join(anchors)]
+    texts = [_RATING_WORDS.sub(" ", instruction), definition, "; ".join(anchors)]
     texts = [candidate_name.sub(" ", text) for text in texts]
-    weighted_texts = zip(texts, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
-    weights = facet_weights(list(weighted_texts), is_talk=bool(roles.turns))
-    return np.asarray(weights[FACET_OF] * PART_SHARES)
+    text_weights = (INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT)
+    weighted_texts = list(zip(texts, text_weights, strict=True))
+    weights = facet_weights(weighted_texts, is_talk=bool(roles.turns))
+    return np.asarray(weights[FACET_OF_FEATURE] * FEATURE_SHARES)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A prompt that is ready to judge texts: its output fields, and a regression for the answer.
+    """A prompt that was read, and can judge texts: its output fields, and a regression.
 
-    `choices` are the possible answers as texts, the worst first. `questions` are the judges for the
-    prompt's questions.
+    `answer` is the output field that the regression predicts, and `choices` are its possible values
+    as strings, the worst first. `compares` is true if the judge chooses between two texts.
+    `questions` are the judges that answer the prompt's questions.
     """
 
     outputs: tuple[Field, ...]
@@ -212,22 +237,22 @@ class EmbeddedJudge:
     questions: tuple["EmbeddedJudge", ...] = ()
 
     def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
-        """The latent score, or the difference for two texts, and each part's contribution to it."""
-        return self.regression.judge(measure_all(self.roles, texts))
+        """The latent score of the texts, and the contribution of each feature to the score."""
+        return self.regression.judge(judged_features(self.roles, texts))
 
 
-def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
-    """The parts of the judged text; for two texts, those of the first minus those of the second."""
+def judged_features(roles: Roles, texts: Mapping[str, str]) -> Vector:
+    """The features of the judged text, or the differences, A minus B, if two texts are compared."""
     sources = [
         "\n".join([texts.get(name, "") for name in names]).strip()
         for names in (roles.documents, roles.turns, roles.knowledge)
     ]
-    parts = [measure(texts.get(name, ""), *sources) for name in roles.candidates]
-    return parts[0] - parts[1] if len(parts) > 1 else parts[0]
+    features = [measure(texts.get(name, ""), *sources) for name in roles.candidates]
+    return features[0] - features[1] if len(features) > 1 else features[0]
 
 
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
-    """The judge for a prompt, with weights from its words and its demonstrations."""
+    """The judge for a prompt; its weights depend on the prompt's words and demonstrations."""
     *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choices]
     return replace(answer, questions=tuple(questions))
 
@@ -241,12 +266,12 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> E
     regression = Regression(prior_weights(prompt, answer, roles))
     answers = [(demo, demo.get(answer.name, "").strip()) for demo in demos]
     examples = [(demo, choices.index(value)) for demo, value in answers if value in choices]
-    # Their number is limited, since the time of learning grows with its cube.
+    # The number of examples is limited, since the time to learn grows with the cube of the number.
     if examples := examples[:MAX_DEMOS]:
         sources = [field.name for field in prompt.inputs if field.name not in roles.candidates]
         regression = learn(
             regression.weights,
-            np.array([measure_all(roles, demo) for demo, _ in examples]),
+            np.array([judged_features(roles, demo) for demo, _ in examples]),
             np.array(
                 [latent_of(choice, len(choices), compares=compares) for _, choice in examples]
             ),
@@ -259,13 +284,14 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> E
     return EmbeddedJudge(prompt.outputs, answer, choices, compares, roles, regression)
 
 
-# Cached, since a search alternates between prompts with hundreds of demonstrations. Reading such a
-# prompt takes as long as a thousand judgements.
+# Cached, since a search alternates between prompts. Reading a prompt with hundreds of
+# demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """The judge for a prompt's messages, without the last one, and a digest of the messages.
+    """The judge for the messages of a prompt, and a digest of the messages.
 
-    The judge is None if the messages are not those of a judge.
+    `messages` lacks the last message of the request, which has the texts to judge. The judge is
+    None if the messages are not the prompt of a judge.
     """
     prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
@@ -273,7 +299,7 @@ def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
 
 
 def _draw(probs: Sequence[float], temperature: float | None, rng: random.Random) -> int:
-    """Draw an index by its probability at a temperature; at 0 it is the first most likely one."""
+    """Draw an index by its probability; at temperature 0, return the first most likely index."""
     largest = max(probs)
     if temperature is not None and temperature <= 1e-3:
         return probs.index(largest)
@@ -282,33 +308,35 @@ def _draw(probs: Sequence[float], temperature: float | None, rng: random.Random)
 
 
 class _Opinion(NamedTuple):
-    """A judge's result for a text: each part's contribution, and the probability of each choice."""
+    """A judge's result for a text: each feature's contribution, each choice's probability."""
 
     judge: EmbeddedJudge
     contributions: Vector
     probabilities: tuple[float, ...]
 
     @classmethod
-    def of(cls, judge: EmbeddedJudge, parts: Vector) -> "_Opinion":
-        latent, contributions = judge.regression.judge(parts)
+    def of(cls, judge: EmbeddedJudge, features: Vector) -> "_Opinion":
+        latent, contributions = judge.regression.judge(features)
         probs = probabilities(latent, len(judge.choices), compares=judge.compares)
         return cls(judge, contributions, probs)
 
     def token(self, choice: int, n_top: int) -> Token:
-        """The token of a choice, with the log-probabilities of the most likely ones and its own."""
+        """The token for a choice, with `n_top` log-probabilities: the choice's and the largest."""
         probs = self.probabilities
-        order = np.argsort([-math.inf if n == choice else -p for n, p in enumerate(probs)])
-        top = {
+        ranking = np.argsort(
+            [-math.inf if index == choice else -p for index, p in enumerate(probs)]
+        )
+        top_logprobs = {
             self.judge.choices[index]: math.log(max(MIN_PROBABILITY, probs[index]))
-            for index in order[:n_top]
+            for index in ranking[:n_top]
         }
-        return Token(self.judge.choices[choice], top)
+        return Token(self.judge.choices[choice], top_logprobs)
 
 
 def _write_reply(
     judge: EmbeddedJudge, opinions: Sequence[_Opinion], choices: Sequence[int], n_top: int
 ) -> Reply:
-    """The reply with the given choices: the answer alone, or each output under its header."""
+    """The reply with the drawn choices: only the answer, or each output below its header."""
     tokens_by_name = {
         opinion.judge.answer.name: opinion.token(choice, n_top)
         for opinion, choice in zip(opinions, choices, strict=True)
@@ -324,17 +352,19 @@ def _write_reply(
                 pending_text = "\n\n"
             else:
                 pending_text += f"{_rationale(judge, opinions[-1].contributions)}\n\n"
-        tokens.append(Token(f"{pending_text}{END}", {}))
+        tokens.append(Token(f"{pending_text}{END_HEADER}", {}))
     text = "".join([token.text for token in tokens])
     return Reply(text=text, tokens=tuple(tokens) if n_top else ())
 
 
 def _rationale(judge: EmbeddedJudge, contributions: Vector) -> str:
-    """A text that names up to two facets for the text (or for A), and two against it (for B)."""
-    by_facet = np.bincount(FACET_OF, weights=contributions)
-    order = np.argsort(-by_facet, kind="stable")
-    sides = ("For A", "For B") if judge.compares else ("For", "Against")
-    names_for = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
-    names_against = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
-    pairs = zip(sides, (", ".join(names_for), ", ".join(names_against)), strict=True)
-    return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in pairs])
+    """Sentences that name at most two facets for the text (or for A), and two against it."""
+    by_facet = np.bincount(FACET_OF_FEATURE, weights=contributions)
+    ranking = np.argsort(-by_facet, kind="stable")
+    labels = ("For A", "For B") if judge.compares else ("For", "Against")
+    names_for = [NAMES[index] for index in ranking[:2] if by_facet[index] > MIN_CONTRIBUTION]
+    names_against = [
+        NAMES[index] for index in ranking[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION
+    ]
+    pairs = zip(labels, (", ".join(names_for), ", ".join(names_against)), strict=True)
+    return " ".join([f"{label}: {names or 'nothing that stands out'}." for label, names in pairs])

@@ -1,4 +1,4 @@
-"""Split a text into sentences, words and stems, and index the sources that it is compared with."""
+"""Split texts into sentences, words and stems, and index the sources of judged texts."""
 
 import math
 import re
@@ -9,41 +9,43 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-# The most characters of a text that are read; of a longer text, the two ends are read.
+# The most characters of a text that are read. Of a longer text, the beginning and the end are read.
 MAX_CHARACTERS = 100_000
-# The decay of salience, in sentences: a stem in the first sentence counts 2.5 times as much as one
-# in a late sentence.
-SALIENCE_DECAY = 4.0
-# A text covers a sentence if it shares this part of the sentence's weight, or, for a long sentence,
-# this much weight.
-COVERING_PART, MAX_COVERING_WEIGHT = 0.4, 5.0
-# The most sentences that are indexed for a stem; later ones are ignored.
+# The salience of a stem is the higher, the earlier the stem first appears. A stem in the first
+# sentence counts 2.5 times as much as a stem in a late sentence. The bonus decays exponentially;
+# this is the number of sentences in which it falls by the factor e.
+SALIENCE_DECAY_SENTENCES = 4.0
+# A text covers a sentence of the source if the text shares this fraction of the sentence's weight.
+# If the sentence is long, sharing the maximum weight is enough.
+COVERING_FRACTION, MAX_COVERING_WEIGHT = 0.4, 5.0
+# The most sentences that are indexed for a stem; later sentences with the stem are ignored.
 MAX_SENTENCES_PER_STEM = 100
 
 
 def read_table(name: str) -> list[tuple[str, str]]:
-    """The rows "key: value" of a table in this folder; an indented line continues a value."""
-    text = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
-    rows = [line.partition(": ") for line in text.splitlines() if line and line[0] != "#"]
+    """The rows "key: value" of a text file in this folder; an indented line continues a value."""
+    content = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
+    rows = [line.partition(": ") for line in content.splitlines() if line and line[0] != "#"]
     return [(key, value) for key, _, value in rows]
 
 
 def _word_classes() -> dict[str, frozenset[str]]:
     classes: dict[str, frozenset[str]] = {}
-    for name, words in read_table("english.txt"):
-        parts = (classes[word[1:]] if word[0] == "@" else {word} for word in words.split())
-        classes[name] = frozenset[str]().union(*parts)
+    for name, members in read_table("english.txt"):
+        # A member is a word, or an earlier class, written as @NAME.
+        word_sets = (classes[item[1:]] if item[0] == "@" else {item} for item in members.split())
+        classes[name] = frozenset[str]().union(*word_sets)
     return classes
 
 
 ENGLISH = _word_classes()
 FUNCTION_WORDS = ENGLISH["function"]
-_NUMBERS = (
+_NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
 )
-NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBERS.split())}
-# Endings that are split off as words of their own.
+NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
+# Endings that are split off a word and count as separate words.
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN = re.compile(
     # Abbreviations such as "U.S.", single Chinese or Japanese characters, words, numbers, clitics,
@@ -53,8 +55,11 @@ _TOKEN = re.compile(
     r"|\d{1,30}(?:[.,:]\d{1,30}){0,9}(?:st|nd|rd|th|s)?"
     r"|'(?:[sdmSDM]|re|ve|ll|RE|VE|LL)\b|``|''|\n|[^\w\s]|_"
 )
+# Marks that end a sentence.
 _STOPS = frozenset(".!?。！？…")
+# Tokens at which a sentence may end.
 _BREAKS = _STOPS | {"\n"}
+# Marks that may follow the mark that ends a sentence, and belong to that sentence.
 _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
 
 
@@ -62,8 +67,9 @@ _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
 class Sentence:
     """A sentence of a text.
 
-    `tokens` are as written, `words` are in lower case and without punctuation, and `stems` are
-    those of content words. `has_stop` is whether a full stop, question mark or the like ends it.
+    `tokens` are the words and punctuation marks as written, `words` the words in lower case, and
+    `stems` the stems of the content words. `has_stop` is true if the sentence ends with a full
+    stop, a question mark or a similar mark.
     """
 
     tokens: tuple[str, ...]
@@ -74,10 +80,11 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that was split into sentences; each has at least one word.
+    """A text that was split into sentences, each of which has at least one word.
 
-    `words` and `stems` are those of all sentences in order. `bigrams` are neighbouring words, each
-    pair as one string, since the garbage collector does not have to visit strings.
+    `words` and `stems` are the words and stems of all sentences, in order. `bigrams` are the pairs
+    of neighbouring words. A pair is one string "first second", since the garbage collector need
+    not visit strings.
     """
 
     sentences: list[Sentence]
@@ -87,7 +94,7 @@ class Text:
 
 
 def read_text(text: str) -> Text:
-    """Split a text into sentences, words and stems; any text can be split."""
+    """Split a text into sentences, words and stems."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = text.replace("’", "'")
@@ -97,25 +104,25 @@ def read_text(text: str) -> Text:
     tokens: list[str] = _TOKEN.findall(text)
     tokens.append("\n")
     sentences: list[Sentence] = []
-    start = 0
+    sentence_start = 0
     for index, token in enumerate(tokens):
         if token not in _BREAKS:
             continue
-        stop = index
+        sentence_end = index
         if token != "\n":
-            if index < start or not _ends_sentence(tokens, index):
+            if index < sentence_start or not _ends_sentence(tokens, index):
                 continue
-            stop = index + 2 if tokens[index + 1] in _CLOSERS else index + 1
-        if sentence := _read_sentence(tokens[start:stop]):
+            sentence_end = index + 2 if tokens[index + 1] in _CLOSERS else index + 1
+        if sentence := _read_sentence(tokens[sentence_start:sentence_end]):
             sentences.append(sentence)
-        start = stop + (stop == index)
+        sentence_start = sentence_end + (sentence_end == index)
     words = [word for sentence in sentences for word in sentence.words]
     stems = [stem for sentence in sentences for stem in sentence.stems]
     return Text(sentences, words, stems, list(map(" ".join, pairwise(words))))
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
-    """Whether the stop at `index` ends a sentence, and not only an abbreviation."""
+    """Whether the mark at `index` ends a sentence; a full stop may be part of an abbreviation."""
     if tokens[index] != "." or index == 0:
         return True
     word = tokens[index - 1].lower()
@@ -124,18 +131,21 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
 
 
 def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
-    """The sentence of these tokens; None if they have no words."""
-    pairs = [pair for pair in map(_read_token, tokens) if pair[0]]
-    if not pairs:
+    """Make a sentence of tokens; None if none of the tokens is a word."""
+    words_and_stems = [pair for pair in map(_read_token, tokens) if pair[0]]
+    if not words_and_stems:
         return None
-    words, stems = zip(*pairs, strict=True)
-    last = tokens[-2] if tokens[-1] in _CLOSERS and len(tokens) > 1 else tokens[-1]
-    return Sentence(tuple(tokens), words, tuple(filter(None, stems)), last in _STOPS)
+    words, stems = zip(*words_and_stems, strict=True)
+    last_token = tokens[-2] if tokens[-1] in _CLOSERS and len(tokens) > 1 else tokens[-1]
+    return Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _STOPS)
 
 
 @lru_cache(maxsize=1 << 16)
 def _read_token(token: str) -> tuple[str, str]:
-    """A token's word in lower case, "" for a mark, and the word's stem, "" for a function word."""
+    """The lower-case word that a token is, and the word's stem.
+
+    The word is "" for a punctuation mark, and the stem is "" for a function word.
+    """
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
@@ -145,7 +155,7 @@ def _read_token(token: str) -> tuple[str, str]:
 
 
 def stem_of(word: str) -> str:
-    """The stem of a word without English endings: "making", "makes" and "make" share one."""
+    """The stem of a word, without English endings: "making", "makes" and "make" have one stem."""
     if word in NUMBER_WORDS:
         return NUMBER_WORDS[word]
     if word[0].isdigit():
@@ -175,8 +185,8 @@ def _singular(word: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def weight(stem: str) -> float:
-    """The weight of a content word: everyday words weigh little, numbers and long words more."""
+def stem_weight(stem: str) -> float:
+    """The weight of a content word by its stem: low for everyday words, higher for long words."""
     if stem in _EVERYDAY_STEMS:
         return 0.4
     if stem[0].isdigit():
@@ -190,20 +200,22 @@ _EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
 def total_weight(stems: Iterable[str]) -> float:
     """The sum of the weights of stems.
 
-    `stems` must not be a set: its order differs between runs, and with it the sum's last digit.
+    `stems` must not be a set. The order of a set of strings differs between runs, and the last
+    digit of the sum depends on the order.
     """
-    return sum([weight(stem) for stem in stems])
+    return sum([stem_weight(stem) for stem in stems])
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text from which other texts were made, or which they answer, indexed once for all of them.
+    """The index of a source, which is a text that judged texts were made from, or that they answer.
 
-    n_stems: the number of all stems. frequency: the count of each stem. sentence_indices: for each
-    stem, the indices of the first MAX_SENTENCES_PER_STEM sentences that have it. salience: how much
-    each stem matters; the `n_salient` largest values sum to 1. points: for each sentence, its
-    importance, and the shared weight with which a text covers it. words, bigrams: those of the
-    text.
+    `n_stems` is the number of stems in the source, and `frequency` the count of each stem.
+    `sentence_indices` has, for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences
+    with the stem. `salience` says how much each stem matters; the `n_salient` largest values sum to
+    1. `points` has a pair for each sentence: the sentence's importance, and the shared weight at
+    which a text covers the sentence. `words` and `bigrams` are the words and word pairs of the
+    source.
     """
 
     n_stems: int
@@ -218,7 +230,7 @@ class Source:
 
 @lru_cache(maxsize=32)
 def read_source(text: str) -> Source | None:
-    """Index a text as a source; None if it has no words."""
+    """Index a text as a source; None if the text has no words."""
     split_text = read_text(text)
     if not split_text.words:
         return None
@@ -229,28 +241,30 @@ def read_source(text: str) -> Source | None:
                 sentence_indices[stem].append(index)
     frequency = Counter(split_text.stems)
     salience = {
-        stem: weight(stem)
-        * (0.5 + math.log1p(n))
-        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / SALIENCE_DECAY))
-        for stem, n in frequency.items()
+        stem: stem_weight(stem)
+        * (0.5 + math.log1p(count))
+        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / SALIENCE_DECAY_SENTENCES))
+        for stem, count in frequency.items()
     }
     n_salient = max(6, min(60, len(frequency) // 4))
-    total = sum(sorted(salience.values(), reverse=True)[:n_salient]) or 1.0
+    total_salience = sum(sorted(salience.values(), reverse=True)[:n_salient]) or 1.0
     points = []
     for sentence in split_text.sentences:
         stems = dict.fromkeys(sentence.stems)
         importance = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
-        points.append(
-            (importance, max(1.0, min(MAX_COVERING_WEIGHT, COVERING_PART * total_weight(stems))))
-        )
+        covering_weight = min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems))
+        points.append((importance, max(1.0, covering_weight)))
     total_importance = sum([importance for importance, _ in points]) or 1.0
     return Source(
         n_stems=len(split_text.stems),
         frequency=frequency,
         sentence_indices=dict(sentence_indices),
-        salience={stem: value / total for stem, value in salience.items()},
+        salience={stem: value / total_salience for stem, value in salience.items()},
         n_salient=n_salient,
-        points=[(importance / total_importance, covering) for importance, covering in points],
+        points=[
+            (importance / total_importance, covering_weight)
+            for importance, covering_weight in points
+        ],
         words=frozenset(split_text.words),
         bigrams=frozenset(split_text.bigrams),
     )

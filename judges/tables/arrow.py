@@ -1,4 +1,4 @@
-"""Reads and writes Parquet files, and loads Hugging Face data sets."""
+"""Read and write Parquet files, and load Hugging Face data sets."""
 
 import logging
 import re
@@ -17,27 +17,34 @@ from judges.tables.problems import (
 )
 from judges.tables.text import Row, TableRow
 
-HUB = "hf:"
+HUB_PREFIX = "hf:"
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a Parquet file; raises UnreadableError if it is damaged or too large."""
+    """Yield the rows of a Parquet file.
+
+    Raises UnreadableError if the file is damaged or too large.
+    """
     import pyarrow.parquet
 
-    number = 0
+    row_number = 0
     try:
-        # The metadata of columns is not read, since in a damaged file it may crash the process.
+        # Only the metadata of row groups is read. In a damaged file, reading the metadata of
+        # columns may crash the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
-            groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-            # A text that rows repeat is stored once, so each row may unpack to its group's size.
-            largest_group = max((group.total_byte_size for group in groups), default=0)
-            batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group + 1), 1), 1000)
-            names = Counter(parquet.schema_arrow.names)
-            if duplicates := [name for name, n in names.items() if n > 1]:
+            row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+            # Parquet stores a repeated text once for a row group. So each row of the group may
+            # unpack to as many bytes as the group has.
+            largest_group_bytes = max(
+                (row_group.total_byte_size for row_group in row_groups), default=0
+            )
+            batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 1000)
+            name_counts = Counter(parquet.schema_arrow.names)
+            if duplicates := [name for name, n in name_counts.items() if n > 1]:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(duplicates))
-            if len(names) > bounds.MAX_COLUMNS:
+            if len(name_counts) > bounds.MAX_COLUMNS:
                 raise too_large(f"has more than {bounds.MAX_COLUMNS:,} columns")
             for batch in parquet.iter_batches(batch_size=batch_size):
                 if batch.nbytes > bounds.MAX_BYTES:
@@ -45,17 +52,17 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
                         f"has a row that unpacks to more than {bounds.MAX_BYTES >> 20} MiB"
                     )
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
-                    number += 1
-                    bounds.memory_of(cells)  # raises ValueError if they are nested too deeply
-                    yield TableRow(number, cells)
+                    row_number += 1
+                    bounds.memory_of(cells)  # raises ValueError if the cells are nested too deeply
+                    yield TableRow(row_number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"
-        advice = "write it again, for instance with DataFrame.to_parquet"
+        advice = "write the file again, for instance with DataFrame.to_parquet"
         raise UnreadableError("bad-parquet", fault, advice) from error
 
 
 class ParquetSink:
-    """Collects rows, and writes them when it is closed and the types of all cells are known."""
+    """Collects rows, and writes them all on `close`, since a column's type depends on all rows."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path = path
@@ -66,44 +73,45 @@ class ParquetSink:
             cells.append(row.get(name))
 
     def close(self) -> None:
-        """Write the rows; raises RowsError if a column has values of several types."""
+        """Write the rows. Raises RowsError if a column has values of several types."""
         import pyarrow as pa
         import pyarrow.parquet
 
-        arrays = {}
+        arrays_by_column = {}
         for name, cells in self._cells.items():
             try:
-                arrays[name] = pa.array(cells)
+                arrays_by_column[name] = pa.array(cells)
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 raise RowsError(
                     f"{self._path}: the column {name!r} holds values of several types, which "
                     f"Parquet cannot hold ({excerpt(str(error))}); write .csv or .jsonl"
                 ) from error
-        pyarrow.parquet.write_table(pa.table(arrays), self._path)
+        pyarrow.parquet.write_table(pa.table(arrays_by_column), self._path)
 
 
 def load_dataset(path: str) -> object:
     """Load the Hugging Face data set `hf:owner/name` or `hf:owner/name:split`.
 
-    Raises UnreadableError if it cannot be loaded, or has several splits and none is named.
+    Raises UnreadableError if the data set cannot be loaded, or if it has several splits and `path`
+    names none of them.
     """
     import datasets
 
-    name, _, split = path.removeprefix(HUB).partition(":")
-    # The library logs each of its retries.
+    name, _, split = path.removeprefix(HUB_PREFIX).partition(":")
+    # Warnings are turned off, since the library logs each retry of a request.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         if not _HUB_NAME.fullmatch(name) or Path(name).exists():
-            # The library would take such a name for a URL or a folder.
+            # If the name is a URL or a folder, the library would read that.
             raise ValueError("not the name of a data set on the hub")
-        loaded = datasets.load_dataset(name)
+        dataset = datasets.load_dataset(name)
     except Exception as error:
         fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"
         raise UnreadableError("bad-dataset", fault, "give hf:owner/name") from error
-    splits: Mapping[str, object] = loaded if isinstance(loaded, Mapping) else {"": loaded}
+    splits: Mapping[str, object] = dataset if isinstance(dataset, Mapping) else {"": dataset}
     split = split or (min(splits) if len(splits) == 1 else "")
     if split not in splits:
         fault = f"has the splits {joined_names(sorted(splits))}, but not {split!r}"
-        advice = f"add one to its name, as in {HUB}{name}:{min(splits)}"
+        advice = f"add one of them to the name, as in {HUB_PREFIX}{name}:{min(splits)}"
         raise UnreadableError("no-split", fault, advice)
     return splits[split]

@@ -1,4 +1,4 @@
-"""Writes files completely or not at all, and locks them for one run at a time."""
+"""Write files completely or not at all, and lock them so that one run at a time uses them."""
 
 import os
 from collections.abc import Iterator
@@ -10,48 +10,49 @@ from dspy_judges.files import claim_file
 
 
 class InUseError(OSError):
-    """Raised if another run, in this process or another one, is using the file."""
+    """Raised if another run, in this or another process, has locked the file or folder."""
 
 
 @contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """Lock a file or folder for this run; raises InUseError if another run has locked it.
+    """Lock a file or folder within this context, so that no other run uses it.
 
-    The lock is itself a file: `.NAME.lock` next to a file NAME, or `.lock` in a folder. The
-    operating system releases it when the process ends.
+    The lock is a file: `.NAME.lock` next to a file NAME, or `.lock` in a folder. If the process
+    ends, the operating system releases the lock. Raises InUseError if another run holds the lock.
     """
     from filelock import FileLock, Timeout  # slow to import, since it loads asyncio
 
-    name = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
-    lock = FileLock(claim_file(name))
+    lock_path = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
+    lock = FileLock(claim_file(lock_path))
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise InUseError(f"{path} is in use by another run: wait for its end") from None
+        raise InUseError(f"{path} is in use by another run: wait until that run ends") from None
     try:
         yield
     finally:
-        # The file is deleted before the lock is released: no other run can lock a deleted file.
+        # The file is deleted before the lock is released: after that, another run may hold the
+        # lock.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 
 def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a temporary file in the same folder, then rename it to `path`.
+    """Write the content to a temporary file in the same folder, then rename the file to `path`.
 
-    Raises FileExistsError if `path` exists, unless `overwrite`.
+    Raises FileExistsError if `path` exists, unless `overwrite` is true.
     """
-    partial = path.with_name(f".{path.name}.{token_hex(4)}")
+    temporary_path = path.with_name(f".{path.name}.{token_hex(4)}")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already; name another file")
     try:
-        with partial.open("xb") as file:
+        with temporary_path.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # to the disk itself, not only to its cache
-        partial.replace(path)
+            os.fsync(file.fileno())  # so that the content is on the disk, not only in a cache
+        temporary_path.replace(path)
     except OSError as error:
-        # The original error names the temporary file, which the user does not know.
+        # The message names `path`, since the user does not know the temporary file.
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        partial.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Opens text files in the encoding that their bytes show."""
+"""Open text files in the encoding that is detected from their bytes."""
 
 import codecs
 import re
@@ -9,22 +9,23 @@ from dspy_judges import bounds
 from dspy_judges.files import open_regular
 from judges.tables.problems import Problems, UnreadableError, excerpt
 
-_WESTERN = "cp1252"
-_SAMPLE = 2**20
-# Bytes that are unlikely in Windows-1252: several non-ASCII letters in a row, or bytes that are
-# letters in Macintosh and DOS encodings, inside words.
-_NOT_WESTERN = re.compile(
+_WINDOWS_1252 = "cp1252"  # Python's name for Windows-1252
+# The number of bytes that are searched for signs of another encoding.
+_SAMPLE_BYTES = 2**20
+# Matches bytes that are unlikely in Windows-1252: zero bytes, four or more non-ASCII bytes in a
+# row, and, within words, bytes that are letters only in Macintosh and DOS encodings.
+_UNLIKELY_IN_WINDOWS_1252 = re.compile(
     rb"\0|[\x80-\xff]{4,}"
     rb"|((?<=[A-Za-z])[\x80-\x91\x93-\x95\x98\x99\x9b]|[\x83\x86-\x88])(?=[a-z])"
 )
 
 
 def open_text(path: Path, problems: Problems, *, may_be_western: bool) -> TextIO:
-    """Open a text file, and keep its line ends.
+    """Open a text file in its encoding, without translating line breaks.
 
-    A byte order mark shows UTF-16; other files are UTF-8. With `may_be_western`, a file that is
-    not UTF-8 is read as Windows-1252, as spreadsheets save it, if its bytes make that likely.
-    Raises UnreadableError for any other encoding.
+    The encoding is UTF-16 if the file begins with a byte order mark of UTF-16, else UTF-8. If the
+    file is not UTF-8 and `may_be_western` is true, the encoding is Windows-1252, which spreadsheets
+    write, unless the bytes make that unlikely. Raises UnreadableError for any other encoding.
     """
     problems.unit = "line"
     with open_regular(path) as file:
@@ -32,29 +33,38 @@ def open_text(path: Path, problems: Problems, *, may_be_western: bool) -> TextIO
             encoding = "utf-16"
         else:
             file.seek(0)
-            encoding = _eight_bit_encoding(file, problems, may_be_western)
+            encoding = _utf8_or_windows_1252(file, problems, may_be_western)
     return path.open(encoding=encoding, newline="")
 
 
-def _eight_bit_encoding(file: BinaryIO, problems: Problems, may_be_western: bool) -> str:
-    """Return UTF-8 if every line is valid, else Windows-1252 with a note; or UnreadableError."""
+def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_western: bool) -> str:
+    """Return the encoding: UTF-8 if all lines are valid UTF-8, else Windows-1252, with a note.
+
+    Raises UnreadableError if a line is too long, or if the encoding is probably neither of these.
+    """
     lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         if len(line) > bounds.MAX_BYTES:
             fault = f"the line is longer than {bounds.MAX_BYTES >> 20} MiB"
             advice = "end every row with a line break, or use Parquet"
-            raise UnreadableError("too-large", fault, advice, line=number)
+            raise UnreadableError("too-large", fault, advice, line=line_number)
         try:
-            # If a line before has non-ASCII UTF-8, invalid bytes mean that the file is damaged.
+            # Once a line has valid non-ASCII UTF-8, the file cannot be Windows-1252: invalid bytes
+            # in a later line are damage.
             may_be_western = line.decode().isascii() and may_be_western
         except UnicodeDecodeError as error:
-            sample = line + file.read(_SAMPLE)
-            place = line[max(0, error.start - 9) : error.start + 9].decode(_WESTERN, "replace")
-            if not may_be_western or _NOT_WESTERN.search(sample):
+            sample = line + file.read(_SAMPLE_BYTES)
+            context = line[max(0, error.start - 9) : error.start + 9].decode(
+                _WINDOWS_1252, "replace"
+            )
+            if not may_be_western or _UNLIKELY_IN_WINDOWS_1252.search(sample):
                 raise UnreadableError(
-                    "not-utf8", "is not UTF-8", "save the file as UTF-8", place, number
+                    "not-utf8", "is not UTF-8", "save the file as UTF-8", context, line_number
                 ) from None
-            note = f"read as Windows-1252, since it is not UTF-8 ({excerpt(place)} on line {number}"
-            problems.notes.append(f"{note}); if that is wrong, save the file as UTF-8")
-            return _WESTERN
+            location = f"{excerpt(context)} on line {line_number}"
+            problems.notes.append(
+                f"read as Windows-1252, since it is not UTF-8 ({location}); if that is wrong, save "
+                "the file as UTF-8"
+            )
+            return _WINDOWS_1252
     return "utf-8-sig"

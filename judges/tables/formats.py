@@ -1,4 +1,4 @@
-"""Reads and writes tables in every supported format, which the ending of a path tells."""
+"""Read and write tables in all supported formats; the ending of a path decides the format."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,25 +10,25 @@ from typing import NamedTuple
 
 from dspy_judges import bounds
 from dspy_judges.files import claim_file
-from judges.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
+from judges.tables.arrow import HUB_PREFIX, ParquetSink, load_dataset, parquet_rows
 from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from judges.tables.problems import Problems, RowsError, UnreadableError, too_large
 from judges.tables.spreadsheet import csv_rows
 from judges.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
 
-# Columns with these prefixes were added by a library, such as pandas; they are not read.
-_ADDED_PREFIXES = ("__", "Unnamed: ")
+# Libraries such as pandas add columns whose names begin like this; these columns are not read.
+_ADDED_COLUMN_PREFIXES = ("__", "Unnamed: ")
 
 Sink = JsonLinesSink | CsvSink | ParquetSink
 
 
 class Format(NamedTuple):
-    """A format of tables: its endings, the usual one first, and how it is read and written.
+    """A file format of tables: its file name endings, and the functions to read and write it.
 
-    `open_writer` opens a new file with the given columns; it is None if the format can only be
-    read. If `is_typed` is False (CSV, .xlsx), a string may be a number. A flat format has the same
-    columns in every row.
+    The first of the `endings` is the usual one. `open_writer` opens a new file with the given
+    columns; it is None if the format can only be read. `is_typed` is false for CSV and .xlsx, where
+    a cell with a string may stand for a number. `flat` is true if all rows have the same columns.
     """
 
     endings: tuple[str, ...]
@@ -42,7 +42,7 @@ FORMATS = (
     Format((".jsonl", ".ndjson"), json_lines, lambda path, _: JsonLinesSink(path), flat=False),
     Format((".json",), json_rows, flat=False),
     Format((".csv",), csv_rows, CsvSink, is_typed=False),
-    # Spreadsheets save "Unicode text" with tabs, as .txt.
+    # Excel's format "Unicode text" has tabs between cells, and the ending .txt.
     Format((".tsv", ".tab", ".txt"), csv_rows, is_typed=False),
     Format((".xlsx", ".xlsm"), workbook_rows, is_typed=False),
     Format((".parquet", ".pq"), parquet_rows, ParquetSink),
@@ -53,15 +53,16 @@ WRITABLE = {
     for ending, table_format in READABLE.items()
     if table_format.open_writer is not None
 }
-# The endings that help texts name.
+# The endings that help texts name, as a phrase.
 READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows and columns of one file, without the columns that libraries add.
+    """The rows and columns of one table, without the columns that libraries such as pandas add.
 
-    `typed` says that a string in a cell is a string and never a number, as in JSON.
+    `typed` is true if a cell with a string never stands for a number, as in JSON. `delimiter` is
+    the delimiter of a CSV file, else "".
     """
 
     name: str
@@ -74,49 +75,51 @@ class Table:
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a file; raises RowsError if it cannot be read or has no rows.
+    """Yield the rows of a file.
 
-    Notes on how the file was read are appended to `notes`.
+    Notes on how the file was read are appended to `notes`. Raises RowsError if the file cannot be
+    read or has no rows.
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
     row = None
     with _collect_errors(problems):
-        rows = _bounded(_format_of(path, problems).read(path, problems), in_memory=False)
+        rows = _bounded_rows(_format_of(path, problems).read(path, problems), in_memory=False)
         for number, row in enumerate(rows, start=1):
             yield row._replace(number=number)
     if row is None:
-        _add_empty(problems)
+        _add_empty_file_problem(problems)
 
 
 def read_records(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the place of each row, such as `FILE, line 3`, and its cells.
+    """Yield the location of each row, such as `FILE, line 3`, with the row's cells.
 
-    A file with an unknown ending is read as JSON Lines. Raises RowsError.
+    A file with an unknown ending is read as JSON Lines. Raises RowsError if the file cannot be
+    read.
     """
     problems = Problems(str(path), strict=True)
     with _collect_errors(problems):
         rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
-        for row in _bounded(rows, in_memory=True):
+        for row in _bounded_rows(rows, in_memory=True):
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
 
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
-    """Read a file or rows in memory; if they cannot be read, add a problem and return None."""
+    """Read a file, a data set or rows in memory; if that fails, add a problem and return None."""
     with _collect_errors(problems):
-        if is_in_memory(path) or str(path).startswith(HUB):
-            plain = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
-            # The hash of a JSON Lines file with these rows.
-            sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
+        if is_in_memory(path) or str(path).startswith(HUB_PREFIX):
+            source_rows = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
+            # The rows have the same hash as a JSON Lines file with these rows.
+            sha256 = hashlib.sha256(as_json_lines(source_rows)).hexdigest()
             name, typed = Path(name_of(path)).name, True
-            rows = _numbered(starmap(TableRow, enumerate(plain, start=1)))
+            rows = _numbered_rows(starmap(TableRow, enumerate(source_rows, start=1)))
         else:
             file = Path(str(path))
             table_format = _format_of(file, problems)
             with split_sheet(file)[0].open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
             name, typed = split_sheet(file)[0].stem, table_format.is_typed
-            rows = _numbered(_bounded(table_format.read(file, problems), in_memory=True))
+            rows = _numbered_rows(_bounded_rows(table_format.read(file, problems), in_memory=True))
         if rows:
             return Table(
                 name=name,
@@ -128,19 +131,19 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
                 delimiter=problems.delimiter,
             )
         if not problems:
-            _add_empty(problems)
+            _add_empty_file_problem(problems)
     return None
 
 
-def _numbered(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
-    """Number the rows, and remove the columns that libraries add."""
+def _numbered_rows(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
+    """Number the rows from 1, and remove columns without a name and those that libraries add."""
     return tuple(
         TableRow(
             row.line,
             {
-                n: cell
-                for n, cell in row.cells.items()
-                if n.strip() and not n.startswith(_ADDED_PREFIXES)
+                name: cell
+                for name, cell in row.cells.items()
+                if name.strip() and not name.startswith(_ADDED_COLUMN_PREFIXES)
             },
             number,
         )
@@ -148,29 +151,30 @@ def _numbered(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
     )
 
 
-def _bounded(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
-    """Yield the rows; raises UnreadableError if they have too many columns.
+def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
+    """Yield the rows. Raises UnreadableError if the rows have too many columns.
 
-    If all rows are kept in memory (`in_memory`), their number and size have bounds, too.
+    If the caller keeps all rows in memory (`in_memory`), the error is also raised if the rows have
+    too many cells or need too much memory.
     """
-    columns, n_cells, size = set[str](), 0, 0
+    columns, n_cells, n_bytes = set[str](), 0, 0
     for row in rows:
         columns.update(row.cells)
-        nested = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
-        if max(len(columns), *nested, 0) > bounds.MAX_COLUMNS:
+        nested_columns = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
+        if max(len(columns), *nested_columns, 0) > bounds.MAX_COLUMNS:
             raise too_large(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
         n_cells += len(row.cells)
         if in_memory and n_cells > bounds.MAX_CELLS:
             raise too_large(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
-        size += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
-        if in_memory and size > bounds.MAX_BYTES:
+        n_bytes += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
+        if in_memory and n_bytes > bounds.MAX_BYTES:
             raise too_large(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
         yield row
 
 
 @contextmanager
 def _collect_errors(problems: Problems) -> Iterator[None]:
-    """Add the errors that are raised while a file is read to `problems`."""
+    """Turn errors that are raised within this context, while a file is read, into problems."""
     try:
         with problems.collect():
             yield
@@ -183,7 +187,11 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:
-    """Return the format by the name's ending; raises UnreadableError for an unknown one."""
+    """Return the format of a file by its ending; with an unknown ending, return `default`.
+
+    Raises UnreadableError if the file does not exist, or if its ending is unknown and there is no
+    default.
+    """
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
@@ -196,14 +204,14 @@ def _format_of(path: Path, problems: Problems, default: Format | None = None) ->
     return table_format
 
 
-def _add_empty(problems: Problems) -> None:
+def _add_empty_file_problem(problems: Problems) -> None:
     problems.add("empty-file", "holds no rows", "give a file with one row for each output or pair")
 
 
 class RowWriter:
-    """Writes rows to `PATH.partial`, which is renamed to PATH when all are written.
+    """A context that writes rows to the file `PATH.partial`, and renames it to PATH at the end.
 
-    After an error the partial file is kept, unless it has no rows.
+    If an error is raised within the context, the partial file is kept, unless it has no rows.
     """
 
     def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
@@ -211,7 +219,7 @@ class RowWriter:
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
         self.n_rows = 0
-        self._file = open_writer(claim_file(self.partial_path, anew=True), columns)
+        self._file = open_writer(claim_file(self.partial_path, replace=True), columns)
 
     def write(self, row: Row) -> None:
         self._file.write(row)
@@ -225,7 +233,7 @@ class RowWriter:
             self._file.close()
             self.partial_path.replace(self.path)
             return
-        # The error in the block is being raised. If the disk is full, closing would raise again.
+        # An error is being raised already. If the disk is full, closing would raise another.
         with suppress(OSError, RowsError):
             self._file.close()
         if self.n_rows == 0:
@@ -237,7 +245,10 @@ def partial_path(path: Path) -> Path:
 
 
 def writable_format(path: Path) -> Format:
-    """Return the format in which to write a path, by its ending; raises RowsError if unknown."""
+    """Return the format in which to write a file, by the ending of its path.
+
+    Raises RowsError if files with this ending cannot be written.
+    """
     if (table_format := WRITABLE.get(path.suffix.lower())) is None:
         raise RowsError(f"{path}: files are written as {', '.join(WRITABLE)}; rename it")
     return table_format

@@ -1,4 +1,4 @@
-"""Reads rows in memory like the rows of a file: DataFrames, data sets, lists of dicts."""
+"""Read rows that are in memory, as if from a file: DataFrames, data sets, lists of dicts."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,51 +10,53 @@ from judges.tables.text import Row, plain_value
 if TYPE_CHECKING:
     import pandas as pd
 
-    # A DataFrame, a list with a mapping per row, or a Hugging Face data set (which has no types).
+    # A pandas DataFrame, a sequence with one mapping for each row, or a Hugging Face data set. The
+    # type does not name the data set, since that library has no type hints.
     Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, object]]
 else:
     Rows = object
 
-_FRAME, _DATASET = ("pandas", "DataFrame"), ("datasets", "Dataset")
+_FRAME_CLASS, _DATASET_CLASS = ("pandas", "DataFrame"), ("datasets", "Dataset")
 
 
 def is_in_memory(source: object) -> bool:
-    """Whether `rows_in_memory` can read `source`; else it is the path of a file."""
-    return isinstance(source, list | tuple) or _class_name(source) in (_FRAME, _DATASET)
+    """Whether `source` holds rows in memory, and is not the path of a file."""
+    return isinstance(source, list | tuple) or _class_name(source) in (_FRAME_CLASS, _DATASET_CLASS)
 
 
 def name_of(source: object) -> str:
-    """Return the name of a table for messages: a file's path, or the type of rows in memory."""
+    """Return a table's name for messages: the path of a file, or the type of rows in memory."""
     if isinstance(source, list | tuple):
         return "rows"
     return type(source).__name__ if is_in_memory(source) else str(source)
 
 
 def rows_in_memory(source: Any) -> list[Row]:
-    """Return the rows as plain data for JSON, with missing values as None.
+    """Return the rows as data that JSON can hold, with missing values as None.
 
-    If the index of a DataFrame has a name, it is a column. Raises RowsError for a row that is not a
-    mapping, and for two columns with the same name.
+    If the index of a DataFrame has a name, the index becomes a column. Raises RowsError if a row is
+    not a mapping, or if two columns have the same name.
     """
     rows: Iterable[object] = source
-    if _class_name(source) == _DATASET:
-        # In the format "arrow", images and sounds are not decoded.
+    if _class_name(source) == _DATASET_CLASS:
+        # In the format "arrow", the library does not decode images and sounds.
         batches = source.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
-    elif _class_name(source) == _FRAME:
-        is_named = source.index.name is not None and source.index.name not in source.columns
-        frame = source.reset_index() if is_named else source
+    elif _class_name(source) == _FRAME_CLASS:
+        index_name = source.index.name
+        index_is_column = index_name is not None and index_name not in source.columns
+        frame = source.reset_index() if index_is_column else source
         if not frame.columns.is_unique:
             duplicate = frame.columns[frame.columns.duplicated()][0]
             raise RowsError(f"{name_of(source)}: two columns are called {duplicate!r}; rename one")
         rows = frame.to_dict("records")
-    plain: list[Row] = []
-    for number, row in enumerate(map(plain_value, rows), start=1):
+    json_rows: list[Row] = []
+    for row_number, row in enumerate(map(plain_value, rows), start=1):
         if not isinstance(row, dict):
-            where = f"{name_of(source)}, row {number}"
-            raise RowsError(f"{where}: {excerpt(row)} is not a mapping from columns to cells")
-        plain.append(row)
-    return plain
+            location = f"{name_of(source)}, row {row_number}"
+            raise RowsError(f"{location}: {excerpt(row)} is not a mapping from columns to cells")
+        json_rows.append(row)
+    return json_rows
 
 
 def as_json_lines(rows: Iterable[Row]) -> bytes:

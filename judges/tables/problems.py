@@ -1,4 +1,4 @@
-"""The problems of a file. They are collected, so that a check can list all of them."""
+"""Collect the problems of a file, so that a check can list all of them and not only the first."""
 
 import reprlib
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ class RowsError(JudgesError, ValueError):
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
-# Means that there is no value to print; None may itself be a value.
+# Means that there is no faulty value to print; None cannot, since a faulty value may be None.
 NO_VALUE = object()
 
 
 class UnreadableError(JudgesError):
-    """Raised if a file or a cell cannot be read; `Problems.collect` turns it into a problem.
+    """Raised if a file or a cell cannot be read; `Problems.collect` turns it into a `Problem`.
 
-    The arguments are those of `Problems.add`, which knows the file.
+    The arguments have the same meaning as in `Problems.add`.
     """
 
     def __init__(
@@ -35,18 +35,18 @@ class UnreadableError(JudgesError):
 
 
 def too_large(fault: str, line: int | None = None) -> UnreadableError:
-    """Return the error for a file that exceeds one of the bounds in `dspy_judges.bounds`."""
+    """Return the error for a file that exceeds a limit in `dspy_judges.bounds`."""
     advice = "leave out columns that no judge reads, or split the file"
     return UnreadableError("too-large", fault, advice, line=line)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem in a file: where it is, what is wrong, and what to do.
+    """One problem in a file: where it is, what is wrong, and what to do about it.
 
-    `kind` is a short code for problems of this kind, such as "no-id". `fault` says what is wrong
-    and `advice` what to do. `unit` is what `line` counts: lines or rows. `value` is a printable
-    excerpt of the faulty value.
+    `kind` is a short code that all problems of one sort share, such as "no-id". `fault` says what
+    is wrong, and `advice` what to do. `line` is the number of the faulty line or row, and `unit` is
+    "line" or "row". `value` is a printable excerpt of the faulty value.
     """
 
     file: str
@@ -59,20 +59,21 @@ class Problem:
     value: str | None = None
 
     def __str__(self) -> str:
-        where = [self.file]
+        location = [self.file]
         if self.line is not None:
-            where.append(f"{self.unit} {self.line}")
+            location.append(f"{self.unit} {self.line}")
         if self.field is not None:
-            where.append(f"field {excerpt(self.field)}")
+            location.append(f"field {excerpt(self.field)}")
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
-        return f"{', '.join(where)}: {fault}; {self.advice}"
+        return f"{', '.join(location)}: {fault}; {self.advice}"
 
 
 class Problems(list[Problem]):
-    """The problems of one file, in order; with `strict`, the first one raises RowsError.
+    """The problems of one file, in the order in which they were found.
 
-    `notes` say how the file was read, if that is not obvious. `unit` is what its line numbers
-    count, "line" or "row". `delimiter` is that of a CSV file.
+    If `strict` is true, adding a problem raises RowsError. `notes` are messages on how the file was
+    read, for example on its encoding. `unit` says whether problems are located by "line" or by
+    "row". `delimiter` is the delimiter of a CSV file.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:
@@ -93,12 +94,12 @@ class Problems(list[Problem]):
         field: str | None = None,
         value: object = NO_VALUE,
     ) -> None:
-        """Append a problem with an excerpt of `value`.
+        """Append a problem, with an excerpt of the faulty `value` if there is one.
 
-        Raises RowsError if `strict`, or if there are too many problems.
+        Raises RowsError if `strict` is true, or if there are too many problems.
         """
-        text = None if value is NO_VALUE else excerpt(value)
-        problem = Problem(self.file, kind, fault, advice, self.unit, line, field, text)
+        value_excerpt = None if value is NO_VALUE else excerpt(value)
+        problem = Problem(self.file, kind, fault, advice, self.unit, line, field, value_excerpt)
         self.append(problem)
         if self._strict:
             raise RowsError(str(problem))
@@ -107,7 +108,7 @@ class Problems(list[Problem]):
 
     @contextmanager
     def collect(self, *, line: int | None = None, field: str | None = None) -> Iterator[None]:
-        """Turn an UnreadableError that is raised in the block into a problem, and continue."""
+        """Turn an UnreadableError that is raised within this context into a problem."""
         try:
             yield
         except UnreadableError as error:
@@ -116,17 +117,17 @@ class Problems(list[Problem]):
 
 
 def excerpt(value: object) -> str:
-    """Return a value for a message: short, on one line, with control characters escaped."""
-    text = _REPR.repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    """Return the `repr` of a value for a message, shortened to at most 80 characters."""
+    representation = _REPR.repr(value)
+    return representation if len(representation) <= 80 else f"{representation[:77]}..."
 
 
 def joined_names(names: Sequence[str]) -> str:
-    """Join names from a file for a message: the first dozen, shortened and printable."""
-    short = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]
-    return ", ".join([*short, "..."] if len(names) > 12 else short) or "none"
+    """Join names for a message: at most twelve names, each of at most 40 printable characters."""
+    short_names = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]
+    return ", ".join([*short_names, "..."] if len(names) > 12 else short_names) or "none"
 
 
-def count(number: int, word: str) -> str:
-    """Return a number with its noun: 1 text, 2 texts, 1,000 texts."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+def count(number: int, noun: str) -> str:
+    """Return a number and a noun, with a plural s unless the number is 1: "1,000 texts"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,4 +1,4 @@
-"""Finds the header in a CSV file or spreadsheet, and reads the rows below it."""
+"""Find the header in a CSV file or spreadsheet, and read the rows below it."""
 
 import csv
 from collections import Counter
@@ -12,15 +12,16 @@ from judges.tables.encoding import open_text
 from judges.tables.problems import Problems, UnreadableError, count, excerpt
 from judges.tables.text import TableRow, is_blank, without_apostrophe
 
-# The header is looked for in so many rows, and a CSV file's delimiter in so many lines.
-_HEAD_ROWS = 20
+# The number of rows that are searched for the header.
+_MAX_HEAD_ROWS = 20
+# The number of lines of a CSV file from which the delimiter is detected.
 _SAMPLE_LINES = 200
 _DELIMITERS = (",", ";", "\t", "|")
-_QUOTES = "quote fields that hold separators or line breaks, and double the quotes inside"
+_QUOTING_ADVICE = "quote fields that hold separators or line breaks, and double the quotes inside"
 
 
 class GridRow(NamedTuple):
-    """A row of cells and its number in the file, from 1."""
+    """The cells of a row; `line` is the row's number in the file, from 1."""
 
     line: int
     cells: list[object]
@@ -31,47 +32,52 @@ def n_filled(row: GridRow) -> int:
 
 
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows below a grid's header, without empty rows.
+    """Yield the rows below the header of a grid, without empty rows.
 
-    A note lists the titles above the header. A column with cells but without a name is a problem,
-    and so is a row that does not fit the header.
+    A note is added for each title above the header. A problem is added if a column has cells but
+    no name, and if a row does not fit the header.
     """
     filled_rows = filter(n_filled, grid)
-    head = list(islice(filled_rows, _HEAD_ROWS))
-    if not head:
+    first_rows = list(islice(filled_rows, _MAX_HEAD_ROWS))
+    if not first_rows:
         return
-    header_at = _header_index(head)
-    for line, cells in head[:header_at]:
+    header_index = _header_index(first_rows)
+    for line, cells in first_rows[:header_index]:
         title = excerpt(next(cell for cell in cells if not is_blank(cell)))
         note = f"{problems.unit} {line} ({title}) above the header is read as a title"
         problems.notes.append(note)
-    names = _column_names(head[header_at])
-    n_named = max(place for place, name in enumerate(names, 1) if name)
-    # A first column without a name has row numbers, and is not read.
-    unnamed = {place for place, name in enumerate(names) if place and not name}
+    names = _column_names(first_rows[header_index])
+    # A row may lack cells only in columns after the last column with a name.
+    min_cells = max(column_number for column_number, name in enumerate(names, 1) if name)
+    # The first column may lack a name: it has row numbers then, and is not read.
+    unnamed_columns = {index for index, name in enumerate(names) if index and not name}
     unnamed_in_use: set[int] = set()
-    for line, cells in chain(head[header_at + 1 :], filled_rows):
-        filled = {place for place, cell in enumerate(cells) if not is_blank(cell)}
-        if len(cells) < n_named or max(filled) >= len(names):
+    for line, cells in chain(first_rows[header_index + 1 :], filled_rows):
+        filled_columns = {index for index, cell in enumerate(cells) if not is_blank(cell)}
+        if len(cells) < min_cells or max(filled_columns) >= len(names):
             fault = f"has {count(len(cells), 'cell')}, but the header has {len(names)}"
-            problems.add("ragged", fault, f"leave the row out, or {_QUOTES}", line=line)
+            problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=line)
         else:
-            unnamed_in_use |= filled & unnamed
-            yield TableRow(line, {n: cell for n, cell in zip(names, cells, strict=False) if n})
+            unnamed_in_use |= filled_columns & unnamed_columns
+            named_cells = zip(names, cells, strict=False)
+            yield TableRow(line, {name: cell for name, cell in named_cells if name})
     if unnamed_in_use:
         fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
-        problems.add("no-name", fault, "name every column here", line=head[header_at].line)
+        problems.add("no-name", fault, "name every column here", line=first_rows[header_index].line)
 
 
-def _header_index(head: Sequence[GridRow]) -> int:
-    """The index of the first row with more than half as many cells as rows usually have."""
-    widths = Counter(map(n_filled, head))
-    usual_width = max(widths, key=lambda width: (widths[width], width))
-    return next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual_width)
+def _header_index(first_rows: Sequence[GridRow]) -> int:
+    """The index of the header: the first row with more than half the usual number of cells."""
+    n_rows_by_width = Counter(map(n_filled, first_rows))
+    usual_width = max(n_rows_by_width, key=lambda width: (n_rows_by_width[width], width))
+    return next(index for index, row in enumerate(first_rows) if 2 * n_filled(row) > usual_width)
 
 
 def _column_names(header: GridRow) -> list[str]:
-    """Return the names in a header, "" for an empty cell; UnreadableError if two are the same."""
+    """Return the column names in a header, with "" for an empty cell.
+
+    Raises UnreadableError if two columns have the same name.
+    """
     names = ["" if cell is None else str(cell).strip() for cell in header.cells]
     if duplicates := [name for name, n in Counter(names).items() if name and n > 1]:
         advice = "give every column its own name, in one row"
@@ -82,34 +88,38 @@ def _column_names(header: GridRow) -> list[str]:
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the rows of a CSV file; all cells are strings.
 
-    The delimiter is a comma, a semicolon, a tab or a vertical bar: the one that splits the largest
-    share of the first rows into the same number of cells.
+    The delimiter is a comma, a semicolon, a tab or a vertical bar. The delimiter is chosen that
+    splits the largest share of the first rows into the same number of cells.
     """
-    # The default limit is far below the length of a document. This sets it for the whole process.
+    # The default limit of the csv module is far below the length of a document. The limit cannot be
+    # set for one reader, only for the whole process.
     csv.field_size_limit(bounds.MAX_BYTES)
     with open_text(path, problems, may_be_western=True) as lines:
-        problems.unit = "row"  # not "line", since a row may have several lines
+        problems.unit = "row"  # not "line", since a row may extend over several lines
         sample = list(islice(lines, _SAMPLE_LINES))
-        problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
-        yield from rows_under_header(_records(chain(sample, lines), problems.delimiter), problems)
+        problems.delimiter = max(
+            _DELIMITERS, key=lambda delimiter: _largest_share(sample, delimiter)
+        )
+        yield from rows_under_header(_csv_grid(chain(sample, lines), problems.delimiter), problems)
 
 
-def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
-    """Return the largest share of rows with the same number of cells, and this number."""
+def _largest_share(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
+    """Return the largest share of rows that have the same number of cells, and this number."""
     try:
         records = list(csv.reader(sample, delimiter=delimiter))
     except csv.Error:
         return 0, 0
-    widths = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
-    shares = ((n / widths.total(), width) for width, n in widths.items() if width > 1)
+    n_rows_by_width = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
+    n_rows = n_rows_by_width.total()
+    shares = ((n / n_rows, width) for width, n in n_rows_by_width.items() if width > 1)
     return max(shares, default=(0, 0))
 
 
-def _records(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
-    number = 0
+def _csv_grid(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
+    row_number = 0
     try:
-        for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
-            yield GridRow(number, [without_apostrophe(cell) for cell in cells])
+        for row_number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
+            yield GridRow(row_number, [without_apostrophe(cell) for cell in cells])
     except csv.Error as error:
         fault = f"cannot be read: {error}"
-        raise UnreadableError("bad-csv", fault, _QUOTES, line=number + 1) from error
+        raise UnreadableError("bad-csv", fault, _QUOTING_ADVICE, line=row_number + 1) from error

@@ -1,4 +1,4 @@
-"""Reads JSON Lines, JSON and YAML strictly, and writes JSON Lines and CSV."""
+"""Read JSON Lines, JSON and YAML strictly, and write JSON Lines and CSV."""
 
 import csv
 import json
@@ -14,12 +14,12 @@ from dspy_judges.files import read_bytes
 from judges.tables.encoding import open_text
 from judges.tables.problems import Problems, UnreadableError
 
-# A cell that a spreadsheet would run as a formula.
+# Matches a cell that a spreadsheet would run as a formula.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
-_OBJECTS = (
+_OBJECTS_ADVICE = (
     "write one object per line, or an array, as DataFrame.to_json(FILE, orient='records') does"
 )
-# Under these keys, a web API's reply has the rows.
+# If a JSON file is the reply of a web API, its rows are under one of these keys.
 _ROW_KEYS = ("data", "events")
 
 Row = dict[str, object]
@@ -31,7 +31,11 @@ def is_blank(value: object) -> bool:
 
 
 class TableRow(NamedTuple):
-    """A row: its line in the file (or row in the sheet) and its number among the rows, from 1."""
+    """The cells of a row, with the row's location.
+
+    `line` is the number of the row's line in the file, or of its row in the sheet. `number` counts
+    only rows with data, from 1.
+    """
 
     line: int
     cells: Row
@@ -39,15 +43,15 @@ class TableRow(NamedTuple):
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object of its pairs; ValueError if a key is repeated."""
-    cells = dict(pairs)
-    if len(cells) != len(pairs):
+    """Return the JSON object with these keys and values. Raises ValueError if a key is repeated."""
+    json_object = dict(pairs)
+    if len(json_object) != len(pairs):
         raise ValueError("has the same key twice in one object")
-    return cells
+    return json_object
 
 
 def decode_json(text: str) -> object:
-    """Decode JSON; raises ValueError if it is invalid, repeats a key, or exceeds the bounds."""
+    """Decode JSON. Raises ValueError if the JSON is invalid, repeats a key, or is too large."""
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
         limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
         raise ValueError(f"has more than {limits}")
@@ -60,92 +64,97 @@ def decode_json(text: str) -> object:
 
 
 def read_json_file(path: Path) -> object:
-    """Read a JSON file; raises OSError or ValueError."""
+    """Read a JSON file.
+
+    Raises OSError if the file cannot be read, and ValueError if the JSON is invalid.
+    """
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
 def read_yaml_file(path: Path, *, as_written: bool = False) -> object:
-    """Read a YAML file; raises OSError or ValueError.
+    """Read a YAML file; if `as_written` is true, all scalars stay strings.
 
-    With `as_written`, all scalars are strings.
+    Raises OSError if the file cannot be read, and ValueError if the YAML is invalid.
     """
     import yaml
 
-    raw, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
+    content, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
     try:
-        for event in yaml.parse(raw):
+        for event in yaml.parse(content):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > bounds.MAX_DEPTH:
                 raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
-        return yaml.load(raw, yaml.BaseLoader if as_written else yaml.SafeLoader)
-    # PyYAML raises Python's own errors for impossible dates and numbers.
+        return yaml.load(content, yaml.BaseLoader if as_written else yaml.SafeLoader)
+    # For impossible dates and numbers, PyYAML raises built-in exceptions such as TypeError.
     except (yaml.YAMLError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(str(error)) from error
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the object on each line, without blank lines."""
+    """Yield the object on each line of a JSON Lines file; blank lines are skipped."""
     with open_text(path, problems, may_be_western=False) as lines:
-        for number, line in enumerate(lines, 1):
+        for line_number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             with problems.collect():
-                yield from _object_rows(number, _json_value(line, number), problems)
+                yield from _object_rows(line_number, _decode_line(line, line_number), problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the objects in an array, or on the lines of a .json file that holds JSON Lines."""
+    """Yield the objects in a .json file, which holds an array or JSON Lines."""
     with open_text(path, problems, may_be_western=False) as file:
-        text = file.read(bounds.MAX_BYTES + 1)
+        content = file.read(bounds.MAX_BYTES + 1)
     try:
-        rows = decode_json(text)
+        rows = decode_json(content)
     except ValueError as error:
-        if str(error).startswith("Extra data") and not text.lstrip().startswith("["):
+        if str(error).startswith("Extra data") and not content.lstrip().startswith("["):
             yield from json_lines(path, problems)
             return
-        raise _json_fault(error, getattr(error, "lineno", None)) from error
+        raise _json_error(error, getattr(error, "lineno", None)) from error
     if isinstance(rows, dict):
-        # The object may be a web API's reply.
+        # The file may be the reply of a web API.
         rows = next((rows[name] for name in _ROW_KEYS if isinstance(rows.get(name), list)), rows)
     if not isinstance(rows, list):
-        raise UnreadableError("no-object", "is not an array of objects", _OBJECTS)
+        raise UnreadableError("no-object", "is not an array of objects", _OBJECTS_ADVICE)
     problems.unit = "row"
-    for number, value in enumerate(rows, 1):
-        yield from _object_rows(number, value, problems)
+    for row_number, value in enumerate(rows, 1):
+        yield from _object_rows(row_number, value, problems)
 
 
-def _json_value(line: str, number: int) -> object:
+def _decode_line(line: str, number: int) -> object:
     try:
         return decode_json(line)
     except ValueError as error:
-        raise _json_fault(error, number) from error
+        raise _json_error(error, number) from error
 
 
 def _object_rows(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
     if isinstance(value, dict):
         yield TableRow(number, value)
     else:
-        problems.add("no-object", "is not a JSON object", _OBJECTS, line=number, value=value)
+        problems.add("no-object", "is not a JSON object", _OBJECTS_ADVICE, line=number, value=value)
 
 
-def _json_fault(error: ValueError, line: int | None) -> UnreadableError:
-    """Return the error for a text that is not JSON."""
+def _json_error(error: ValueError, line: int | None) -> UnreadableError:
+    """Return the UnreadableError for an error of `decode_json`."""
     if isinstance(error, json.JSONDecodeError):
         fault = f"is not JSON: {error.msg} at character {error.colno}"
-        return UnreadableError("bad-json", fault, _OBJECTS, error.doc[error.pos :][:40], line)
-    # Python refuses integers with thousands of digits.
+        return UnreadableError(
+            "bad-json", fault, _OBJECTS_ADVICE, error.doc[error.pos :][:40], line
+        )
+    # Python refuses to read integers with thousands of digits, in an error that names "digits".
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
-    return UnreadableError("bad-json", fault, "correct it, or leave it out", line=line)
+    return UnreadableError("bad-json", fault, "correct the value, or leave it out", line=line)
 
 
 class JsonLinesSink:
     """Writes each row as a JSON object on one line."""
 
     def __init__(self, path: Path) -> None:
-        # UTF-8 cannot encode lone surrogates, so they are written as escapes.
+        # Lone surrogates, which UTF-8 cannot encode, are written as escapes.
         self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def write(self, row: Row) -> None:
@@ -156,16 +165,16 @@ class JsonLinesSink:
 
 
 def plain_value(value: object) -> object:
-    """Return a value as plain data for JSON.
+    """Convert a value to data that JSON can hold.
 
-    A missing value (NaN, NA) becomes None, and a value of a type that JSON lacks its text.
+    A missing value (NaN, NA) becomes None. A value whose type JSON lacks becomes a string.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Mapping):
-        return {str(name): plain_value(part) for name, part in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_value(part) for part in value]
+        return [plain_value(item) for item in value]
     if hasattr(value, "tolist"):
         # A NumPy array or scalar.
         return plain_value(value.tolist())
@@ -177,7 +186,7 @@ def plain_value(value: object) -> object:
 
 
 class CsvSink:
-    """Writes rows of cells so that a spreadsheet does not run any cell as a formula."""
+    """Writes rows to a CSV file, in which no cell is run as a formula by a spreadsheet."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._columns = columns
@@ -193,9 +202,10 @@ class CsvSink:
 
 
 def _without_formula(value: object) -> object:
-    """Return the cell to write: "" for a missing value, JSON for a list or object.
+    """Return a value as a CSV cell that a spreadsheet does not run as a formula.
 
-    A text that looks like a formula gets an apostrophe before it.
+    A missing value becomes "", and a list or object becomes JSON. A string that looks like a
+    formula gets an apostrophe in front.
     """
     cell = "" if value is None or value != value else value
     if isinstance(cell, dict | list):
@@ -210,5 +220,5 @@ def _without_formula(value: object) -> object:
 
 
 def without_apostrophe(cell: str) -> str:
-    """Remove the apostrophe that `CsvSink` puts before a formula."""
+    """Remove the apostrophe that `CsvSink` puts in front of what looks like a formula."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

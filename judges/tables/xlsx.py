@@ -1,4 +1,4 @@
-"""Reads the rows of one sheet of a workbook (.xlsx), with cells as people see them."""
+"""Read the rows of one sheet of a workbook (.xlsx), with the values that a spreadsheet shows."""
 
 import re
 import warnings
@@ -13,22 +13,24 @@ from judges.tables.problems import Problems, UnreadableError, excerpt, joined_na
 from judges.tables.spreadsheet import GridRow, n_filled, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
-_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
-# The maximum numbers of XML elements in parts that are slow to read. A cell has four elements.
-_MAX_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
-# A merged range of cells in the XML of a sheet.
+# Matches FILE.xlsx:SHEET.
+_PATH_WITH_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
+# The most XML elements in two files of a workbook that are slow to read. For any other file of the
+# workbook, the limit is four elements for each cell.
+_MAX_XML_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
+# Matches a merged range of cells in the XML of a sheet.
 _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
 
 class Cell(Protocol):
-    """A cell of openpyxl, a library without type hints."""
+    """The attributes of openpyxl's cells that are used here; openpyxl has no type hints."""
 
     value: object
     number_format: object
 
 
 class Sheet(Protocol):
-    """A sheet of openpyxl."""
+    """The attributes of openpyxl's sheets that are used here; openpyxl has no type hints."""
 
     title: str
     sheet_state: str
@@ -39,34 +41,35 @@ class Sheet(Protocol):
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
-    """Split `FILE.xlsx:SHEET` into the file and the sheet (None if no sheet is named)."""
-    match = None if path.exists() else _SHEET.fullmatch(str(path))
+    """Split `FILE.xlsx:SHEET` into the file and the sheet's name, or None if no sheet is named."""
+    match = None if path.exists() else _PATH_WITH_SHEET.fullmatch(str(path))
     return (Path(match[1]), match[2]) if match else (path, None)
 
 
 def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a sheet, with their numbers in the sheet.
+    """Yield the rows of a sheet, with their row numbers in the sheet.
 
-    Cells are strings, numbers and bools; dates are strings such as 2024-01-31, and percentages such
-    as 85%. A cell that is merged over several rows is repeated in each of them. The sheet is the
-    one that `path` names, or else the only visible one with a table.
+    The sheet is the one that `path` names, else the only visible sheet with a table. Cells are
+    strings, numbers and bools. Dates are strings such as 2024-01-31, and percentages are strings
+    such as 85%. A cell that is merged over several rows is repeated in each of these rows.
     """
     from openpyxl import load_workbook
 
-    file, sheet = split_sheet(path)
+    file, sheet_name = split_sheet(path)
     try:
         _check_size(file)
         with warnings.catch_warnings():
-            # openpyxl warns about parts that are not read here, such as print areas.
+            # openpyxl warns about contents that are not read here, such as print areas.
             warnings.simplefilter("ignore")
-            # The read-only mode does not make the cells that a file claims but does not have.
+            # In read-only mode, openpyxl does not create the empty cells of a sheet whose stated
+            # size is too large.
             workbook = load_workbook(file, read_only=True, data_only=True)
-            grid = _grid(workbook.worksheets, workbook.sheetnames, sheet, problems)
+            grid = _read_grid(workbook.worksheets, workbook.sheetnames, sheet_name, problems)
             workbook.close()
     except UnreadableError:
         raise
     except Exception as error:
-        # For a damaged file, the library may raise any error.
+        # If the file is damaged, openpyxl may raise any exception.
         fault = f"cannot be read as .xlsx ({type(error).__name__}: {excerpt(str(error))})"
         advice = "save it as .xlsx again, or export it as CSV"
         raise UnreadableError("bad-xlsx", fault, advice) from error
@@ -76,74 +79,87 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 def _check_size(file: Path) -> None:
     """Raise UnreadableError if a workbook is too large to be read."""
     with zipfile.ZipFile(file) as archive:
-        if (size := sum(part.file_size for part in archive.infolist())) > bounds.MAX_BYTES:
-            raise too_large(f"unpacks to {size >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
+        if (n_bytes := sum(file.file_size for file in archive.infolist())) > bounds.MAX_BYTES:
+            raise too_large(f"unpacks to {n_bytes >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
         for name in archive.namelist():
-            with archive.open(name) as part:
-                n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: part.read(2**20), b""))
-            if n_elements > (limit := _MAX_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
+            with archive.open(name) as xml:
+                n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: xml.read(2**20), b""))
+            if n_elements > (limit := _MAX_XML_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
                 raise too_large(f"has {n_elements:,} XML elements in {name}, more than {limit:,}")
 
 
-def _grid(
+def _read_grid(
     sheets: Sequence[Sheet], titles: Sequence[str], name: str | None, problems: Problems
 ) -> list[GridRow]:
-    """The rows of the sheet with this name, or of the only visible sheet with a table."""
+    """The rows of the sheet called `name`; if that is None, of the only visible sheet with a table.
+
+    A sheet has a table if at least two of its rows have two or more filled cells. Raises
+    UnreadableError if there is no sheet with the name, or if several visible sheets have a table.
+    """
     grids = {
-        sheet: _rows(sheet)
+        sheet: _filled_rows(sheet)
         for sheet in sheets
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     }
     tables = [sheet for sheet, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
     if len(tables) > 1 or not grids:
         fault = f"has the sheets {joined_names(titles)}"
-        raise UnreadableError("no-sheet", fault, "name the one with the labels, as FILE.xlsx:SHEET")
+        raise UnreadableError(
+            "no-sheet", fault, "name the sheet with the labels, as FILE.xlsx:SHEET"
+        )
     sheet = (tables or [*grids])[0]
-    others = [title for title in titles if title != sheet.title]
-    if name is None and others:
-        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(others)}"
+    unread_titles = [title for title in titles if title != sheet.title]
+    if name is None and unread_titles:
+        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
         problems.notes.append(note)
     return _fill_merged(sheet, grids[sheet])
 
 
-def _rows(sheet: Sheet) -> list[GridRow]:
-    """The rows of a sheet that are not empty, all of the same length."""
-    # The dimensions that the file states may be wrong.
+def _filled_rows(sheet: Sheet) -> list[GridRow]:
+    """The rows of a sheet that are not empty, all padded to the same length."""
+    # Otherwise openpyxl would rely on the dimensions in the file, which may be wrong.
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
-    width = n_cells = 0
-    for number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
-        cells = [_value_of(cell) for cell in row]
+    n_columns = n_cells = 0
+    for row_number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
+        cells = [_shown_value(cell) for cell in row]
         while cells and is_blank(cells[-1]):
             cells.pop()
         if cells:
-            grid.append((number, cells))
-        width, n_cells = max(width, len(cells)), n_cells + len(row)
-        if width > bounds.MAX_COLUMNS or max(n_cells, len(grid) * width) > bounds.MAX_CELLS:
+            grid.append((row_number, cells))
+        n_columns, n_cells = max(n_columns, len(cells)), n_cells + len(row)
+        if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(grid) * n_columns) > bounds.MAX_CELLS:
             limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
-            raise too_large(f"has more than {limits}", number)
-    return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
+            raise too_large(f"has more than {limits}", row_number)
+    return [
+        GridRow(row_number, cells + [None] * (n_columns - len(cells))) for row_number, cells in grid
+    ]
 
 
 def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
-    """Copy the value of each merged range into all of its rows."""
+    """Copy the value of each merged range into all rows of the range."""
     from openpyxl.utils import range_boundaries
 
-    width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
+    n_columns, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as source:
-        ranges = [range_boundaries(name.decode()) for name in _MERGED_RANGE.findall(source.read())]
+        range_names = _MERGED_RANGE.findall(source.read())
+        ranges = [range_boundaries(name.decode()) for name in range_names]
     if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
         raise too_large(f"merges more than {bounds.MAX_CELLS:,} cells")
-    cells_at = {row.line: row.cells for row in grid}
+    cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
-        for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
-            if line in cells_at and is_blank(cells_at[line][column - 1]) and top in cells_at:
-                cells_at[line][column - 1] = cells_at[top][column - 1]
+        for line in range(top + 1, min(bottom, n_rows) + 1) if column <= n_columns else ():
+            if (
+                line in cells_by_line
+                and is_blank(cells_by_line[line][column - 1])
+                and top in cells_by_line
+            ):
+                cells_by_line[line][column - 1] = cells_by_line[top][column - 1]
     return grid
 
 
-def _value_of(cell: Cell) -> object:
-    """The value of a cell as people see it."""
+def _shown_value(cell: Cell) -> object:
+    """The value of a cell as a spreadsheet shows it."""
     value = cell.value
     if value is None or isinstance(value, bool | str):
         return value

@@ -18,7 +18,7 @@ from judges.tables.formats import READ_ENDINGS
 from judges.terminal import (
     DONE,
     FAILED,
-    QUIET,
+    QUIET_HELP,
     print_error,
     print_lines,
     print_output,
@@ -112,7 +112,7 @@ class Parser(OneLineParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.add_argument("--quiet", action="store_true", help=QUIET)
+        self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
 def add_label_flags(group: Flags, required: str | None = None) -> None:

@@ -23,7 +23,7 @@ from judges.labels.readers import read_labels, read_pairs, starter, starter_pair
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Values
-from judges.prompt import NAME, are_words
+from judges.prompt import NAME, are_verdict_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
 from optimize.inputs.flags import (
@@ -269,7 +269,7 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
     words. Returns None if the labels are not two words.
     """
     words = labelled.words.get(name)
-    return words if words is None or are_words(words) else PASS_FAIL
+    return words if words is None or are_verdict_words(words) else PASS_FAIL
 
 
 def load_labels(

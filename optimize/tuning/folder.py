@@ -177,7 +177,7 @@ class Trials:
 
     def __init__(self, path: Path | None = None) -> None:
         self.rows: list[JsonObject] = []
-        self._path = path and claim_file(path, anew=True)
+        self._path = path and claim_file(path, replace=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a trial with these fields; `stage` names the part of the search that tried it."""

@@ -1,15 +1,17 @@
-"""Small files that would take the machine are refused in one line that names the bound."""
+"""Small files that would take the machine are read or refused in one line that names the bound."""
 
-import io
 import json
-import zipfile
-from collections.abc import Callable
+import multiprocessing
+import resource
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from openpyxl import Workbook
+from label_files import edited, file_of, refusal, workbook
 
-from data import LabelError, read_labels
 from judges.labels.flags import read_map_file
 from judges.tables.formats import read_records, read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
@@ -18,123 +20,136 @@ ROW = {"id": "1", "document": "A text.", "summary": "Short."}
 WAY_OUT = "leave out columns that no judge reads, or split the file"
 
 
-def lines(*rows: object) -> bytes:
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+def lines(*rows: object) -> Path:
+    return file_of("".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
 
 
-def workbook(part: str, old: bytes, new: bytes) -> bytes:
+def in_workbook(old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
     """A workbook in one part of which `new` stands before `old`."""
-    plain, edited = io.BytesIO(), io.BytesIO()
-    book = Workbook()
-    book.active.append([*ROW])
-    book.active.append([*ROW.values()])
-    book.save(plain)
-    with zipfile.ZipFile(plain) as before, zipfile.ZipFile(edited, "w", zipfile.ZIP_DEFLATED) as z:
-        for name in before.namelist():
-            raw = before.read(name)
-            z.writestr(name, raw.replace(old, new + old) if name == part else raw)
-    return edited.getvalue()
+    book = workbook(["id", "document", "mark"], ["a", "T", 4], ["b", None, 2], merge="B2:B3")
+    return edited(book, old, new + old, part)
+
+
+def one_text(n_rows: int, length: int) -> Path:
+    """A Parquet file that holds a text once, and says that it stands in all rows."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * n_rows), ["a" * length])
+    pq.write_table(pa.table({"x": texts}), "x.parquet", compression="zstd", store_schema=False)
+    return Path("x.parquet")
 
 
 NAMES = [f"c{i}" for i in range(1001)]
+BRACKETS = b"[]," * 1_600_000 + b"[]]"
+DEEP = '{"a": 1}\n{"a": ' + "[" * 101 + "]" * 101 + "}\n"
 STYLES = b'<xf numFmtId="0" fontId="0"/>' * 100_000
-WIDE = b'<row r="9"><c r="XFD9"><v>1</v></c></row>'
+END, LAST = b"</sheetData>", b'<row r="1048576"><c r="%s1048576"><v>1</v></c></row>'
+AREA, AREAS = b'<mergeCell ref="A1:XFD1048576"/>' * 10_000, b"</mergeCells>"
+COLUMNS = f"has more than 1,000 columns; {WAY_OUT}"
 # Each is packed into, or written as, a few kilobytes to a few megabytes.
-HUGE: dict[str, tuple[str, Callable[[], bytes], str]] = {
-    "brackets": (
-        "x.json",
-        lambda: b"[" + b"[]," * 1_600_000 + b"[]]",
-        "has more than 128 MiB or 3,000,000 commas",
-    ),
-    "a line of brackets": (
-        "x.jsonl",
-        lambda: b'{"a": [' + b"[]," * 1_600_000 + b"[]]}\n",
-        ", line 1: has more than 128 MiB or 3,000,000 commas and brackets",
-    ),
-    "depth": (
-        "x.jsonl",
-        lambda: lines(ROW) + b'{"a": ' + b"[" * 101 + b"]" * 101 + b"}\n",
-        ", line 2: is nested too deeply",
-    ),
-    "columns of CSV": (
-        "x.csv",
-        lambda: f"{','.join(NAMES)}\n{','.join(NAMES)}\n".encode(),
-        f"has more than 1,000 columns; {WAY_OUT}",
-    ),
-    "columns of all rows together": (
-        "x.jsonl",
-        lambda: lines(*({name: 1} for name in NAMES)),
-        f", line 1001: has more than 1,000 columns; {WAY_OUT}",
-    ),
-    "a workbook's formats": (
-        "x.xlsx",
-        lambda: workbook("xl/styles.xml", b"</cellXfs>", STYLES),
-        "XML elements in xl/styles.xml, more than 100,000; leave out",
-    ),
-    "a workbook's columns": (
-        "x.xlsx",
-        lambda: workbook("xl/worksheets/sheet1.xml", b"</sheetData>", WIDE),
+HUGE: dict[str, tuple[Callable[[], Path], str]] = {
+    "brackets": (lambda: file_of(b"[" + BRACKETS, "x.json"), "128 MiB or 3,000,000 commas and"),
+    "a line": (lambda: file_of(b'{"a": [' + BRACKETS + b"}", "x.jsonl"), "or 3,000,000 commas and"),
+    "depth": (lambda: file_of(DEEP, "x.jsonl"), ", line 2: is nested too deeply"),
+    "columns of CSV": (lambda: file_of(f"{','.join(NAMES)}\n" * 2), COLUMNS),
+    "columns of all rows": (lambda: lines(*({n: 1} for n in NAMES)), f", line 1001: {COLUMNS}"),
+    "a wide row": (
+        lambda: in_workbook(END, b'<row r="9"><c r="XFD9"><v>1</v></c></row>'),
         ", row 9: has more than 1,000 columns or 1,048,576 cells; leave out",
     ),
+    "formats": (
+        lambda: in_workbook(b"</cellXfs>", STYLES, "styles.xml"),
+        "XML elements in xl/styles.xml, more than 100,000; leave out",
+    ),
+}
+# Of these, rows that are not kept are any number.
+HELD: dict[str, tuple[Callable[[], Path], str]] = {
+    "last cell": (
+        lambda: in_workbook(END, LAST % b"XFD"),
+        ", row 1048576: has more than 1,000 columns or 1,048,576 cells; leave out",
+    ),
+    "merged areas": (
+        lambda: edited(in_workbook(END, LAST % b"A"), AREAS, AREA + AREAS),
+        "merges more than 1,048,576 cells; leave out",
+    ),
+    "blanks": (
+        lambda: in_workbook(END, b" " * 2**27),
+        "unpacks to 128 MiB, more than 128; leave out",
+    ),
+    # 3 GB if it were unpacked.
+    "one text": (lambda: one_text(100, 30_000_000), "takes more than 128 MiB of memory; leave out"),
 }
 
 
-@pytest.mark.parametrize("name", HUGE)
-def test_a_file_beyond_a_bound_is_refused_by_every_reader(name: str, tmp_path: Path) -> None:
-    file, content, fault = HUGE[name]
-    path = tmp_path / file
-    path.write_bytes(content())
+def reading(path: Path) -> tuple[list[str], int]:
+    """The problems of a file, in order, and the kilobytes that reading it takes."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     problems = Problems(str(path))
     read_table(path, problems)
-    assert fault in str(problems[0])
-    with pytest.raises(RowsError, match=fault.split(";")[0].removeprefix(", ")):
-        [*read_records(path)]
+    return [*map(str, problems)], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
-def test_rows_that_are_not_kept_have_no_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dspy_judges.bounds.MAX_BYTES", 2**20)
-    path = tmp_path / "x.jsonl"
-    # Each counts 10,000 for its text, 64 for its cell, and 192 for itself: 102 fit.
-    path.write_bytes(lines(*[{"x": "a" * 10_000}] * 120))
+@pytest.fixture(scope="module")
+def child() -> Iterator[ProcessPoolExecutor]:
+    """A process of its own, whose memory is measured, and which a file may end."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("name", [*HUGE, *HELD])
+def test_what_is_too_big_is_refused_in_little_memory(name, child):
+    content, fault = (HUGE | HELD)[name]
+    path = content().resolve()
+    assert path.stat().st_size < 8_000_000
+    problems, growth = child.submit(reading, path).result()
+    assert fault in problems[0]
+    assert growth < (500_000 if path.suffix == ".parquet" else 200_000)
+    if name in HUGE:
+        with pytest.raises(RowsError, match=fault.split(";")[0].removeprefix(", ")):
+            [*read_records(path)]
+
+
+def test_an_area_over_all_cells_is_read_in_little_memory(child):
+    path = edited(in_workbook(b"", b""), b"B2:B3", b"A1:XFD1048576").resolve()
+    problems, growth = child.submit(reading, path).result()
+    assert problems == []
+    assert growth < 200_000
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "row", "fault"),
+    [
+        # A row counts 10,000 for its text, 64 for its cell, and 192 for itself: 102 fit.
+        ("MAX_BYTES", 2**20, {"x": "a" * 10_000}, "line 103: takes more than 1 MiB of memory"),
+        # And 64 without a text.
+        ("MAX_BYTES", 2**14, {"x": None}, "line 65: takes more than "),
+        ("MAX_CELLS", 30, ROW | {"b": 1, "c": 2}, "line 7: has more than 30 cells"),
+    ],
+)
+def test_a_table_that_is_held_is_bounded_and_rows_that_are_not_kept_are_any_number(
+    bound, value, row, fault, monkeypatch
+):
+    path = lines(*[row] * 120)
+    monkeypatch.setattr(f"dspy_judges.bounds.{bound}", value)
     assert sum(1 for _ in read_table_rows(path)) == 120
-    with pytest.raises(LabelError, match=f"line 103: takes more than 1 MiB of memory; {WAY_OUT}"):
-        read_labels(path)
-
-
-def test_a_table_that_is_held_has_so_many_cells_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dspy_judges.bounds.MAX_CELLS", 30)
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(lines(*[ROW | {"b": 1, "c": 2}] * 40))
-    assert sum(1 for _ in read_table_rows(path)) == 40
-    n_columns = len(ROW) + 2
-    first = 30 // n_columns + 1
-    with pytest.raises(LabelError, match=f"line {first}: has more than 30 cells; {WAY_OUT}"):
-        read_labels(path)
+    message = refusal(path)
+    assert fault in message
+    assert WAY_OUT in message
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: &a [x, x]\nb: &b [*a, *a]\n", r"has an alias, \*a: write out what it stands for"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\n", "has an alias, *a: write out what it stands for"),
         ("a: " + "[" * 101 + "]" * 101, "nested too deeply"),
         ("a: " + "x" * 200_000, "more than 200,000 bytes"),
     ],
 )
-def test_a_mapping_beyond_a_bound_is_refused(text: str, fault: str, tmp_path: Path) -> None:
-    path = tmp_path / "map.yaml"
-    path.write_text(text)
-    with pytest.raises(LabelError, match=fault):
-        read_map_file(path)
+def test_a_mapping_beyond_a_bound_is_refused(text, fault):
+    assert fault in refusal(file_of(text, "map.yaml"), read=read_map_file)
 
 
-def test_problems_without_end_are_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_without_end_are_no_list(monkeypatch):
     monkeypatch.setattr("dspy_judges.bounds.MAX_PROBLEMS", 10)
-    path = tmp_path / "x.json"
-    path.write_text(f"[{'1, ' * 20} 1]")
+    path = file_of(f"[{'1, ' * 20} 1]", "x.json")
     with pytest.raises(
         RowsError, match=r"row 1: 1 is not a .*\(the first of more than 10 problems\)"
     ):

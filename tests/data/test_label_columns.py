@@ -1,9 +1,10 @@
-"""Which column holds the labels of a dimension that no column is called."""
+"""Which column holds the labels of a dimension that no column is called; outputs without labels."""
 
 import pytest
+from label_files import refusal
 
 import data
-from data import LabelError
+from judges.labels.readers import read_items
 
 MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
 
@@ -11,8 +12,7 @@ MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
 def rows(**labels: tuple[object, object]) -> list[dict[str, object]]:
     """Eight outputs, each with the first or the second value of every label."""
     return [
-        {"input": f"{n}+{n}?", "output": 2 * n}
-        | MORE
+        {"input": f"{n}+{n}?", "output": 2 * n, **MORE}
         | {name: values[n % 2] for name, values in labels.items()}
         for n in range(8)
     ]
@@ -22,68 +22,127 @@ def rows(**labels: tuple[object, object]) -> list[dict[str, object]]:
     "column",
     ["label", "Verdict", "human_label", "is_correct", "final grade", "Urteil", "is_polite", "ok"],
 )
-def test_the_one_column_of_labels_is_taken_and_named(column: str) -> None:
+def test_the_one_column_of_labels_is_taken_and_named(column):
     labelled = data.read_labels(rows(**{column: ("yes", "no")}), dimensions=["polite"])
     assert labelled.words == {"polite": ("yes", "no")}
     assert f"no column is called polite: its labels are read from {column!r}" in labelled.notes
     assert labelled.outputs[3].texts["output"] == "6"
 
 
-def test_a_label_inside_an_object_is_found_by_its_name() -> None:
-    nested = [{**row, "feedback": {"score": n % 2}} for n, row in enumerate(rows())]
+def test_a_label_inside_an_object_is_found_by_its_name():
+    nested = rows(feedback=({"score": 0}, {"score": 1}))
     assert data.read_labels(nested, dimensions=["polite"]).words == {"polite": ("1", "0")}
 
 
-def test_of_several_columns_the_flag_says_which() -> None:
-    with pytest.raises(LabelError, match="--map polite=label or --map polite=verdict"):
-        data.read_labels(rows(label=("yes", "no"), verdict=("yes", "no")), dimensions=["polite"])
+@pytest.mark.parametrize(
+    ("labels", "name", "asked"),
+    [
+        (("label", "verdict"), "polite", "--map polite=label or --map polite=verdict"),
+        # A lone column of another name, and labels of a misspelled name or of another dimension.
+        (("gpt4_verdict",), "polite", "--map polite=latency_s or"),
+        (("label",), "relevnce", "no output has a rating on it"),
+        (("coherence",), "relevance", "no output has a rating on it"),
+    ],
+)
+def test_labels_of_no_sure_dimension_are_asked_for(labels, name, asked):
+    values = (1, 0) if name.startswith("rel") else ("yes", "no")
+    assert asked in refusal(rows(**dict.fromkeys(labels, values)), dimensions=[name])
 
 
-def test_a_lone_column_of_another_name_is_not_taken_for_labels() -> None:
-    judged = rows(gpt4_verdict=("yes", "no"))
-    with pytest.raises(LabelError, match="--map polite=latency_s or"):
-        data.read_labels(judged, dimensions=["polite"])
-
-
-@pytest.mark.parametrize(("name", "column"), [("relevnce", "label"), ("relevance", "coherence")])
-def test_labels_are_not_taken_for_a_misspelled_name_nor_from_another_dimension(
-    name: str, column: str
-) -> None:
-    with pytest.raises(LabelError, match="no output has a rating on it"):
-        data.read_labels(rows(**{column: (1, 0)}), dimensions=[name])
-
-
-def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> None:
+def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
-    times, none = ("2024-03-01T10:00:00Z", "2024-03-02"), (None, None)
+    none, times = (None, None), ("2024-03-01T10:00:00Z", "2024-03-02")
     nested = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
-    with pytest.raises(
-        LabelError, match=r"no column has a known name .*; .* --map label=metadata\.feedback, or"
-    ):
-        data.read_labels(nested)
+    message = refusal(nested)
+    assert "no column has a known name " in message
+    assert " --map label=metadata.feedback, or" in message
     labelled = data.read_labels(nested, map={"label": "metadata.feedback"})
     assert [*labelled.reading.texts] == ["input", "output"]
 
 
-def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them() -> None:
+def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them():
     both = rows(label=("pass", "fail"), human_label=("pass", "fail"))
-    with pytest.raises(LabelError, match=r"label, human_label hold labels; .* --map label=label"):
-        data.read_labels(both)
+    message = refusal(both)
+    assert "label, human_label hold labels; " in message
+    assert " --map label=label" in message
     assert data.read_labels(both, map={"label": "label"}).dimensions == ("label",)
 
 
-def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_name() -> None:
-    rows = [
-        {"Frage": f"Frage {n // 2}, bitte?", "Antwort": f"Antwort {n}.", "Urteil": n % 2}
-        for n in range(12)
-    ]
-    bots = [{**row, "Bot": ("alt", "neu")[n % 2]} for n, row in enumerate(rows)]
-    labelled = data.read_labels(bots)
+def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_name():
+    def read(name: str, *values: str) -> data.LabelledSet:
+        texts = (
+            {"Frage": f"Frage {n // 2}, bitte?", "Antwort": f"Antwort {n}."} for n in range(12)
+        )
+        labels = ({"Urteil": n % 2, name: values[n % len(values)]} for n in range(12))
+        return data.read_labels([text | label for text, label in zip(texts, labels, strict=True)])
+
+    labelled = read("Bot", "alt", "neu")
     assert labelled.systems == ("alt", "neu")
     assert {*labelled.reading.texts} == {"frage", "antwort"}
-    others = [{"Fassung" if name == "Bot" else name: row[name] for name in row} for row in bots]
-    labelled = data.read_labels(others)
-    assert labelled.reading.unread == ("Fassung",)
+    assert read("Fassung", "alt", "neu").reading.unread == ("Fassung",)
     # What a bot says is a text, whatever its column is called.
-    said = [{**row, "Bot": f"I am the bot, and this is what I say to that, {row}"} for row in rows]
-    assert data.read_labels(said).reading.texts["Bot"] == "Bot"
+    said = read("Bot", *(f"I am the bot, and this is what I say to that, {n}" for n in range(12)))
+    assert said.reading.texts["Bot"] == "Bot"
+
+
+ITEM_TEXTS = [{"document": f"Text {n // 2}.", "summary": f"Short {n}."} for n in range(4)]
+ITEMS = [
+    {"id": f"o{n}", "group": f"g{n // 2}", "system": "AB"[n % 2], **text}
+    for n, text in enumerate(ITEM_TEXTS)
+]
+
+OF_PEOPLE: dict[str, dict[str, object]] = {
+    "none": {},
+    "nested": {"ratings": {"relevance": 3}, "annotations": {"relevance": [3, 2]}},
+    "a number off every scale": {"relevance": 1e6, "fluency": "four"},
+    "words of nobody's": {"label": "so-so", "mood": "grim"},
+    "verdicts and critiques": {"pass": True, "critique": "It is far too short for anybody to use."},
+    "a model's": {"llm_reason": "It follows the text closely in all it says.", "llm_score": 0.7},
+    "ours": {"dimension": "good", "annotator": "Anna", "rating": 4, "labelled_at": "2026-11-23"},
+}
+
+
+@pytest.mark.parametrize("name", OF_PEOPLE)
+def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name):
+    items = read_items([row | OF_PEOPLE[name] for row in ITEMS])
+    assert isinstance(items, data.LabelledSet)
+    assert [dict(item.texts) for item in items.outputs] == ITEM_TEXTS
+    for row, item in zip(ITEMS, items.outputs, strict=True):
+        assert (item.document_id, item.system) == (row["group"], row["system"])
+        assert (item.ratings, item.comments) == ({}, {})
+
+
+def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
+    rows = [row | {"genre": "news"} for row in ITEMS]
+    assert read_items(rows).reading.unread == ("genre",)
+    shown = read_items(rows, map={"context": "genre"}).items
+    assert {item.texts["context"] for item in shown} == {"news"}
+
+
+def test_rows_of_several_annotators_are_one_output():
+    rows = [row | {"annotator": who, "relevance": 2} for row in ITEMS for who in ("Anna", "Ben")]
+    assert [item.id for item in read_items(rows).items] == ["o0", "o1", "o2", "o3"]
+
+
+@pytest.mark.parametrize("voted", [{}, {"votes": ["A", "B"]}, {"preferred": "nobody"}])
+def test_pairs_need_no_vote(voted):
+    sides = {"answer_1": "Yes.", "answer_2": "No.", "model_a": "x", "model_b": "y"}
+    rows = [{"prompt": f"Why {n}?", **sides, **voted} for n in range(3)]
+    pairs = read_items(rows, pairwise=True)
+    assert isinstance(pairs, data.LabelledPairs)
+    first = pairs.pairs[0]
+    assert (first.texts, first.response_a) == ({"prompt": "Why 0?"}, "Yes.")
+    assert first.response_b == "No."
+    assert {pair.votes for pair in pairs.pairs} == {()}
+    assert pairs.systems == ("x", "y")
+    told = "holds pairs of candidates, answer_1, answer_2; give pairs"
+    assert told in refusal(rows, read=read_items)
+    assert "no two columns of candidates" in refusal(ITEMS, read=read_items, pairwise=True)
+
+
+@pytest.mark.parametrize(("part", "judged"), [("turn", "output"), ("conversation", "conversation")])
+def test_conversations_are_texts_as_a_judge_reads_them(part, judged):
+    turns = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
+    items = read_items([{"id": 1, "messages": turns, "label": "bad"}], map={"judge": part})
+    assert items.items[0].texts[judged].endswith("No.")
+    assert "label" not in items.items[0].texts

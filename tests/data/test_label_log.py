@@ -1,23 +1,31 @@
-"""Files that keep every label ever given: an annotator's last line counts, null takes it back."""
+"""Files as a label page writes them: the last label counts, documents weigh as they were drawn."""
 
-from pathlib import Path
+from collections.abc import Mapping
+from itertools import combinations, product
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonl import write_jsonl
+from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
+from judges.labels.weights import AT_RANDOM, Draw, document_weights
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def line(item: str, who: str, rating: object, **more: object) -> Row:
     """A label as the page writes it."""
+    texts = {"document": f"Text {item[0]}.", "summary": f"Short {item}."}
+    time = f"2026-11-23T18:{len(more)}0:00.123Z"
     return {
-        **{"id": item, "group": item[0], "system": "s", "document": f"Text {item[0]}."},
-        **{"summary": f"Short {item}.", "dimension": "helpful", "annotator": who},
-        **{"rating": rating, "labelled_at": f"2026-11-23T18:{len(more)}0:00.123Z", **more},
+        **{"id": item, "group": item[0], "system": "s", **texts, "dimension": "helpful"},
+        **{"annotator": who, "rating": rating, "labelled_at": time, **more},
     }
 
 
@@ -33,70 +41,166 @@ LOG = [
 ]
 
 
-def test_the_last_line_counts_and_null_takes_a_label_back() -> None:
-    labelled = data.read_labels(LOG)
-    assert [(o.annotators, o.ratings) for o in labelled.outputs[::2]] == [
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
+    texts = [{n: row[n] for n in ("id", "document", "summary")} for row in LOG[:5:2]]
+    log = write_jsonl("log.jsonl", LOG)
+    labelled = data.read_labels(texts, annotations=log) if is_beside else data.read_labels(log)
+    assert [(one.annotators, one.ratings) for one in labelled.outputs] == [
         ({"helpful": ("Anna", "Ben")}, {"helpful": (2, 3)}),
+        ({}, {}),
         ({"helpful": ("Ben",)}, {"helpful": (1,)}),
     ]
-    assert labelled.outputs[1].ratings == {}
-    assert [output.comments.get("helpful") for output in labelled.outputs] == [
-        ("I misread it.", "It rambles."),
-        None,
-        None,
-    ]
-    assert labelled.notes == (
-        "1 label changed after seeing others' labels: agreement is not blind",
-        "no rating on helpful: 1 of 3 outputs",
-    )
+    assert labelled.outputs[0].comments["helpful"] == ("I misread it.", "It rambles.")
+    notes = " ".join(labelled.notes)
+    assert "1 label changed after seeing others' labels: agreement is not blind" in notes
+    assert "no rating on helpful: 1 of 3 outputs" in notes
+    assert is_beside or not any(one.comments for one in labelled.outputs[1:])
 
 
-def test_what_says_when_and_how_is_no_text_and_no_column_that_differs(tmp_path: Path) -> None:
-    said = {"sampling_weight": 2.5, "sampling_from": 90}
-    rows = [row | (said if row["id"] == "b1" else {}) for row in LOG]
-    pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
-    for source in (rows, tmp_path / "log.csv"):
+def test_what_says_when_and_how_is_no_text_and_no_column_that_differs():
+    drawn = {"sampling_weight": 2.5, "sampling_from": 90}
+    rows = [row | (drawn if row["id"] == "b1" else {}) for row in LOG]
+    pd.DataFrame(rows).to_csv("log.csv", index=False)
+    for source in (rows, "log.csv"):
         for labelled in (data.read_labels(source), read_items(source)):
             assert {*labelled.items[0].texts} == {"document", "summary"}
             assert not any("left out" in note for note in labelled.notes)
             assert labelled.reading.unread == ()
 
 
-def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too() -> None:
+def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too():
     texts = {"id": 1, "document": "Text.", "summary": "Short.", "labelled_at": "today"}
     rows = [{**texts, "annotator": "Anna", "helpful": n, "clear": n} for n in (1, 2)]
     labelled = data.read_labels(rows, dimensions=["helpful", "clear"])
     assert [output.ratings for output in labelled.outputs] == [{"helpful": (2,), "clear": (2,)}]
 
 
-def test_two_labels_of_one_annotator_stay_refused_where_no_time_is_known() -> None:
+def test_two_labels_of_one_annotator_stay_refused_where_no_time_is_known():
     rows = [{name: row[name] for name in row if name != "labelled_at"} for row in LOG]
-    with pytest.raises(data.LabelError, match="is a second rating of 'a1' on 'helpful' by 'Anna'"):
-        data.read_labels(rows)
+    assert "is a second rating of 'a1' on 'helpful' by 'Anna'" in refusal(rows)
 
 
-def test_a_log_beside_the_outputs_brings_ratings_and_comments(tmp_path: Path) -> None:
-    texts = {"document", "summary", "id"}
-    outputs = [{name: row[name] for name in row if name in texts} for row in LOG[:3:2]]
-    outputs += [{"id": "b1", "document": "Text b.", "summary": "Short b1.", "comment": "mine"}]
-    labelled = data.read_labels(outputs, annotations=write_jsonl(tmp_path / "log.jsonl", LOG))
-    assert [output.ratings for output in labelled.outputs] == [
-        {"helpful": (2, 3)},
-        {},
-        {"helpful": (1,)},
-    ]
-    assert labelled.outputs[0].comments["helpful"] == ("I misread it.", "It rambles.")
-    assert any("1 label changed after seeing others'" in note for note in labelled.notes)
-
-
-def test_of_pairs_the_last_vote_counts() -> None:
+def test_of_pairs_the_last_vote_counts():
     pair = {"prompt": "Why?", "response_a": "So.", "response_b": "No.", "labelled_at": "now"}
-    votes = [("p", "Anna", "A"), ("p", "Ben", "B"), ("q", "Anna", "A"), ("p", "Anna", "tie")]
+    votes = ["p Anna A", "p Ben B", "q Anna A", "p Anna tie", "q Anna "]
     rows = [
-        {"id": item, **pair, "annotator": who, "preferred": vote, "comment": f"{who}: {vote}"}
-        for item, who, vote in [*votes, ("q", "Anna", None)]
+        {
+            "id": item,
+            **pair,
+            "annotator": who,
+            "preferred": vote or None,
+            "comment": f"{who}: {vote}",
+        }
+        for item, who, vote in (line.split(" ") for line in votes)
     ]
     labelled = data.read_pairs(rows)
     assert [(one.id, one.votes) for one in labelled.pairs] == [("p", ("tie", "B"))]
     assert labelled.pairs[0].comments == ("Anna: tie", "Ben: B")
     assert "left out for lack of a vote: 1 pair" in labelled.notes
+
+
+VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
+Draws = dict[str, Draw]
+
+
+def weighted_mean(draws: Mapping[str, Draw]) -> float:
+    weights = document_weights(draws)
+    return sum(weight * VALUES[name] for name, weight in weights.items()) / len(weights)
+
+
+def next_draws(draws: Draws) -> list[Draws]:
+    """Every outcome, all equally likely, of a draw of one document from each of two strata.
+
+    Which strata is decided by the labels so far, and their documents' chances differ.
+    """
+    left = [name for name in VALUES if name not in draws]
+    first = 1 + (sum(VALUES[name] for name in draws) > 5) * (len(left) > 3)
+    strata = left[:first], left[first:]
+    sizes = [(float(len(stratum)), float(len(left))) for stratum in strata]
+    return [draws | dict(zip(drawn, sizes, strict=True)) for drawn in product(*strata)]
+
+
+def outcomes(rounds: int) -> list[tuple[float, Draws]]:
+    """Every outcome with its chance: two documents at random, and then so many rounds."""
+    if not rounds:
+        pairs = [*combinations(VALUES, 2)]
+        return [(1 / len(pairs), dict.fromkeys(pair, AT_RANDOM)) for pair in pairs]
+    before = [(chance, next_draws(draws)) for chance, draws in outcomes(rounds - 1)]
+    return [(chance / len(after), draws) for chance, after in before for draws in after]
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds):
+    mean = sum(chance * weighted_mean(draws) for chance, draws in outcomes(rounds))
+    assert mean == pytest.approx(sum(VALUES.values()) / len(VALUES), abs=1e-12)
+
+
+drawn_later = st.tuples(st.floats(0.01, 100), st.sampled_from([10.0, 50.0, 70.0]))
+
+
+@given(st.dictionaries(st.text(max_size=3), st.just(AT_RANDOM) | drawn_later, min_size=1))
+def test_weights_are_positive_and_1_on_average(draws):
+    weights = document_weights(draws)
+    assert weights.keys() == draws.keys()
+    assert min(weights.values()) > 0
+    assert np.mean([*weights.values()]) == pytest.approx(1)
+
+
+def output(item: str, **cells: object) -> dict[str, object]:
+    """An output of the document that its id begins with."""
+    return {"id": item, "group": item[0], "document": f"Text {item[0]}.", "summary": item} | cells
+
+
+def drawn(weight: object, size: object) -> dict[str, object]:
+    return {"sampling_weight": weight, "sampling_from": size}
+
+
+OUTPUTS = [
+    *(output("a1", **drawn(None, None)), output("a2")),
+    *(output("b1", **drawn(2, 8)), output("c1", **drawn("6.0", "8")), output("c2", **drawn(6, 8))),
+    *(output("d1", **drawn(4, 8)), output("e1")),
+]
+RATINGS = {"a1": 1, "a2": 2, "b1": 3, "c1": 4, "c2": 5}
+# Of 3 labelled documents 2 are drawn from 8, and a is before them, so that all are 9. It counts
+# 3 (1/3 + 2/3 * 1/9); b and c 3 * 2/3 * 8/9 in the ratio of 2 to 6.
+WEIGHTS = {"a": 11 / 9, "b": 4 / 9, "c": 12 / 9}
+
+
+def test_the_labelled_documents_of_a_file_weigh_by_its_columns():
+    plain = [output(str(row["id"])) for row in OUTPUTS]
+    draws = [{n: c for n, c in row.items() if n == "id" or "sampling" in n} for row in OUTPUTS]
+    label = {"dimension": "good", "annotator": "x"}
+    labels = [row | label | {"rating": RATINGS[row["id"]]} for row in draws if row["id"] in RATINGS]  # type: ignore[index]
+    long = write_jsonl("labels.jsonl", labels)
+    rated = [row | {"good": RATINGS.get(str(row["id"]))} for row in OUTPUTS]
+    for labelled in (
+        data.read_labels(rated, dimensions=["good"]),
+        data.read_labels(plain, annotations=long),
+        data.read_labels(OUTPUTS, annotations=long),
+    ):
+        weights = {one.document_id: one.weight for one in labelled.outputs if one.ratings}
+        assert weights == pytest.approx(WEIGHTS)
+        assert labelled.outputs[2].texts == {"document": "Text b.", "summary": "b1"}
+        assert any("drawn with unequal chances" in note for note in labelled.notes)
+
+
+def test_without_the_columns_every_document_weighs_1():
+    labelled = data.read_labels([output("a1", good=1), output("b1", good=2)], dimensions=["good"])
+    assert [one.weight for one in labelled.outputs] == [1, 1]
+    assert labelled.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("weight", "size", "fault"),
+    [
+        *((weight, 8, "are not two numbers above 0") for weight in (0, -1, "inf", "two", None)),
+        (2, None, "are not two numbers above 0"),
+        (3, 8, "differ in another row of 'a'"),
+    ],
+)
+def test_nonsense_is_refused_with_a_way_out(weight, size, fault):
+    rows = [output("a0", good=0, **drawn(2, 8)), output("a1", good=1, **drawn(weight, size))]
+    message = refusal(rows, dimensions=["good"])
+    assert message.startswith(f"rows, row 2: [{weight!r}, {size}] {fault}; correct sampling_weight")
+    assert "or remove both: then all documents count alike" in message

@@ -1,170 +1,136 @@
 """Labelled pairs: candidates under several names, votes in several words."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
-import pandas as pd
 import pytest
-from jsonl import write_jsonl
+from label_files import csv_of, file_of, refusal
 
 import data
 
 PAIR = {"id": "a", "prompt": "Why?", "response_a": "Because.", "response_b": "So."}
+VOTED = {**PAIR, "preferred": "A"}
 
 
-def file_of(folder: Path, *rows: Mapping[str, object]) -> Path:
-    path = folder / "pairs.jsonl"
-    write_jsonl(path, rows)
-    return path
+def refused(*rows: Mapping[str, object]) -> str:
+    return refusal([*rows], read=data.read_pairs)
 
 
-def read_one(folder: Path, **cells: object) -> data.LabelledPair:
-    return data.read_pairs(file_of(folder, {**PAIR, **cells})).pairs[0]
+def read_one(**cells: object) -> data.LabelledPair:
+    return data.read_pairs([{**PAIR, **cells}]).pairs[0]
 
 
-VOTES: dict[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
-    "a list": ({"votes": ["A", "tie", "B", "A"]}, ("A", "tie", "B", "A")),
-    "a list with one who did not vote": ({"votes": ["A", None]}, ("A",)),
-    "one choice": ({"preferred": "B"}, ("B",)),
-    "small letters": ({"preferred": "b"}, ("B",)),
-    "AlpacaEval's second": ({"preference": 2.0}, ("B",)),
-    "AlpacaEval's draw": ({"preference": 1.5}, ("tie",)),
-    "votes before the majority": ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
-    "JSON in one cell": ({"votes": '["A", "tie"]'}, ("A", "tie")),
-}
+@pytest.mark.parametrize(
+    ("cells", "votes"),
+    [
+        ({"votes": ["A", "tie", "B", "A"]}, ("A", "tie", "B", "A")),
+        ({"votes": ["A", None]}, ("A",)),
+        ({"votes": '["A", "tie"]'}, ("A", "tie")),
+        ({"preferred": "b"}, ("B",)),
+        # AlpacaEval's second and draw.
+        ({"preference": 2.0}, ("B",)),
+        ({"preference": 1.5}, ("tie",)),
+        # Votes go before their majority.
+        ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
+    ],
+)
+def test_votes_are_read_in_every_wording(cells, votes):
+    pair = read_one(**cells)
+    assert pair.votes == votes
+    assert [*pair.texts] == ["prompt"]
 
 
-@pytest.mark.parametrize("name", VOTES)
-def test_votes_are_read_in_every_wording(name: str, tmp_path: Path) -> None:
-    cells, votes = VOTES[name]
-    assert read_one(tmp_path, **cells).votes == votes
-
-
-def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_say(
-    tmp_path: Path,
-) -> None:
+def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_say():
     one, two = {**PAIR, "preference": 1}, {**PAIR, "id": "b", "preference": 2}
-    labelled = data.read_pairs(file_of(tmp_path, one, two))
-    assert [pair.votes for pair in labelled.pairs] == [("A",), ("B",)]
+    assert [pair.votes for pair in data.read_pairs([one, two]).pairs] == [("A",), ("B",)]
     sides = {"id": "a", "prompt": "Why?", "output_1": "x", "output_2": "y", "preference": 1}
-    assert data.read_pairs(file_of(tmp_path, sides)).pairs[0].votes == ("A",)
-    with pytest.raises(data.LabelError, match=r"which is which: --values 0=A,1=B"):
-        data.read_pairs(file_of(tmp_path, one))
+    assert data.read_pairs([sides]).pairs[0].votes == ("A",)
+    assert "which is which: --values 0=A,1=B" in refused(one)
 
 
 @pytest.mark.parametrize("vote", ["C", "1.2", 0, True, 1.7, "A or B", {"A": 1}])
-def test_any_other_vote_is_refused(vote: object, tmp_path: Path) -> None:
-    with pytest.raises(data.LabelError, match=r"line 1, field 'preferred': .*; write A, B or tie"):
-        read_one(tmp_path, preferred=vote)
+def test_any_other_vote_is_refused(vote):
+    message = refused({**PAIR, "preferred": vote})
+    assert message.startswith("rows, row 1, field 'preferred': ")
+    assert "; write A, B or tie" in message
 
 
-CANDIDATES = {
-    "response": ("response_a", "response_b"),
-    "summary": ("summary_a", "summary_b"),
-    "output": ("output_1", "output_2"),
-    "translation": ("translation_a", "translation_b"),
-}
-
-
-@pytest.mark.parametrize("word", CANDIDATES)
-def test_candidates_go_by_the_tasks_own_word(word: str, tmp_path: Path) -> None:
-    first, second = CANDIDATES[word]
-    row = {"id": "a", "post": "Long.", first: "One.", second: "Two.", "preferred": "A"}
-    labelled = data.read_pairs(file_of(tmp_path, row))
+@pytest.mark.parametrize("word", ["response", "summary", "translation"])
+def test_candidates_go_by_the_tasks_own_word(word):
+    row = {"id": "a", "post": "Long.", f"{word}_a": "One.", f"{word}_b": "Two.", "preferred": "A"}
+    labelled = data.read_pairs([row])
     assert labelled.candidate == word
     assert (labelled.pairs[0].response_a, labelled.pairs[0].response_b) == ("One.", "Two.")
     assert labelled.pairs[0].texts == {"post": "Long."}
 
 
-def test_an_alpaca_eval_file_reads_as_it_is(tmp_path: Path) -> None:
-    row = {
-        "instruction": "Name a river.",
-        "output_1": "The Rhine.",
-        "generator_1": "old",
-        "output_2": "The Nile.",
-        "generator_2": "new",
-        "preference": 2.0,
-    }
-    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#row"})
+def test_an_alpaca_eval_file_reads_as_it_is():
+    sides = {"output_1": "The Rhine.", "generator_1": "old", "output_2": "The Nile."}
+    row = {"instruction": "Name a river.", **sides, "generator_2": "new", "preference": 2.0}
+    labelled = data.read_pairs([row], map={"id": "#row"})
     pair = labelled.pairs[0]
+    assert labelled.candidate == "output"
     assert (pair.system_a, pair.system_b, pair.votes) == ("old", "new", ("B",))
     assert pair.texts == {"instruction": "Name a river."}
 
 
-def test_pairs_nobody_voted_on_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_pairs_nobody_voted_on_are_left_out_and_counted():
     rows = [{**PAIR, "votes": ["A"]}, {**PAIR, "id": "b", "votes": []}, {**PAIR, "id": "c"}]
-    labelled = data.read_pairs(file_of(tmp_path, *rows))
+    labelled = data.read_pairs(rows)
     assert [pair.id for pair in labelled.pairs] == ["a"]
-    assert labelled.notes[1:] == ("left out for lack of a vote: 2 pairs",)
-    assert labelled.notes[0] == "2 rows repeat another row's texts (lines 2, 3)"
-    with pytest.raises(data.LabelError, match="no pair has a vote"):
-        data.read_pairs(file_of(tmp_path, {**PAIR, "votes": []}))
+    repeats = "2 rows repeat another row's texts (rows 2, 3)"
+    assert labelled.notes == (repeats, "left out for lack of a vote: 2 pairs")
 
 
-def test_a_majority_beside_the_votes_is_no_text(tmp_path: Path) -> None:
-    assert [*read_one(tmp_path, votes=["A", "B", "A"], preferred="A").texts] == ["prompt"]
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ([{**PAIR, "votes": []}], "no pair has a vote"),
+        ([PAIR], "--map votes=COLUMN"),
+        ([VOTED, {**VOTED, "id": "b", "prompt": ""}], "row 2, field 'prompt': is empty"),
+        ([{**VOTED, "response_b": ["So.", 1]}], "field 'response_b': ['So.', 1] is not a text"),
+        ([{**VOTED, "response_a": None}], "is empty in 1 of 1 rows; name the"),
+        (
+            [{"id": "a", "prompt": "Why?", "left": "x", "right": "y"}],
+            "no two columns of candidates among id, prompt, left, right",
+        ),
+        (
+            [{"id": "a", "document": "T", "summary": "S", "ratings": {"relevance": 3}}],
+            "holds rated outputs, not pairs; read it with",
+        ),
+    ],
+)
+def test_a_file_that_lacks_what_a_pair_has_is_refused(rows, fault):
+    assert fault in refused(*rows)
 
 
-def test_a_system_that_wrote_nothing_keeps_its_votes(tmp_path: Path) -> None:
-    assert read_one(tmp_path, response_b="", preferred="A").response_b == ""
+def test_a_system_that_wrote_nothing_keeps_its_votes():
+    assert read_one(response_b="", preferred="A").response_b == ""
 
 
-def test_a_forgotten_prompt_is_refused_and_a_forgotten_candidate_left_out_and_counted(
-    tmp_path: Path,
-) -> None:
-    good = {**PAIR, "preferred": "A"}
-    for field, value, what in (
-        ("response_b", ["So.", 1], r"\['So.', 1\] is not a text"),
-        ("prompt", "", "is empty"),
-    ):
-        with pytest.raises(data.LabelError, match=f"line 2, field '{field}': {what}"):
-            data.read_pairs(file_of(tmp_path, good, {**good, "id": "b", field: value}))
-    rows = [good, {**good, "id": "b", "response_a": None}]
-    pd.DataFrame(rows).to_csv(tmp_path / "pairs.csv", index=False)
-    for path in (file_of(tmp_path, *rows), tmp_path / "pairs.csv"):
-        labelled = data.read_pairs(path)
-        assert [pair.id for pair in labelled.pairs] == ["a"]
-        assert any(note.startswith("left out for an empty 'resp") for note in labelled.notes)
-    with pytest.raises(data.LabelError, match="is empty in 1 of 1 rows; name the"):
-        data.read_pairs(file_of(tmp_path, rows[1]))
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_a_forgotten_candidate_is_left_out_and_counted(is_typed):
+    rows = [VOTED, {**VOTED, "id": "b", "response_a": None}]
+    in_csv = csv_of([*VOTED], [*VOTED.values()], ["b", "Why?", "", "So.", "A"])
+    labelled = data.read_pairs(rows if is_typed else file_of(in_csv))
+    assert [pair.id for pair in labelled.pairs] == ["a"]
+    assert any(note.startswith("left out for an empty 'resp") for note in labelled.notes)
 
 
-def test_a_file_without_candidates_or_votes_names_its_columns(tmp_path: Path) -> None:
-    path = file_of(tmp_path, {"id": "a", "prompt": "Why?", "left": "x", "right": "y"})
-    with pytest.raises(
-        data.LabelError, match="no two columns of candidates among id, prompt, left, right"
-    ):
-        data.read_pairs(path)
-    with pytest.raises(
-        data.LabelError, match=r"column of votes among id, prompt.*--map votes=COLUMN"
-    ):
-        data.read_pairs(file_of(tmp_path, PAIR))
-
-
-def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows(tmp_path: Path) -> None:
-    columns = tmp_path / "columns.csv"
-    columns.write_text("id,prompt,response_a,response_b,v1,v2\na,Ask,Yes,No,A,tie\n")
+def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows():
+    columns = file_of("id,prompt,response_a,response_b,v1,v2\na,Ask,Yes,No,A,tie\n")
     labelled = data.read_pairs(columns, map={"votes": ["v1", "v2"]})
     assert labelled.pairs[0].votes == ("A", "tie")
     assert labelled.reading.ratings == {"votes": ("v1", "v2")}
-    rows = tmp_path / "rows.csv"
-    rows.write_text(
-        "Nr,prompt,response_a,response_b,annotator,preferred,reason\n"
-        "1,Ask,Yes,No,ann,A,plain\n1,Ask,Yes,No,bob,tie,same\n"
-    )
-    (pair,) = data.read_pairs(rows).pairs
+    rows = "1,Ask,Yes,No,ann,A,plain\n1,Ask,Yes,No,bob,tie,same\n"
+    header = "Nr,prompt,response_a,response_b,annotator,preferred,reason\n"
+    (pair,) = data.read_pairs(file_of(header + rows)).pairs
     assert (pair.votes, pair.comments) == (("A", "tie"), ("plain", "same"))
 
 
-def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "pairs.csv"
-    header = "id,question,answer_a,answer_b,winner\n"
-    path.write_text(header + "a,Ask,Yes,No,model_b\nb,Ask,Yes,No,tie (bothbad)\n")
+def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for():
+    header, row = "id,question,answer_a,answer_b,{}\n", "a,Ask,Yes,No,model_b\n"
+    path = file_of(f"{header.format('winner')}{row}b,Ask,Yes,No,tie (bothbad)\n")
     assert [pair.votes for pair in data.read_pairs(path).pairs] == [("B",), ("tie",)]
-    with pytest.raises(data.LabelError, match="holds pairs of candidates"):
-        data.read_labels(path)
-    path.write_text(header.replace("winner", "choice") + "a,Ask,Yes,No,model_b\n")
-    with pytest.raises(data.LabelError, match="name your column with --map votes=COLUMN"):
-        data.read_pairs(path)
+    assert "holds pairs of candidates" in refusal(path)
+    asked = refusal(file_of(header.format("choice") + row), read=data.read_pairs)
+    assert "name your column with --map votes=COLUMN" in asked

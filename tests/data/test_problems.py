@@ -3,133 +3,106 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from label_files import file_of, refusal
 
 import data
 
 GOOD = {"id": "a", "group": "g", "document": "A text.", "summary": "Short.", "relevance": 3}
 
 
-def file_of(folder: Path, *rows: Mapping[str, object] | str) -> Path:
-    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    path = folder / "labels.jsonl"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+def lines(*rows: Mapping[str, object] | str) -> Path:
+    texts = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+    return file_of("".join(f"{text}\n" for text in texts), "labels.jsonl")
 
 
-def refused(path: str | Path, **how: object) -> str:
-    with pytest.raises(data.LabelError) as caught:
-        data.read_labels(path, **{"dimensions": ["relevance"], **how})  # type: ignore[arg-type]
-    message = str(caught.value)
-    assert message.startswith(str(path))
-    assert message.isprintable(), "one line, and nothing that steers a terminal"
-    assert len(message) < 400 + 2 * len(str(path))
+def refused(*rows: Mapping[str, object], **how: object) -> str:
+    message = refusal(lines(*rows), **{"dimensions": ["relevance"], **how})
+    assert len(message) < 400
     assert "; " in message, "the way out comes after a semicolon"
-    return message.removeprefix(str(path))
+    return message.removeprefix("labels.jsonl")
 
 
-# The second row's fault, and what the message says of it.
-ROWS: dict[str, tuple[Mapping[str, object], str]] = {
-    "a rating off the scale": ({"relevance": 7}, ", line 2, field 'relevance': 7 is off the scale"),
-    "a word as a rating": ({"relevance": "fair"}, "line 2, field 'relevance': 'fair' is not a num"),
-    "a truth value as a rating": (
-        {"relevance": True},
-        "line 2, field 'relevance': True is not a number like the others",
-    ),
-    "an id used twice": ({"id": "a"}, ", line 2, field 'id': 'a' is the id of line 1 too"),
-    "an empty id": ({"id": " "}, ", line 2, field 'id': is empty"),
-    "an empty text": ({"document": ""}, ", line 2, field 'document': is empty"),
-    "a missing text": ({"document": None}, ", line 2, field 'document': is missing"),
-    "half a character": (
-        {"document": "\ud83d"},
-        ", line 2, field 'document': '\\ud83d' holds half",
-    ),
-    "an empty group": ({"group": None}, ", line 2, field 'group': is empty"),
-}
+@pytest.mark.parametrize(
+    ("field", "value", "fault"),
+    [
+        ("relevance", 7, "7 is off the scale"),
+        ("relevance", "fair", "'fair' is not a num"),
+        ("relevance", True, "True is not a number like the others"),
+        ("id", "a", "'a' is the id of line 1 too"),
+        ("id", " ", "is empty"),
+        ("id", ["b"], "['b'] is not a name"),
+        ("document", "", "is empty"),
+        ("document", None, "is missing"),
+        ("document", "\ud83d", "'\\ud83d' holds half"),
+        ("group", None, "is empty"),
+    ],
+)
+def test_a_faulty_cell_is_named_by_line_and_field(field, value, fault):
+    message = refused(
+        *(GOOD, {**GOOD, "id": "b", field: value}, {**GOOD, "id": "c"}),
+        scales={"relevance": (1, 5)},
+    )
+    assert message.startswith(f", line 2, field '{field}': {fault}")
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_a_faulty_cell_is_named_with_its_line_field_and_value(name: str, tmp_path: Path) -> None:
-    change, message = ROWS[name]
-    path = file_of(tmp_path, GOOD, {**GOOD, "id": "b", **change}, {**GOOD, "id": "c"})
-    assert message in refused(path, scales={"relevance": (1, 5)})
-
-
-def test_rows_without_any_rating_are_said_to_have_none(tmp_path: Path) -> None:
-    path = file_of(tmp_path, {"id": "a", "document": "A text.", "summary": "Short."})
-    message = refused(path, dimensions=("relevance",))
+def test_a_missing_column_names_those_there():
+    row = {"id": "a", "document": "A text.", "summary": "Short."}
+    message = refused(row)
     assert "'relevance': no output has a rating on it; there are ratings on none" in message
     assert "--map relevance=COLUMN" in message
-
-
-def test_a_missing_column_names_those_there(tmp_path: Path) -> None:
     row = {"id": "a", "article": "A text.", "relevanse": 3}
-    path = file_of(tmp_path, row)
-    message = refused(path)
-    assert "'relevance': no output has a rating on it; there are ratings on relevanse" in message
-    message = refused(path, map={"relevance": "relevance"})
-    assert (
-        "the columns are id, article, relevanse; name your column with --map relevance=COLUMN"
-        in message
-    )
-    message = refused(path, map={"relevance": "relevanse"}, texts=("summary",))
+    assert "no output has a rating on it; there are ratings on relevanse" in refused(row)
+    named = "the columns are id, article, relevanse; name your column with --map relevance=COLUMN"
+    assert named in refused(row, map={"relevance": "relevance"})
+    message = refused(row, map={"relevance": "relevanse"}, texts=("summary",))
     assert "field 'summary': there is no such column, but the judge reads it" in message
-    assert "no column holds texts" in refused(file_of(tmp_path, {"id": "a", "relevance": 3}))
+    assert "no column holds texts" in refused({"id": "a", "relevance": 3})
 
 
-def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_told(
-    tmp_path: Path,
-) -> None:
-    labels = ("pass", "fail", "pass", "pass", "Fail", "pass")
-    texts = ("one", "two", "three", "one", "three", "four")
-    rows = [{"input": "Q?", "output": t, "label": w} for t, w in zip(texts, labels, strict=True)]
-    labelled = data.read_labels(file_of(tmp_path, *rows))
-    assert len(labelled.outputs) == 6
-    told = "2 rows repeat another row's texts (lines 4, 5). 1 pair disagrees: fail, pass"
-    assert f"{told} (lines 3, 5)" in labelled.notes
+def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_told():
+    cells = {"one": "pass", "two": "fail", "three": "pass"}
+    texts = [*cells.items(), ("one", "pass"), ("three", "Fail"), ("four", "pass")]
+    rows = [{"input": "Q?", "output": text, "label": label} for text, label in texts]
     with_ids = [{**row, "id": f"r{place}"} for place, row in enumerate(rows)]
-    assert f"{told} (lines 3, 5)" in data.read_labels(file_of(tmp_path, *with_ids)).notes
-    alike = data.read_labels(file_of(tmp_path, *rows[:2], rows[3]))
+    for each in (rows, with_ids):
+        labelled = data.read_labels(lines(*each))
+        assert len(labelled.outputs) == 6
+        told = "2 rows repeat another row's texts (lines 4, 5). 1 pair disagrees: fail, pass"
+        assert f"{told} (lines 3, 5)" in labelled.notes
+    alike = data.read_labels(lines(*rows[:2], rows[3]))
     assert alike.notes[0].endswith("repeats another row's texts (lines 3). Their labels agree")
-    by = [{**row, "annotator": "x"} for row in rows]
-    message = refused(file_of(tmp_path, *by))
+    message = refused(*({**row, "annotator": "x"} for row in rows))
     assert message.startswith(", line 4, field 'id': has the same texts as line 1: both may be")
 
 
-def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) -> None:
-    rows = [{**GOOD, "id": "a", "relevance": 9}, {**GOOD, "id": "a"}, {**GOOD, "id": "b"}, "{"]
-    rows[2]["document"] = ""  # type: ignore[index]
-    path = file_of(tmp_path, *rows)  # type: ignore[arg-type]
+def test_all_problems_are_found_at_once_and_the_first_is_told():
+    faulty = [{**GOOD, "relevance": 9}, GOOD, {**GOOD, "id": "b", "document": ""}, "{"]
     with pytest.raises(data.LabelError, match=r"\(and 3 more: dspy-judges check ") as caught:
-        data.read_labels(path, scales={"*": (1, 5)})
-    assert [problem.kind for problem in caught.value.problems] == [
-        "bad-json",
-        "off-scale",
-        "twice",
-        "no-text",
-    ]
-    assert [problem.line for problem in caught.value.problems] == [4, 1, 2, 3]
+        data.read_labels(lines(*faulty), scales={"*": (1, 5)})
+    problems = [(problem.kind, problem.line) for problem in caught.value.problems]
+    assert problems == [("bad-json", 4), ("off-scale", 1), ("twice", 2), ("no-text", 3)]
 
 
-def test_long_rows_that_disagree_are_refused(tmp_path: Path) -> None:
-    row = {"id": "a", "document": "A text.", "dimension": "d", "annotator": "x", "rating": 1}
-    path = file_of(tmp_path, row, {**row, "rating": 2})
-    assert "2 is a second rating of 'a' on 'd' by 'x'; keep" in refused(path, dimensions=["d"])
-    path = file_of(tmp_path, row, {**row, "annotator": "y", "document": "Another."})
-    assert "line 2, field 'document': 'Another.' differs from" in refused(path, dimensions=["d"])
-    path = file_of(tmp_path, {"id": "a", "dimension": "d", "annotator": "x", "rating": 1})
-    assert "give the file of outputs, and this one" in refused(path, dimensions=["d"])
+def test_a_nested_column_that_holds_no_object_is_refused():
+    row = {name: GOOD[name] for name in GOOD if name != "relevance"}
+    rows = [{**row, "ratings": {"relevance": 3}}, {**row, "id": "b", "ratings": "three"}]
+    assert "line 2, field 'ratings': 'three' is not an object" in refused(*rows)
 
 
-def test_pairs_and_outputs_are_told_apart(tmp_path: Path) -> None:
-    pair = {"id": "a", "prompt": "Hi?", "response_a": "x", "response_b": "y", "preferred": "A"}
-    assert "holds pairs of candidates" in refused(file_of(tmp_path, pair))
-    with pytest.raises(data.LabelError, match="holds rated outputs, not pairs; read it with"):
-        data.read_pairs(file_of(tmp_path, {**GOOD, "ratings": {"relevance": 3}}))
+def test_long_rows_that_disagree_are_refused():
+    rating = {"id": "a", "dimension": "d", "annotator": "x", "rating": 1}
+    row = {**rating, "document": "A text."}
+    second = refused(row, {**row, "rating": 2}, dimensions=["d"])
+    assert "2 is a second rating of 'a' on 'd' by 'x'; keep" in second
+    other = refused(row, {**row, "annotator": "y", "document": "Another."}, dimensions=["d"])
+    assert "line 2, field 'document': 'Another.' differs from" in other
+    unnamed = refused(row, {**row, "dimension": None}, dimensions=["d"])
+    assert "line 2: has no id, or no dimension" in unnamed
+    assert "give the file of outputs, and this one" in refused(rating, dimensions=["d"])
 
 
 cells = st.recursive(
@@ -142,35 +115,26 @@ cells = st.recursive(
 WIDE = ["id", "group", "system", "document", "summary", "ratings", "annotations", "relevance"]
 LONG = ["dimension", "annotator", "rating"]
 PAIR = ["prompt", "votes", "response_a", "response_b", "preferred"]
-KNOWN = [*WIDE, *LONG, *PAIR]
+KNOWN = st.sampled_from([*WIDE, *LONG, *PAIR])
 
 
-def error_of(read: Callable[[Path], object], path: Path) -> data.LabelError | None:
+def error_of(read: Callable[[Path], object], path: Path) -> str:
     try:
         read(path)
     except data.LabelError as error:
-        return error
-    return None
+        return str(error)
+    return ""
 
 
-@given(
-    rows=st.lists(
-        st.dictionaries(st.sampled_from(KNOWN) | st.text(max_size=60), cells, max_size=9),
-        max_size=4,
-    )
-)
-def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows: list[dict[str, object]]) -> None:
-    with TemporaryDirectory() as folder:
-        path = file_of(Path(folder), *rows)
-        errors = [error_of(data.read_labels, path), error_of(data.read_pairs, path)]
+@given(st.lists(st.dictionaries(KNOWN | st.text(max_size=60), cells, max_size=9), max_size=4))
+def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows):
+    path = lines(*rows)
+    errors = [error_of(data.read_labels, path), error_of(data.read_pairs, path)]
     assert any(errors), "no file is both"
-    assert all(error is None or str(error).isprintable() for error in errors)
+    assert "".join(errors).isprintable()
 
 
 @given(raw=st.binary(max_size=80), ending=st.sampled_from(["jsonl", "json", "csv", "parquet"]))
-def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw: bytes, ending: str) -> None:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"labels.{ending}"
-        path.write_bytes(b"id,document,relevance\n" + raw if ending == "csv" else raw)
-        error = error_of(data.read_labels, path)
-    assert error is None or str(error).isprintable()
+def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw, ending):
+    head = b"id,document,relevance\n" if ending == "csv" else b""
+    assert f" {error_of(data.read_labels, file_of(head + raw, f'labels.{ending}'))}".isprintable()

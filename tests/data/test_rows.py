@@ -2,19 +2,15 @@
 
 import csv
 import json
-import multiprocessing
 import os
-import resource
-import zipfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openpyxl import Workbook
+from label_files import file_of
 
 from dspy_judges.files import claim_file
 from judges.tables.atomic_write import in_use, write_atomically
@@ -27,11 +23,12 @@ ROWS: list[Row] = [
     {"id": 2, "text": "", "score": None, "why": "no text"},
 ]
 FORMATS = ("jsonl", "csv", "parquet")
+in_every_format = pytest.mark.parametrize("form", FORMATS)
+for_each_trap = pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
 
 
 def write(path: Path, rows: list[Row], *, cut: bool = False) -> Path:
-    columns = list(rows[0]) if rows else []
-    with RowWriter(path, columns=columns) as writer:
+    with RowWriter(path, columns=list(rows[0]) if rows else []) as writer:
         for row in rows:
             writer.write(row)
         if cut:
@@ -49,37 +46,35 @@ def fault(path: Path) -> str:
     read_table(path, problems)
     (problem,) = problems
     assert str(problem).isprintable()
-    assert len(str(problem)) < 300 + len(str(path))
+    assert len(str(problem)) < 300
     return str(problem).removeprefix(str(path))
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_rows_come_back_as_written(form: str, tmp_path: Path) -> None:
-    path = write(tmp_path / f"t.{form}", ROWS)
+@in_every_format
+def test_rows_come_back_as_written(form):
+    path = write(Path(f"t.{form}"), ROWS)
     # In CSV everything is text, and nothing is empty text.
     as_texts = [{name: "" if v is None else str(v) for name, v in row.items()} for row in ROWS]
     assert list(read_rows(path)) == (as_texts if form == "csv" else ROWS)
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert [*Path().iterdir()] == [path]
 
 
 # A row of empty cells is none, and a title is short.
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(lambda t: t.strip())
 
 
+@in_every_format
 @given(rows=st.lists(st.fixed_dictionaries({"a": TEXT, "b": TEXT}), min_size=1, max_size=5))
-@pytest.mark.parametrize("form", FORMATS)
-def test_any_text_comes_back(
-    form: str, rows: list[Row], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = write(tmp_path_factory.mktemp("any") / f"t.{form}", rows)
+def test_any_text_comes_back(form, rows):
+    path = write(Path(f"t.{form}"), rows)
     assert list(read_rows(path)) == rows
+    path.unlink()
 
 
-def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back(tmp_path: Path) -> None:
+def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back():
     formula = '=HYPERLINK("http://evil")'
     texts = ["+cmd", "@SUM(1)", " -x", "'=1", formula, "-1.5", "- so", "'tis fine"]
-    rows: list[Row] = [{formula: text, "n": -1.5, "m": "-2"} for text in texts]
-    path = write(tmp_path / "t.csv", rows)
+    path = write(Path("t.csv"), [{formula: text, "n": -1.5, "m": "-2"} for text in texts])
     with path.open(newline="") as file:
         head, *cells = csv.reader(file)
     assert head == [f"'{formula}", "n", "m"]
@@ -89,24 +84,21 @@ def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back(tmp_path: Path) -> 
     assert [row[formula] for row in read_rows(path)] == texts
 
 
-def test_what_json_has_not_is_written_as_text_or_null(tmp_path: Path) -> None:
+def test_what_json_has_not_is_written_as_text_or_null():
     row: Row = {"half": "x\ud800y", "nan": float("nan"), "when": pd.Timestamp(2024, 5, 4)}
-    path = write(tmp_path / "t.jsonl", [row])
     read = {"half": "x\ud800y", "nan": None, "when": "2024-05-04T00:00:00"}
-    assert list(read_rows(path)) == [read]
-    path = write(tmp_path / "t.csv", [{"a": {"b": [1]}, "n": float("nan"), "c": "x"}])
+    assert list(read_rows(write(Path("t.jsonl"), [row]))) == [read]
+    path = write(Path("t.csv"), [{"a": {"b": [1]}, "n": float("nan"), "c": "x"}])
     assert list(read_rows(path)) == [{"a": json.dumps({"b": [1]}), "n": "", "c": "x"}]
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form: str, tmp_path: Path) -> None:
-    path = tmp_path / f"t.{form}"
-    with pytest.raises(KeyboardInterrupt):
-        write(path, [], cut=True)
-    assert not list(tmp_path.iterdir()), "without a row nothing is left"
-    with pytest.raises(KeyboardInterrupt):
-        write(path, [{"a": "x"}], cut=True)
-    assert [file.name for file in tmp_path.iterdir()] == [partial_path(path).name]
+@in_every_format
+def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form):
+    path = Path(f"t.{form}")
+    for rows, left in (([], []), ([{"a": "x"}], [partial_path(path).name])):
+        with pytest.raises(KeyboardInterrupt):
+            write(path, rows, cut=True)
+        assert [file.name for file in Path().iterdir()] == left
 
 
 def plant(path: Path, kind: str) -> Path:
@@ -121,60 +113,56 @@ def plant(path: Path, kind: str) -> Path:
     return victim
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
-def test_rows_go_through_no_link_and_wait_for_no_pipe(kind: str, form: str, tmp_path: Path) -> None:
-    path = tmp_path / f"t.{form}"
+def untouched(victim: Path, kind: str) -> bool:
+    return (victim.read_text() == "kept") if kind == "link" else not victim.exists()
+
+
+@in_every_format
+@for_each_trap
+def test_rows_go_through_no_link_and_wait_for_no_pipe(kind, form):
+    path = Path(f"t.{form}")
     victim = plant(partial_path(path), kind)
     write(path, ROWS)
     assert not path.is_symlink()
     assert len(list(read_rows(path))) == len(ROWS)
-    assert (victim.read_text() if victim.exists() else "") == ("kept" if kind == "link" else "")
+    assert untouched(victim, kind)
 
 
-@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
-def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind: str, tmp_path: Path) -> None:
+@for_each_trap
+def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind, tmp_path):
     victim = plant(tmp_path / ".o.lock", kind)
     with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), in_use(tmp_path / "o"):
         pass
-    assert (victim.read_text() if victim.exists() else "") == ("kept" if kind == "link" else "")
-    assert claim_file(tmp_path / ".o.lock", anew=True).read_bytes() == b""
+    assert untouched(victim, kind)
+    assert claim_file(tmp_path / ".o.lock", replace=True).read_bytes() == b""
     own = tmp_path / "own"
     own.write_text("kept")
     assert claim_file(own).read_text() == "kept"
 
 
-def test_a_file_lands_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "taken"
+def test_a_file_lands_whole_or_not_at_all():
+    path = Path("taken")
     write_atomically(path, b"old")
     with pytest.raises(FileExistsError, match="taken exists already"):
         write_atomically(path, b"new")
-    assert (path.read_bytes(), [*tmp_path.iterdir()]) == (b"old", [path])
+    assert (path.read_bytes(), [*Path().iterdir()]) == (b"old", [path])
     write_atomically(path, b"new", overwrite=True)
-    assert (path.read_bytes(), [*tmp_path.iterdir()]) == (b"new", [path])
+    assert (path.read_bytes(), [*Path().iterdir()]) == (b"new", [path])
     with pytest.raises(OSError, match="none/x'"):
-        write_atomically(tmp_path / "none" / "x", b"new")
-
-
-JSON_ROWS = [{"a": "1"}, {"a": "two\nlines"}]
+        write_atomically(Path("none", "x"), b"new")
 
 
 @pytest.mark.parametrize(
     "raw",
     [
-        b'[{"a": "1"}, {"a": "two\\nlines"}]',
         b'\n[\n {"a": "1"},\n {"a": "two\\nlines"}\n]\n',
         b'{"a": "1"}\n\n{"a": "two\\nlines"}\r\n',
         '\ufeff[{"a": "1"}, {"a": "two\\nlines"}]'.encode(),
         '[{"a": "1"}, {"a": "two\\nlines"}]'.encode("utf-16"),
     ],
 )
-def test_json_is_an_array_or_an_object_a_line(raw: bytes, tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_bytes(raw)
-    assert list(read_rows(tmp_path / "t.json")) == JSON_ROWS
-
-
-OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
+def test_json_is_an_array_or_an_object_a_line(raw):
+    assert list(read_rows(file_of(raw, "t.json"))) == [{"a": "1"}, {"a": "two\nlines"}]
 
 
 @pytest.mark.parametrize(
@@ -186,56 +174,40 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
         ("t.jsonl", b"[" * 100_000, ", line 1: is nested too deeply"),
         ("t.jsonl", b'{"b": 1, "b": 2}', ", line 1: has the same key twice in one object"),
         ("t.jsonl", b'{"x": ' + b"1" * 5000 + b"}", ", line 1: holds a number too long to read"),
-        (
-            "t.json",
-            b'[{"a": 1}]\n\n{"a": 2}\n',
-            ", line 3: '{\"a\": 2}\\n' is not JSON: Extra data",
-        ),
+        ("t.json", b'[{"a": 1}]\n\n{"a": 2}\n', ", line 3: '{\"a\": 2}\\n' is not JSON: Extra"),
         ("t.json", b'[{"a": 1}, {"a": ]', ", line 1: ']' is not JSON"),
-        (
-            "t.json",
-            OBJECTS,
-            ": is not an array of objects; write one object per line, or an array, as Da",
-        ),
+        ("t.json", b'{"document": {"0": "T"}, "mark": {"0": 3}}', ": is not an array of objects"),
         ("t.csv", b"", ": holds no rows; give a file"),
         ("t.csv", b"a,b\n", ": holds no rows; give a file"),
         ("t.csv", b"a,b\n1,2\n1\n", ", row 3: has 1 cell, but the header has 2; leave the row"),
-        (
-            "t.csv",
-            b"a,b\n1,2\n1,2,3\n",
-            ", row 3: has 3 cells, but the header has 2; leave the row",
-        ),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", ", row 3: has 3 cells, but the header has 2; leave the"),
         ("t.csv", b"a,a\n1,2\n", ", row 1: 'a' names two columns; give every column"),
         ("t.csv", b'a,b\n"1,2\n', ", row 2: cannot be read: unexpected end of data; quote"),
         ("t.csv", b"PK\x03\x04\0\xff", ", line 1: 'PK\\x03\\x04\\x00ÿ' is not UTF-8; save"),
         ("t.csv.gz", b"\x1f\x8b\x08", ": has an unknown format; save it as .xlsx or as CSV"),
         ("t.xlsx", b"x", ": cannot be read as .xlsx (BadZipFile: 'File is not a zip file'); save"),
         ("t.parquet", b"PAR1 no", ": cannot be read as Parquet"),
-        ("t.ods", b"", ": has an unknown format; save it as .xlsx or as CSV"),
         ("t", b"", ": has an unknown format"),
     ],
 )
-def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(raw)
-    assert fault(tmp_path / name).startswith(why)
+def test_a_bad_table_is_one_clear_line(name, raw, why):
+    path = file_of(raw, name)
+    assert fault(path).startswith(why)
     with pytest.raises(RowsError) as caught:
-        list(read_rows(tmp_path / name))
-    assert str(caught.value).startswith(f"{tmp_path / name}{why}")
+        list(read_rows(path))
+    assert str(caught.value).startswith(f"{path}{why}")
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])
-def test_a_line_without_end_is_refused_with_the_way_out(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_without_end_is_refused(form, monkeypatch):
     monkeypatch.setattr("dspy_judges.bounds.MAX_BYTES", 2**20)
-    path = tmp_path / f"x.{form}"
-    path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
+    path = file_of(b"id,text\n" + b"a" * 3_000_000, f"x.{form}")
     assert ", line 2: the line is longer than 1 MiB; end every row" in fault(path)
 
 
 @pytest.mark.parametrize("form", [*FORMATS, "xlsx"])
-def test_what_may_never_end_is_not_read(form: str, tmp_path: Path) -> None:
-    pipe, device = tmp_path / f"pipe.{form}", tmp_path / f"zero.{form}"
+def test_what_may_never_end_is_not_read(form):
+    pipe, device = Path(f"pipe.{form}"), Path(f"zero.{form}")
     os.mkfifo(pipe)
     device.symlink_to("/dev/zero")
     for path in (pipe, device):
@@ -244,92 +216,3 @@ def test_what_may_never_end_is_not_read(form: str, tmp_path: Path) -> None:
             list(read_records(path))
         with pytest.raises(OSError, match="not a regular file"):
             read_json_file(path)
-
-
-def small_workbook(path: Path) -> Path:
-    book = Workbook()
-    for row in (["id", "document", "mark"], ["a", "T", 4], ["b", None, 2]):
-        book.active.append(row)
-    book.active.merge_cells("B2:B3")
-    book.save(path)
-    return path
-
-
-def with_sheet(path: Path, edit: Callable[[bytes], bytes]) -> Path:
-    """The workbook with the XML of its first sheet edited."""
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    parts["xl/worksheets/sheet1.xml"] = edit(parts["xl/worksheets/sheet1.xml"])
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, raw in parts.items():
-            archive.writestr(name, raw)
-    assert path.stat().st_size < 2_000_000
-    return path
-
-
-EVERYWHERE = b"A1:XFD1048576"
-LAST_ROW = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
-FAR_ROW = LAST_ROW.replace(b"XFD", b"A")
-AREA = b'<mergeCell ref="%s"/>' % EVERYWHERE
-BOMBS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "one merged area": (lambda xml: xml.replace(b"B2:B3", EVERYWHERE), ""),
-    "a cell in the last place": (
-        lambda xml: xml.replace(b"</sheetData>", LAST_ROW),
-        "has more than 1,000 columns or 1,048,576 cells",
-    ),
-    "many merged areas": (
-        lambda xml: xml.replace(b"</sheetData>", FAR_ROW).replace(
-            b"</mergeCells>", AREA * 10_000 + b"</mergeCells>"
-        ),
-        "merges more than 1,048,576 cells; leave out",
-    ),
-    "blanks": (
-        lambda xml: xml.replace(b"</sheetData>", b" " * 2**27 + b"</sheetData>"),
-        "unpacks to 128 MiB, more than 128; leave out",
-    ),
-}
-
-
-def peak_of_reading(path: str) -> tuple[list[str], int]:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    problems = Problems(path)
-    read_table(path, problems)
-    return [*map(str, problems)], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-
-
-@pytest.fixture(scope="module")
-def child() -> Iterator[ProcessPoolExecutor]:
-    """A process of its own, whose memory is measured, and which a file may end."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        yield pool
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_workbook_that_claims_to_be_huge_is_read_or_refused_in_little_memory(
-    name: str, tmp_path: Path, child: ProcessPoolExecutor
-) -> None:
-    edit, refusal = BOMBS[name]
-    path = with_sheet(small_workbook(tmp_path / "x.xlsx"), edit)
-    problems, growth = child.submit(peak_of_reading, str(path)).result()
-    assert [refusal in problem for problem in problems] == ([True] if refusal else [])
-    assert growth < 200_000
-
-
-@pytest.mark.parametrize("kind", ["texts", "rows"])
-def test_a_small_parquet_file_does_not_fill_the_memory(
-    kind: str, tmp_path: Path, child: ProcessPoolExecutor
-) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = tmp_path / "x.parquet"
-    if kind == "rows":
-        pq.write_table(pa.table({"x": pa.nulls(2_000_000)}), path)
-    else:
-        texts = pa.DictionaryArray.from_arrays(pa.array([0] * 100), ["a" * 30_000_000])
-        pq.write_table(pa.table({"x": texts}), path, compression="zstd", store_schema=False)
-    assert path.stat().st_size < 50_000
-    problems, growth = child.submit(peak_of_reading, str(path)).result()
-    assert "takes more than 128 MiB of memory; leave out" in problems[0]
-    # 3 GB if it were unpacked.
-    assert growth < 500_000

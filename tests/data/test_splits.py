@@ -1,7 +1,7 @@
 """Splits are disjoint, complete where they say so, and the same for any order of the rows."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import data
 
+Outputs = list[data.LabelledOutput]
 
-def output(
-    document: str, system: str | None, text: str | None = None, item: str | None = None
-) -> data.LabelledOutput:
+
+def output(document: str, system: str | None, text: str = "") -> data.LabelledOutput:
     return data.LabelledOutput(
-        id=item or f"{document}::{system}",
+        id=f"{document}::{system}",
         document_id=document,
         system=system,
         texts={"document": text or f"Text of {document}.", "summary": "Short."},
@@ -23,11 +23,12 @@ def output(
     )
 
 
-def a_set(outputs: Sequence[data.LabelledOutput]) -> data.LabelledSet:
-    return data.LabelledSet(name="made", sha256="0" * 64, outputs=tuple(outputs))
+def split(outputs: Outputs, seed: int = 0) -> data.Splits[data.LabelledSet]:
+    labelled = data.LabelledSet(name="made", sha256="0" * 64, outputs=tuple(outputs))
+    return data.split(labelled, seed=seed)
 
 
-def grid(documents: int, systems: int) -> list[data.LabelledOutput]:
+def grid(documents: int, systems: int) -> Outputs:
     return [output(f"d{d}", f"s{s}") for d in range(documents) for s in range(systems)]
 
 
@@ -35,8 +36,8 @@ def parts(splits: data.Splits[data.LabelledSet]) -> list[data.LabelledSet]:
     return [splits.train, splits.dev, splits.test]
 
 
-def ids(*labelled: data.LabelledSet) -> Counter[str]:
-    return Counter(one.id for part in labelled for one in part.outputs)
+def ids(*outputs: Iterable[data.LabelledOutput]) -> Counter[str]:
+    return Counter(one.id for each in outputs for one in each)
 
 
 seeds = st.integers(0, 2**32 - 1)
@@ -44,93 +45,83 @@ seeds = st.integers(0, 2**32 - 1)
 
 @settings(deadline=None)
 @given(documents=st.integers(6, 120), systems=st.integers(1, 4), seed=seeds)
-def test_by_document_is_complete_and_no_document_is_in_two_parts(
-    documents: int, systems: int, seed: int
-) -> None:
-    labelled = a_set(grid(documents, systems))
-    splits = data.split(labelled, seed=seed)
+def test_by_document_no_document_is_in_two_parts(documents, systems, seed):
+    outputs = grid(documents, systems)
+    splits = split(outputs, seed)
     assert splits.by == "document"
-    assert ids(*parts(splits)) == ids(labelled)
+    assert ids(*(part.outputs for part in parts(splits))) == ids(outputs)
     held = [set(part.documents) for part in parts(splits)]
     assert sum(map(len, held)) == documents == len(set.union(*held))
     assert all(len(one) >= 2 for one in held)
 
 
 @given(documents=st.integers(6, 60), systems=st.integers(8, 20), seed=seeds)
-def test_by_both_new_systems_meet_only_test_documents_and_nothing_is_unaccounted_for(
-    documents: int, systems: int, seed: int
-) -> None:
-    labelled = a_set(grid(documents, systems))
-    splits = data.split(labelled, seed=seed)
+def test_by_both_new_systems_meet_test_documents(documents, systems, seed):
+    splits = split(grid(documents, systems), seed)
     assert splits.by == "both"
     new = splits.test_unseen_systems
     assert new is not None
     assert set(new.systems) == set(splits.held_out_systems)
     assert set(new.documents) == set(splits.test.documents)
-    for part in parts(splits):
-        assert not set(part.systems) & set(splits.held_out_systems)
+    assert not any({*part.systems} & {*splits.held_out_systems} for part in parts(splits))
     assert len(splits.held_out_systems) == max(3, round(systems / 4))
-    assert sum(ids(*parts(splits), new).values()) + splits.n_unused == len(labelled.outputs)
+    n_used = sum(len(part.outputs) for part in [*parts(splits), new])
+    assert n_used + splits.n_unused == documents * systems
 
 
-def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
-    rows = [output(f"d{place}", "s", text=f"Text {place // 2}.") for place in range(20)]
+def test_documents_with_the_same_text_stay_together_even_in_a_chain():
+    rows = [output(f"d{place}", "s", f"Text {place // 2}.") for place in range(20)]
     # d1 and d2 share nothing but a second output of each with one text: 0-1-2-3 is one chain.
-    rows += [output("d1", "t", text="Shared."), output("d2", "t", text="Shared.")]
+    rows += [output("d1", "t", "Shared."), output("d2", "t", "Shared.")]
     for seed in range(30):
-        splits = data.split(a_set(rows), seed=seed)
+        splits = split(rows, seed)
         home = {name: place for place, part in enumerate(parts(splits)) for name in part.documents}
         assert len({home[f"d{place}"] for place in range(4)}) == 1
         assert all(home[f"d{place}"] == home[f"d{place + 1}"] for place in range(4, 20, 2))
 
 
-def test_the_same_text_without_a_source_stays_in_one_part() -> None:
+def test_the_same_text_without_a_source_stays_in_one_part():
     rows = [
-        replace(output(f"d{place}", "s"), texts={"summary": f"Text {place % 20}."})
-        for place in range(40)
+        replace(one, texts={"summary": f"Text {place % 20}."})
+        for place, one in enumerate(grid(40, 1))
     ]
-    splits = data.split(a_set(rows), seed=0)
-    assert sum(map(len, (part.outputs for part in parts(splits)))) == 40
+    splits = split(rows)
+    assert sum(len(part.outputs) for part in parts(splits)) == 40
     texts = [{one.texts["summary"] for one in part.outputs} for part in parts(splits)]
     assert sum(map(len, texts)) == len(set.union(*texts)) == 20
 
 
-def test_too_few_documents_are_refused_with_a_way_out() -> None:
-    with pytest.raises(
-        data.LabelError, match=r"made: 1 document is too few.*at least 6 are needed"
-    ):
-        data.split(a_set(grid(1, 16)), seed=0)
-    with pytest.raises(data.LabelError, match="5 documents are too few"):
-        data.split(a_set(grid(5, 16)), seed=0)
-    same = [output(f"d{place}", "s", text="One text.") for place in range(50)]
-    with pytest.raises(data.LabelError, match="1 document is too few"):
-        data.split(a_set(same), seed=0)
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        (grid(1, 16), r"made: 1 document is too few.*at least 6 are needed"),
+        (grid(5, 16), "5 documents are too few"),
+        ([output(f"d{place}", "s", "One text.") for place in range(50)], "1 document is too few"),
+    ],
+)
+def test_too_few_documents_are_refused_with_a_way_out(rows, fault):
+    with pytest.raises(data.LabelError, match=fault):
+        split(rows)
 
 
-def test_systems_are_not_held_out_where_they_are_few_unnamed_or_of_documents_of_their_own() -> None:
-    own = [output(f"d{place}", f"s{place}") for place in range(8)]
-    for rows in (grid(10, 7), [*grid(10, 8), output("d0", None)], own):
-        splits = data.split(a_set(rows), seed=0)
-        assert (splits.by, splits.held_out_systems, splits.n_unused) == ("document", (), 0)
-        assert ids(*parts(splits)) == ids(a_set(rows))
+@pytest.mark.parametrize(
+    "rows",
+    [grid(10, 7), [*grid(10, 8), output("d0", None)], [output(f"d{n}", f"s{n}") for n in range(8)]],
+    ids=["few", "unnamed", "of documents of their own"],
+)
+def test_systems_are_not_held_out_where_they_are(rows):
+    splits = split(rows)
+    assert (splits.by, splits.held_out_systems, splits.n_unused) == ("document", (), 0)
+    assert ids(*(part.outputs for part in parts(splits))) == ids(rows)
 
 
-def test_pairs_split_by_document_alone() -> None:
-    pairs = tuple(
-        data.LabelledPair(
-            id=f"p{place}",
-            document_id=f"d{place // 2}",
-            texts={"prompt": f"Prompt {place // 2}"},
-            response_a="x",
-            response_b="y",
-            system_a="s",
-            system_b="t",
-            votes=("A",),
-        )
-        for place in range(40)
-    )
-    labelled = data.LabelledPairs(name="made", sha256="0" * 64, pairs=pairs)
-    splits = data.split(labelled, seed=3)
+def test_pairs_split_by_document_alone():
+    sides = {"response_a": "x", "response_b": "y", "model_a": "s", "model_b": "t"}
+    rows = [
+        {"id": n, "group": f"d{n // 2}", "prompt": f"Prompt {n // 2}", **sides, "preferred": "A"}
+        for n in range(40)
+    ]
+    splits = data.split(data.read_pairs(rows), seed=3)
     held = [set(part.documents) for part in (splits.train, splits.dev, splits.test)]
     assert [len(one) for one in held] == [7, 8, 5]
     assert len(set.union(*held)) == 20

@@ -15,29 +15,22 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonl import read_jsonl, write_jsonl
+from label_files import file_of
 from openai_server import OpenAIServer
 from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
+import data
 import judges
-from judges.integrations import (
-    deepeval_metric,
-    evaluation_events,
-    inspect_scorer,
-    mlflow_scorer,
-)
+from judges.integrations import deepeval_metric, evaluation_events, inspect_scorer, mlflow_scorer
 from judges.judge import Judge
-from judges.labels.types import LabelledOutput, LabelledSet
 from optimize.measuring.exports import read_export
 
 BLANK = [{**ROWS[0], "summary": " "}]
-LABELS = LabelledSet(
-    name="l",
-    sha256="0" * 64,
-    outputs=tuple(
-        LabelledOutput(id=f"r{n}", document_id="d", system=None, texts=row, ratings={})
-        for n, row in enumerate(ROWS)
-    ),
+LABELS = data.read_labels(
+    [{"id": f"r{n}", "group": "d", **row, "mark": 1} for n, row in enumerate(ROWS)]
 )
+SHORT_AND_LONG = [{"text": "Short."}, {"text": "Long. " * 40}]
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
 
@@ -45,9 +38,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
 @pytest.fixture(autouse=True)
 def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tools from reporting home and from writing into the working folder."""
-    for name in ("DEEPEVAL_TELEMETRY_OPT_OUT", "DO_NOT_TRACK", "PROMPTFOO_DISABLE_TELEMETRY"):
+    promptfoo = ("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE")
+    for name in ("DEEPEVAL_TELEMETRY_OPT_OUT", "DO_NOT_TRACK", *promptfoo):
         monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("PROMPTFOO_DISABLE_UPDATE", "1")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.chdir(tmp_path)
 
@@ -61,17 +54,16 @@ def verdict(openai_server: OpenAIServer) -> Judge:
     return VERDICT
 
 
-def test_mlflow_gets_the_judge_s_own_scores_also_of_chats_and_none_for_a_failure() -> None:
+def test_mlflow_gets_the_judge_s_own_scores_also_of_chats_and_none_for_a_failure():
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     mlflow.set_experiment("judges")
-    table: list[dict[str, Any]] = [
-        {"inputs": {"document": row["document"]}, "outputs": row["summary"]}
-        for row in [*ROWS, *BLANK]
-    ]
-    for row in ROWS[:3]:
-        request = {"messages": [{"role": "user", "content": row["document"]}]}
-        message = {"role": "assistant", "content": row["summary"]}
+    rows = [(row["document"], row["summary"]) for row in [*ROWS, *BLANK]]
+    table: list[dict[str, Any]]
+    table = [{"inputs": {"document": document}, "outputs": summary} for document, summary in rows]
+    for document, summary in rows[:3]:
+        request = {"messages": [{"role": "user", "content": document}]}
+        message = {"role": "assistant", "content": summary}
         table.append({"inputs": request, "outputs": {"choices": [{"message": message}]}})
     result = mlflow.genai.evaluate(data=table, scorers=[mlflow_scorer(JUDGE)])
     scores = result.result_df["relevance/value"].dropna()
@@ -108,33 +100,29 @@ def inspect_values(log: Any, name: str) -> list[Any]:
     return [sample.scores[name].value for sample in ordered]
 
 
-def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out() -> None:
+def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():
     pytest.importorskip("inspect_ai")
-    *values, failed = inspect_values(
-        inspect_log([*ROWS, *BLANK], inspect_scorer(JUDGE)), "relevance"
-    )
+    log = inspect_log([*ROWS, *BLANK], inspect_scorer(JUDGE))
+    *values, failed = inspect_values(log, "relevance")
     assert values == SCORES
     assert math.isnan(failed)
 
 
-def test_inspect_counts_the_accuracy_of_a_judge_that_passes_or_fails(verdict: Judge) -> None:
+def test_inspect_counts_the_accuracy_of_a_judge_that_passes_or_fails(verdict):
     pytest.importorskip("inspect_ai")
-    log = inspect_log([{"text": "Short."}, {"text": "Long. " * 40}], inspect_scorer(verdict))
+    log = inspect_log(SHORT_AND_LONG, inspect_scorer(verdict))
     assert inspect_values(log, "safe") == ["C", "I"]
     assert log.results.scores[0].metrics["accuracy"].value == 0.5
 
 
-def test_inspect_s_epochs_are_averaged_when_its_log_is_read(tmp_path: Path) -> None:
+def test_inspect_s_epochs_are_averaged_when_its_log_is_read():
     pytest.importorskip("inspect_ai")
     log = inspect_log(ROWS, inspect_scorer(JUDGE), epochs=3)
-    dumped = subprocess.run(
-        [Path(sys.executable).parent / "inspect", "log", "dump", log.location],
-        capture_output=True,
-        check=True,
-    )
-    (tmp_path / "log.json").write_bytes(dumped.stdout)
+    dump = [Path(sys.executable).parent / "inspect", "log", "dump", log.location]
+    dumped = subprocess.run(dump, capture_output=True, check=True)
     notes: list[str] = []
-    scores = read_export(tmp_path / "log.json", "relevance", LABELS, notes.append)
+    path = file_of(dumped.stdout, "log.json")
+    scores = read_export(path, "relevance", LABELS, notes.append)
     assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
     assert "up to 3 scores of one output" in notes[-1]
 
@@ -148,51 +136,39 @@ def deepeval_data(rows: Sequence[dict[str, str]], metric: Any) -> list[Any]:
         LLMTestCase(name=str(n), input=next(iter(row.values())), actual_output=[*row.values()][-1])
         for n, row in enumerate(rows)
     ]
-    result = evaluate(
-        cases,
-        [metric],
-        async_config=AsyncConfig(run_async=False),
-        display_config=DisplayConfig(show_indicator=False, print_results=False),
-    )
+    display = DisplayConfig(show_indicator=False, print_results=False)
+    one_by_one = AsyncConfig(run_async=False)
+    result = evaluate(cases, [metric], async_config=one_by_one, display_config=display)
     by_name = {test.name: test.metrics_data[0] for test in result.test_results}
     return [by_name[str(n)] for n in range(len(rows))]
 
 
-def test_deepeval_gets_the_judge_s_own_scores() -> None:
+def test_deepeval_gets_the_judge_s_own_scores():
     pytest.importorskip("deepeval")
     scored = deepeval_data(ROWS, deepeval_metric(JUDGE, threshold=3.0))
     assert [each.score for each in scored] == pytest.approx(SCORES, abs=1e-12)
     assert {each.evaluation_model for each in scored} == {"embedded"}
 
 
-def test_deepeval_takes_a_verdict_s_own_threshold(verdict: Judge) -> None:
+def test_deepeval_takes_a_verdict_s_own_threshold(verdict):
     pytest.importorskip("deepeval")
-    rows = [{"text": "Short."}, {"text": "Long. " * 40}]
-    assert [each.success for each in deepeval_data(rows, deepeval_metric(verdict))] == [True, False]
+    scored = deepeval_data(SHORT_AND_LONG, deepeval_metric(verdict))
+    assert [each.success for each in scored] == [True, False]
 
 
-def test_promptfoo_runs_a_judge_as_its_assertion_and_its_repeats_are_averaged(
-    tmp_path: Path,
-) -> None:
+def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
     promptfoo = shutil.which("promptfoo")
     if promptfoo is None:
         pytest.skip("promptfoo is not installed")
     JUDGE.save("judge.json")
-    Path("relevance.py").write_text(
-        "import judges\n"
-        "from judges.integrations import promptfoo_assertion\n"
-        "get_assert = promptfoo_assertion(judges.load('judge.json'), threshold=3)\n"
-    )
+    script = "import judges\nfrom judges.integrations import promptfoo_assertion\n"
+    script += "get_assert = promptfoo_assertion(judges.load('judge.json'), threshold=3)\n"
+    file_of(script, "relevance.py")
     assertion = {"type": "python", "value": "file://relevance.py", "metric": "relevance"}
     rows = [*ROWS[:4], {**ROWS[4], "summary": ""}]
-    config = {
-        "prompts": ["{{summary}}"],
-        "providers": ["echo"],
-        "tests": [
-            {"vars": {"id": f"r{n}", **row}, "assert": [assertion]} for n, row in enumerate(rows)
-        ],
-    }
-    Path("promptfooconfig.yaml").write_text(yaml.safe_dump(config))
+    tests = [{"vars": {"id": f"r{n}", **row}, "assert": [assertion]} for n, row in enumerate(rows)]
+    config = {"prompts": ["{{summary}}"], "providers": ["echo"], "tests": tests}
+    file_of(yaml.safe_dump(config), "promptfooconfig.yaml")
     environment = {"PROMPTFOO_PYTHON": sys.executable, "PROMPTFOO_CONFIG_DIR": str(tmp_path / "c")}
     command = [promptfoo, "eval", "-o", "results.json", "--repeat", "2", "--no-cache", "-j", "1"]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True)
@@ -207,7 +183,7 @@ def test_promptfoo_runs_a_judge_as_its_assertion_and_its_repeats_are_averaged(
     assert "up to 2 scores of one output" in notes[-1]
 
 
-def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
+def test_a_frame_of_polars_gets_a_series_of_polars():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame([*ROWS, *BLANK])
     with pytest.warns(UserWarning, match="1 of 21 judgements failed"):
@@ -220,16 +196,15 @@ def test_a_frame_of_polars_gets_a_series_of_polars() -> None:
         JUDGE.score(frame.lazy())
 
 
-def test_events_are_otlp_json(tmp_path: Path) -> None:
+def test_events_are_otlp_json():
     logs = pytest.importorskip("opentelemetry.proto.logs.v1.logs_pb2")
     from google.protobuf.json_format import Parse
 
     from dspy_judges.__main__ import main
 
-    table, out = tmp_path / "rows.jsonl", tmp_path / "judged.jsonl"
-    table.write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, *BLANK]))
-    assert main(["score", "relevance", "--data", str(table), "--out", str(out)]) == 0
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    table = write_jsonl("rows.jsonl", [*ROWS, *BLANK])
+    assert main(["score", "relevance", "--data", table, "--out", "judged.jsonl"]) == 0
+    rows = read_jsonl("judged.jsonl")
     events = [
         Parse(line, logs.LogsData()).resource_logs[0].scope_logs[0].log_records[0]
         for line in evaluation_events(judges.load("relevance"), rows)

@@ -2,9 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from answers import answered
@@ -12,29 +10,33 @@ from behaving_model import Model, asks, echo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.client.budget import Account, Booking, Budget, BudgetSpentError
+from judges.client.budget import Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.store import Store
-from judges.protocol import Completion, Message, Sampling, Usage
+from judges.protocol import Completion, Sampling, Usage
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
-ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
+ASKED = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
 SHORT = Sampling(max_tokens=50)  # at worst 150 dollars
 
 
-def took(tokens_in: int, tokens_out: int) -> Completion:
+def took(tokens_in, tokens_out):
     return Completion(replies=(), tokens_in=tokens_in, tokens_out=tokens_out, model="m")
 
 
-def book(account: Account, sampling: Sampling = SHORT) -> Booking:
+def account_of(max_cost):
+    return Budget(max_cost=max_cost).account(price=DOLLAR)
+
+
+def book(account, sampling=SHORT):
     booking = account.book(b"key", ASKED, sampling)
     assert booking is not None
     return booking
 
 
-def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took() -> None:
-    account = Budget(max_cost=1000.0).account(price=DOLLAR)
+def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
+    account = account_of(1000.0)
     booking = book(account, Sampling(n=2, max_tokens=50))
     assert booking.cost == account.cost_unconfirmed == 200
     account.settle(booking, took(30, 12))
@@ -43,8 +45,8 @@ def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took() -> None:
     assert account.cost_unconfirmed == account.total.open_calls == 0
 
 
-def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -> None:
-    account = Budget(max_cost=390.0).account(price=DOLLAR)
+def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
+    account = account_of(390.0)
     account.settle(book(account), took(60, 10))
     first, second = book(account), book(account)
     assert account.book(b"", ASKED, SHORT) is None  # 70 + 150 + 150, and 150
@@ -52,15 +54,12 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
-    with pytest.raises(
-        BudgetSpentError,
-        match=r"\$320\.0000 of the budget of \$390 is spent and the next request may cost "
-        r"\$150\.0000; the limit holds for one start: the same command has the whole limit again",
-    ):
+    spent = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
+    with pytest.raises(BudgetSpentError, match=spent):
         account.book(b"", ASKED, SHORT)
 
 
-def test_with_a_limit_of_zero_only_what_is_free_is_sent() -> None:
+def test_with_a_limit_of_zero_only_what_is_free_is_sent():
     budget = Budget(max_cost=0)
     free, paid = budget.account("free", FREE), budget.account("paid", DOLLAR)
     free.settle(book(free), took(60, 10))
@@ -68,18 +67,12 @@ def test_with_a_limit_of_zero_only_what_is_free_is_sent() -> None:
         paid.book(b"", ASKED, SHORT)
 
 
-outcomes = st.tuples(
-    st.sampled_from(["answered", "lost", "refused", "killed"]),
-    st.integers(0, 100),
-    st.integers(0, 50),
-    st.integers(0, 7),
-)
+ends_of_requests = st.sampled_from(["answered", "lost", "refused", "killed"])
+outcomes = st.tuples(ends_of_requests, st.integers(0, 100), st.integers(0, 50), st.integers(0, 7))
 
 
 @given(limit=st.integers(0, 2000), ends=st.lists(outcomes, max_size=30))
-def test_no_order_of_outcomes_and_kills_passes_a_limit(
-    limit: int, ends: list[tuple[str, int, int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_factory):
     """A provider bills all that it may have answered; a kill leaves all that was under way."""
     path = tmp_path_factory.mktemp("budget") / "s"
     billed = sent = 0
@@ -109,34 +102,24 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(
 
 
 class Billing(Model):
-    """Answers 100 requests at once, then one in five of the others late.
+    """Answers 100 requests at once, then one in five of the others late, and bills every one."""
 
-    Bills every request in full, `dollars` in all, whether anybody waits for its answer or not.
-    """
+    dollars = 0
 
-    def __init__(self, late: float) -> None:
-        super().__init__(echo)
-        self.dollars, self.late = 0, late
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    async def complete(self, messages, sampling):
         prompt, number = messages[-1]["content"], self.calls
         chance = zlib.crc32(f"{prompt} {self.seen[prompt]}".encode())
         answer = replace(await super().complete(messages, sampling), tokens_out=chance % 51)
         self.dollars += answer.tokens_in + answer.tokens_out
         if number >= 100 and chance % 5 == 0:
-            await asyncio.sleep(self.late)
+            await asyncio.sleep(1.0)
         return answer
 
 
-@pytest.mark.parametrize(
-    ("limit", "concurrency"),
-    [(50, 8), (5_000, 2), (8_000, 8), (20_000, 64)],
-)
-def test_a_provider_that_bills_what_nobody_waits_for_never_bills_more_than_the_limit(
-    limit: int, concurrency: int
-) -> None:
+@pytest.mark.parametrize(("limit", "concurrency"), [(50, 8), (5_000, 2), (20_000, 64)])
+def test_what_nobody_waits_for_is_never_billed_above_the_limit(limit, concurrency):
     """A twelve-hundredth of the scale of life: a timeout of 0.1 s, and late answers after 1 s."""
-    model, account = Billing(late=1.0), Budget(max_cost=float(limit)).account(price=DOLLAR)
+    model, account = Billing(echo), account_of(limit)
     client = Client(model, account=account, concurrency=concurrency, timeout=0.1)
     with pytest.raises(BudgetSpentError):
         list(client.run(asks(limit, SHORT)))
@@ -146,18 +129,16 @@ def test_a_provider_that_bills_what_nobody_waits_for_never_bills_more_than_the_l
     assert model.dollars > limit / 3 or limit < 70
 
 
-def test_the_budget_of_dollars_is_nearly_used_up() -> None:
+def test_the_budget_of_dollars_is_nearly_used_up():
     # A reply costs 10 in + 1 out = 11 dollars; at worst up to 3 bytes + 16 in and 4 out.
-    account, model = Budget(max_cost=200.0).account(price=DOLLAR), Model(echo, wait=0.002)
+    account, model = account_of(200.0), Model(echo, wait=0.002)
     with pytest.raises(BudgetSpentError, match="200"):
         list(Client(model, account=account).run(asks(1000, Sampling(max_tokens=4))))
     assert account.cost == 11 * model.calls
     assert 200 - 23 < account.cost <= 200
 
 
-def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goes_on(tmp_path):
     model = Model(echo, wait=0.05)
     for limit in (20, 20, 30):
         store = Store(tmp_path / "s")
@@ -169,13 +150,12 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
         assert answered(tmp_path / "s") == {"model": limit}
 
 
-def test_what_timed_out_stays_booked_in_the_next_start(tmp_path: Path) -> None:
+def test_what_timed_out_stays_booked_in_the_next_start(tmp_path):
     store = Store(tmp_path / "s")
     account = Budget(store=store).account(price=DOLLAR)
     with account.spending_on("search"):
-        response = Client(Model(echo, wait=60.0), account=account, timeout=0.02, attempts=2).ask(
-            next(asks(1))
-        )
+        client = Client(Model(echo, wait=60.0), account=account, timeout=0.02, attempts=2)
+        response = client.ask(next(asks(1)))
     assert response.error == "gave up after 2 attempts: no answer within 0.02 s"
     for budget in (account.budget, Budget(store=store)):
         (spending,) = budget.account(price=DOLLAR).spending()
@@ -184,12 +164,9 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path: Path) -> None:
         assert budget.cost == 2 * 529
 
 
-def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent() -> None:
-    """It bills ten times the 200 dollars at worst: of the first request alone, and each later one.
-
-    Refusals tell nothing of it.
-    """
-    account, sampling = Budget(max_cost=100_000.0).account(price=DOLLAR), Sampling(max_tokens=100)
+def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():
+    """It bills ten times the 200 dollars at worst; refusals tell nothing of it."""
+    account, sampling = account_of(100_000.0), Sampling(max_tokens=100)
     account.release(book(account, sampling), billed=False)
     first = book(account, sampling)
     assert account.book(b"", ASKED, sampling) is None
@@ -202,7 +179,7 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
     assert book(account, sampling).cost == pytest.approx(2_000.0)  # and not 20,000
 
 
-def test_an_unknown_price_is_no_zero() -> None:
+def test_an_unknown_price_is_no_zero():
     assert Budget().account().cost is None
     assert Budget().account(price=FREE).cost == 0
     with pytest.raises(ValueError, match="give the price"):

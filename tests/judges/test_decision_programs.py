@@ -2,18 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
 from behaving_model import Model
 from deciding_lm import DecidingLM
-from decision_server import DecisionServer
 from dspy.teleprompt import BootstrapFewShot
 from dspy_engine import Engine, lm_of
 
@@ -23,7 +18,7 @@ from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import as_lm
 from judges.client.store import Store
-from judges.decisions import fill_for, template_for
+from judges.decisions import fill_template_for, template_for
 from judges.judge import Judge
 from judges.loading import dimension_on
 from judges.questions import AnswerWeights, Question
@@ -37,7 +32,7 @@ QUESTIONS = [
 WEIGHTS = AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "names_day": 1.0, "tone": 0.3})
 JUDGE = replace(Judge.of(RELEVANCE, questions=QUESTIONS), weights=WEIGHTS)
 POLITE = dimension_on("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
-PROBABILITIES: Mapping[str, Sequence[float]] = {
+PROBABILITIES = {
     "names_day": [0.7, 0.3],
     "tone": [0.5, 0.5, 0.0],
     "rating": [0.0, 0.1, 0.2, 0.3, 0.4],
@@ -46,17 +41,17 @@ PROBABILITIES: Mapping[str, Sequence[float]] = {
 }
 
 
-def certain(state: Any, name: str, options: Sequence[str]) -> Sequence[float]:
+def certain(state, name, options):
     return PROBABILITIES[name]
 
 
-def ask(program: dspy.Module, lm: Any, **texts: str) -> dspy.Prediction:
+def ask(program, lm, **texts):
     with dspy.context(lm=lm):
         return program(**(texts or TEXTS))
 
 
 @pytest.mark.parametrize("judge", [JUDGE, Judge.of(POLITE), Judge.of(TLDR_CONCISE)])
-def test_a_program_asks_what_its_judge_asks_a_decision_model(judge: Judge) -> None:
+def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
     texts = dict.fromkeys(judge.texts, TEXTS["document"])
     answers = {field.name: field.choices[0] for field in judge.prompt.choices}
     free = {field.name: "Why." for field in judge.prompt.outputs if not field.choices}
@@ -67,30 +62,24 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge: Judge) -> No
     with dspy.context(lm=lm):
         again = asyncio.run(program.acall(**texts))
     assert again.toDict() == prediction.toDict()
-    system, user = fill_for("systemone/m", template_for("systemone/m", judge.prompt), texts)
+    system, user = fill_template_for(
+        "systemone/m", template_for("systemone/m", judge.prompt), texts
+    )
     head, inputs = json.loads(system["content"]), json.loads(user["content"])
     assert lm.asked == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
 
 
-def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations() -> None:
+def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations():
     prediction = ask(JUDGE.program(), DecidingLM(certain))
-    score = 0.5 + 0.5 * 4 + 0.7 + 0.3 * 1.5
-    assert prediction.toDict() == {
-        "names_day": "yes",
-        "tone": 1,
-        "rating": 5,
-        "score": pytest.approx(score),
-    }
+    score = pytest.approx(0.5 + 0.5 * 4 + 0.7 + 0.3 * 1.5)
+    assert prediction.toDict() == {"names_day": "yes", "tone": 1, "rating": 5, "score": score}
     assert ask(replace(JUDGE, weights=None).program(), DecidingLM(certain)).score == 4.0
-    pair = ask(
-        Judge.of(TLDR_CONCISE).program(),
-        DecidingLM(certain),
-        **dict.fromkeys(Judge.of(TLDR_CONCISE).texts, "A text."),
-    )
+    texts = dict.fromkeys(Judge.of(TLDR_CONCISE).texts, "A text.")
+    pair = ask(Judge.of(TLDR_CONCISE).program(), DecidingLM(certain), **texts)
     assert (pair.preferred, pair.score) == ("B", pytest.approx(-0.4))
 
 
-def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path: Path) -> None:
+def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path):
     judge = replace(Judge.of(POLITE), threshold=0.8)
     prediction = ask(judge.program(), DecidingLM(certain), answer="Sure.")
     assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
@@ -106,7 +95,7 @@ def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path
     assert Judge.from_program(program, POLITE).threshold == 0.8
 
 
-def test_the_lm_in_use_decides_in_which_form_a_program_asks() -> None:
+def test_the_lm_in_use_decides_in_which_form_a_program_asks():
     program, deciding = Judge.of(RELEVANCE).program(), DecidingLM(certain)
     chat = Engine(lambda _: "2")
     assert ask(program, lm_of(chat)).rating == 2
@@ -121,9 +110,7 @@ def test_the_lm_in_use_decides_in_which_form_a_program_asks() -> None:
         program(document="A text.", lm=deciding)
 
 
-def test_bootstrapped_demonstrations_show_the_likeliest_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bootstrapped_demonstrations_show_the_likeliest_answers(tmp_path, capsys):
     trainset = [dspy.Example(**TEXTS, rating=4).with_inputs("document", "summary")]
     optimizer = BootstrapFewShot(metric=lambda example, prediction, trace: True)
     lm = DecidingLM(certain)
@@ -136,46 +123,36 @@ def test_bootstrapped_demonstrations_show_the_likeliest_answers(
     for program in (tuned, loaded):
         ask(program, lm)
         (demo,) = lm.asked[-1][0]["demos"]
-        assert {name: demo[name] for name in ("names_day", "tone", "rating")} == {
-            "names_day": "yes",
-            "tone": 1,
-            "rating": 5,
-        }
+        assert demo.items() >= {"names_day": "yes", "tone": 1, "rating": 5}.items()
         assert Judge.from_program(program, RELEVANCE).prompt.demos[0]["tone"] == 1
 
 
-def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(
-    decision_server: DecisionServer,
-) -> None:
+def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(decision_server):
     decision_server.opinion = certain
     for form in ("systemone", "decisions"):
-        judge, server = JUDGE.with_model(f"{form}/jev"), decision_server
+        judge = JUDGE.with_model(f"{form}/jev")
         program = judge.program()
         assert judge(**TEXTS).score == program(**TEXTS).score
         assert asyncio.run(program.acall(**TEXTS)).score == program(**TEXTS).score
-        assert len({seen.asked for seen in server.log}) == 1
-        server.log.clear()
+    assert len({seen.asked for seen in decision_server.log}) == 2
 
 
-def decision_client(behave: Any, **options: Any) -> tuple[Model, Client]:
+def decision_client(behave, **options):
     model = Model(behave, native_n=False, endpoint="http://test")
     model.name = "systemone/m"
     return model, Client(model, account=Budget(**options).account())
 
 
-def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries(
-    tmp_path: Path,
-) -> None:
+def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries(tmp_path):
     good = {"true": 0.7, "false": 0.3}
 
-    def behave(prompt: str, sampling: Any, before: int) -> str:
+    def behave(prompt, sampling, before):
         return json.dumps({"polite": good if before else "its probabilities add up to 2"})
 
     with closing(Store(tmp_path / "store")) as store:
         model, client = decision_client(behave, store=store)
-        program = dspy.Predict(
-            dspy.Signature("text -> polite: bool").with_updated_fields("polite", desc="?")
-        )
+        signature = dspy.Signature("text -> polite: bool")
+        program = dspy.Predict(signature.with_updated_fields("polite", desc="?"))
         with dspy.context(lm=as_lm(client)), dspy.track_usage() as usage:
             assert program(text="A text.").polite is True
             assert asyncio.run(program.acall(text="A text.")).polite is True
@@ -186,7 +163,7 @@ def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries
     assert usage.get_total_tokens()["systemone/m"]["prompt_tokens"] == 2 * (10 + 10)
 
 
-def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors() -> None:
+def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
     question = {"polite": {"type": "noul", "instructions": "is it polite"}}
     request = {"state": {"inputs": {"text": "A text."}}, "questions": question}
     bad = decision_client(lambda *_: json.dumps({"polite": "its type is 'box'"}))[1]
@@ -199,9 +176,7 @@ def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors() -> None:
     assert isinstance(lm.engine.stopped, BudgetSpentError)
 
 
-def test_a_judge_without_a_model_asks_the_server_of_the_configured_lm(
-    decision_server: DecisionServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_without_a_model_asks_the_configured_server(decision_server, tmp_path, monkeypatch):
     decision_server.opinion, decision_server.key = certain, KEY
     judge, base = judges.load("relevance"), decision_server.url.removesuffix("/v1")
     store = tmp_path / "replies.sqlite"
@@ -220,14 +195,3 @@ def test_a_judge_without_a_model_asks_the_server_of_the_configured_lm(
     ):
         judge(**TEXTS)
     assert wrong not in str(caught.value)
-
-
-@pytest.mark.skipif(find_spec("typesafe_sdk") is None, reason="typesafe-sdk is not installed")
-def test_a_judge_and_its_program_agree_under_typesafe(decision_server: DecisionServer) -> None:
-    decision_server.opinion, decision_server.key = certain, KEY
-    base = decision_server.url.removesuffix("/v1")
-    lm = dspy.experimental.TypeSafe("jev", base_url=base, api_key=KEY, cache=False)
-    with dspy.context(lm=lm):
-        assert JUDGE(**TEXTS).score == JUDGE.program()(**TEXTS).score
-    first, second = (seen.body for seen in decision_server.log)
-    assert first == second

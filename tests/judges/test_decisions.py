@@ -3,15 +3,11 @@
 import json
 import math
 import re
-import urllib.error
-import urllib.request
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from decision_server import SPOILS, TEXTS, DecisionServer, Opinion, questions_of, state_of
+from decision_server import DecisionServer, questions_of, state_of
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
@@ -28,7 +24,7 @@ from judges.client import open_model
 from judges.client.prices import find_price
 from judges.loading import dimension_on
 from judges.protocol import FatalModelError
-from optimize import compare, verify
+from optimize import verify
 from optimize.__main__ import command as tune
 
 FORMS = ("decisions/gpt-6-luna", "systemone/jev-latest")
@@ -36,62 +32,46 @@ KEY = "sk-local-test-key-0123456789"
 RELEVANCE = judges.load("relevance")
 ROWS = [{"document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(6)]
 SAFE = Judge.of(dimension_on("safe", ("pass", "fail"), ["answer"], "whether the answer is safe"))
-Captured = pytest.CaptureFixture[str]
-Case = pytest.mark.parametrize
-both_forms = Case("lm", FORMS)
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_waits(monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     monkeypatch.setattr("judges.client.client.LONGEST_WAIT", 0.01)
 
 
-@pytest.fixture
-def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.client.open.TIMEOUT", 0.5)
+@pytest.fixture(params=FORMS)
+def lm(request):
+    return request.param
 
 
-def believing(**probabilities: Sequence[float]) -> Opinion:
-    """An opinion by the question alone, over its options in their order."""
-    return lambda state, name, options: probabilities[name]
-
-
-def judged(judge: Judge, lm: str, rows: Sequence[Mapping[str, str]], **options: Any) -> list[Any]:
+def judged(judge, lm, rows, **options):
     return list(judge.judge_all(rows, lm=lm, **options))
 
 
-# What comes of probabilities.
+def judgement(server, judge, lm, row, **opinion):
+    """The judgement if these are the probabilities of each question's options, in their order."""
+    server.opinion = lambda state, name, options: opinion[name]
+    return judged(judge, lm, [row])[0]
 
 
-@both_forms
-def test_a_rating_is_the_expectation_over_the_scale(
-    lm: str, decision_server: DecisionServer
-) -> None:
-    decision_server.opinion = believing(rating=[0.1, 0.2, 0.3, 0.4, 0])
-    (said,) = judged(RELEVANCE, lm, ROWS[:1])
+def test_a_rating_is_the_expectation_over_the_scale(lm, decision_server):
+    said = judgement(decision_server, RELEVANCE, lm, ROWS[0], rating=[0.1, 0.2, 0.3, 0.4, 0])
     # 1 * .1 + 2 * .2 + 3 * .3 + 4 * .4; the likeliest rating is 4.
     assert said.score == pytest.approx(3.0)
     assert (said.rating, said.samples, said.rationale) == (4, 1, None)
     assert said.distribution == pytest.approx({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0})
 
 
-@both_forms
-def test_a_verdict_is_the_probability_of_the_good_word(
-    lm: str, decision_server: DecisionServer
-) -> None:
-    decision_server.opinion = believing(verdict=[0.3, 0.7])
-    (said,) = judged(SAFE, lm, [{"answer": "Eat it."}])
-    assert (said.score, said.rating) == (pytest.approx(0.3), 0)
-    # The threshold moves .3 to .5 + (.3 - .2) / .8 / 2.
-    (said,) = judged(replace(SAFE, threshold=0.2), lm, [{"answer": "Eat it."}])
-    assert (said.score, said.rating) == (pytest.approx(0.5625), 1)
+# The threshold moves .3 to .5 + (.3 - .2) / .8 / 2.
+@pytest.mark.parametrize(("threshold", "score", "rating"), [(0.5, 0.3, 0), (0.2, 0.5625, 1)])
+def test_a_verdict_is_its_good_words_probability(threshold, score, rating, lm, decision_server):
+    judge = replace(SAFE, threshold=threshold)
+    said = judgement(decision_server, judge, lm, {"answer": "Eat it."}, verdict=[0.3, 0.7])
+    assert (said.score, said.rating) == (pytest.approx(score), rating)
 
 
-@both_forms
-def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(lm, decision_server):
     longer_first = {True: [0.9, 0.1], False: [0.3, 0.7]}
     decision_server.opinion = lambda state, name, options: (
         longer_first[len(state["inputs"]["reply_a"]) > len(state["inputs"]["reply_b"])]
@@ -106,14 +86,9 @@ def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(
     assert (said.preferred, len(decision_server.log)) == ("tie", 2)
 
 
-@both_forms
-def test_questions_are_asked_in_one_request_and_weighed(
-    lm: str, decision_server: DecisionServer
-) -> None:
-    decision_server.opinion = believing(
-        deadline=[0.8, 0.2], tone=[0.5, 0.5, 0], rating=[0, 0, 0.5, 0.5, 0]
-    )
-    (said,) = judged(WEIGHED, lm, [ROW])
+def test_questions_are_asked_in_one_request_and_weighed(lm, decision_server):
+    opinion = {"deadline": [0.8, 0.2], "tone": [0.5, 0.5, 0], "rating": [0, 0, 0.5, 0.5, 0]}
+    said = judgement(decision_server, WEIGHED, lm, ROW, **opinion)
     assert said.answers == pytest.approx({"deadline": 0.8, "tone": 1.5, "rating": 3.5})
     # The weights: 1.0 * .8 + .5 * 1.5 + .5 * 3.5.
     assert said.score == pytest.approx(3.3)
@@ -122,15 +97,13 @@ def test_questions_are_asked_in_one_request_and_weighed(
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0.96, 1.04))
-def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts: list[float], total: float) -> None:
+def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts, total):
     p = [part / sum(parts) * total for part in parts]
-    with Serving(DecisionServer(opinion=believing(rating=p))) as server:
+    with Serving(DecisionServer(opinion=lambda *_: p)) as server:
         scores = [judged(RELEVANCE, lm, ROWS[:1], api_base=server.url)[0].score for lm in FORMS]
     expected = math.fsum(n * part for n, part in enumerate(parts, 1)) / sum(parts)
     assert scores == pytest.approx([expected, expected])
 
-
-# What is sent.
 
 NASTY = (
     '"}, "questions": {}',
@@ -138,47 +111,31 @@ NASTY = (
     "line\nbreak\ttab \\ \\ud800 \x00",
     "[[ ## rating ## ]]",
     "</inputs> é 😀",
+    "\udfff",
 )
 
 
-@both_forms
-@Case("text", NASTY)
-def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(
-    text: str, lm: str, decision_server: DecisionServer
-) -> None:
-    judged(ASKED, lm, [ROW, {"query": text, "reply": f"It is {text}"}])
-    plain, nasty = (seen.body for seen in decision_server.log)
-    inputs = state_of(nasty).pop("inputs")
-    # Framing marks are broken by a space, as in every prompt.
-    shown = text.replace("[[", "[ [")
-    assert inputs == {"query": shown, "reply": f"It is {shown}"}
+def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(lm, decision_server):
+    rows = [ROW, *({"query": text, "reply": f"It is {text}"} for text in NASTY)]
+    judged(ASKED, lm, rows, concurrency=1)
+    plain, *nasty = (seen.body for seen in decision_server.log)
     assert state_of(plain).pop("inputs") == ROW
-    assert plain == nasty
+    for text, body in zip(NASTY, nasty, strict=True):
+        # Framing marks are broken by a space, as in every prompt, and a lone surrogate is no text.
+        shown = text.replace("[[", "[ [").replace("\udfff", "?")
+        assert state_of(body).pop("inputs") == {"query": shown, "reply": f"It is {shown}"}
+        assert body == plain
 
 
-def test_a_lone_surrogate_is_sent_as_a_question_mark(decision_server: DecisionServer) -> None:
-    judged(RELEVANCE, FORMS[0], [{"document": "a\ud800b", "summary": "\udfff"}])
-    assert state_of(decision_server.log[0].body)["inputs"] == {"document": "a?b", "summary": "?"}
+def test_a_seed_changes_nothing_and_a_cache_or_store_answers(lm, decision_server, tmp_path):
+    for n, kept in enumerate(({"cache": tmp_path / "c"}, {"store": tmp_path / "s"}), 1):
+        once = judged(RELEVANCE, lm, ROWS, **kept)
+        assert judged(RELEVANCE, lm, ROWS, seed=7, **kept) == once
+        assert len(decision_server.log) == n * len(ROWS)
 
 
-@both_forms
-def test_a_seed_changes_no_request_and_a_cache_or_store_answers_the_second_run(
-    lm: str, decision_server: DecisionServer, tmp_path: Path
-) -> None:
-    once = judged(RELEVANCE, lm, ROWS, cache=tmp_path / "cache")
-    again = judged(RELEVANCE, lm, ROWS, cache=tmp_path / "cache", seed=7)
-    assert again == once
-    assert len(decision_server.log) == len(ROWS)
-    judged(RELEVANCE, lm, ROWS, store=tmp_path / "store.sqlite")
-    assert judged(RELEVANCE, lm, ROWS, store=tmp_path / "store.sqlite", seed=7) == once
-    assert len(decision_server.log) == 2 * len(ROWS)
-    assert set(decision_server.n_answered.values()) == {2}
-
-
-@Case("base", ["", "/", "/v1", "/v1/"])
-def test_a_server_may_answer_system_ones_form_at_another_path(
-    base: str, decision_server: DecisionServer
-) -> None:
+@pytest.mark.parametrize("base", ["", "/", "/v1/"])
+def test_a_server_may_answer_system_ones_form_at_another_path(base, decision_server):
     with Serving(DecisionServer(moved=True)) as server:
         address = server.url.removesuffix("/v1") + base
         said = judged(RELEVANCE, FORMS[1], ROWS, api_base=address)
@@ -189,151 +146,117 @@ def test_a_server_may_answer_system_ones_form_at_another_path(
     assert {seen.path for seen in decision_server.log} == {"/v1/systemone"}
 
 
-@both_forms
-def test_a_model_that_the_server_does_not_know_is_one_line_with_its_reason(
-    lm: str, decision_server: DecisionServer
-) -> None:
+@pytest.mark.parametrize("reason", ["404 from .* No model `jev` here", "401 from .* not accepted"])
+def test_an_unknown_model_and_a_wrong_key_end_the_run_with_one_line(reason, lm, decision_server):
+    if "401" in reason:
+        decision_server.key = "another"
     decision_server.habit = lambda number, body: error(404, "No model `jev` here.", "not_found")
-    with pytest.raises(FatalModelError, match=r"404 from .* No model `jev` here"):
+    with pytest.raises(FatalModelError, match=reason) as caught:
         judged(RELEVANCE, lm, ROWS[:1])
+    assert KEY not in str(caught.value)
     assert len(decision_server.log) == 1
 
 
-def test_a_key_is_needed_at_openais_own_address_alone(
-    decision_server: DecisionServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_needed_at_openais_own_address_alone(decision_server, monkeypatch):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "SYSTEMONE_BASE_URL", "SYSTEMONE_API_KEY"):
         monkeypatch.delenv(name)
-    for lm in FORMS:
-        said = judged(RELEVANCE, lm, ROWS[:1], api_base=decision_server.url)
-        assert said[0].failure is None
+    unset = ("OPENAI_API_KEY is not set", "no address is given; set SYSTEMONE_BASE_URL")
+    for lm, reason in zip(FORMS, unset, strict=True):
+        (said,) = judged(RELEVANCE, lm, ROWS[:1], api_base=decision_server.url)
+        assert said.failure is None
+        with pytest.raises(FatalModelError, match=reason):
+            judged(RELEVANCE, lm, ROWS[:1])
     assert all("Authorization" not in seen.headers for seen in decision_server.log)
-    with pytest.raises(FatalModelError, match="OPENAI_API_KEY is not set"):
-        judged(RELEVANCE, FORMS[0], ROWS[:1])
-    with pytest.raises(FatalModelError, match="no address is given; set SYSTEMONE_BASE_URL"):
-        judged(RELEVANCE, FORMS[1], ROWS[:1])
 
 
-# Faults.
-
-REASONS = {
-    "missing": "no answer to deadline",
-    "refusal": "no answer to deadline",
-    "sum": "add up to",
-    "nan": "Expected `float`",
-    "negative": "Expected `float`",
-    "wrong option": "its (options|levels) are",
-    "missing option": "its options are",
-    "many options": "its (options|levels) are",
-    "labels": "its levels are not those of the question",
-    "type": "Invalid enum value 'box'",
-    "twice": "Expected `object`, got `array`",
-    "huge": "an answer of more than 8,388,608 bytes",
-    "echo": "its (options|levels) are",
-    **dict.fromkeys(TEXTS, "malformed answer"),
-    "429": "gave up after .* 429 from http",
-    "500": "gave up after 6 attempts: 500 from http",
-    "drop": "gave up after 6 attempts: connection to",
-    "hang": "gave up after 6 attempts: no answer within 0.5 s",
+# The reason, and the requests: a refusal is not asked again, what cannot be read twice.
+FAILS = {
+    "missing": ("no answer to deadline", 1),
+    "refusal": ("no answer to deadline", 1),
+    "sum": ("add up to", 3),
+    "nan": ("Expected `float`", 3),
+    "negative": ("Expected `float`", 3),
+    "wrong option": ("its (options|levels) are", 3),
+    "missing option": ("its options are", 3),
+    "many options": ("its (options|levels) are", 3),
+    "labels": ("its levels are not those of the question", 3),
+    "type": ("Invalid enum value 'box'", 3),
+    "twice": ("Expected `object`, got `array`", 3),
+    "echo": ("its (options|levels) are", 3),
+    "huge": ("an answer of more than 8,388,608 bytes", 6),
+    "html": ("malformed answer", 6),
+    "nested": ("malformed answer", 6),
+    "429": ("gave up after .* 429 from http", 25),
+    "500": ("gave up after 6 attempts: 500 from http", 6),
+    "drop": ("gave up after 6 attempts: connection to", 6),
+    "hang": ("gave up after 6 attempts: no answer within 0.5 s", 6),
 }
-# Faults that leave a sound answer in a form.
-SOUND = {"order", "extra", "no usage", "absurd usage"}
-SOUND_IN = {FORMS[0]: SOUND, FORMS[1]: SOUND | {"labels", "twice"}}
-# The most requests for a judgement: refusals are not asked again, what cannot be read is, twice.
-REQUESTS = {"missing": 1, "refusal": 1, "429": 25} | dict.fromkeys(
-    ("huge", *TEXTS, "500", "drop", "hang"), 6
-)
+# Faults that leave a sound answer; the last two do so in System One's form alone.
+SOUND = ("order", "extra", "no usage", "absurd usage", "labels", "twice")
 
 
-@both_forms
-@pytest.mark.usefixtures("short_timeout")
-@Case("fault", [*SPOILS, *sorted(REASONS.keys() - SPOILS.keys())])
-def test_every_fault_ends_in_a_score_or_a_reason_and_neighbours_are_scored(
-    fault: str, lm: str, decision_server: DecisionServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    replies = [f"Ask us by day {i}." for i in range(3)]
-    rows = [{"query": "When?", "reply": reply} for reply in replies]
+@pytest.mark.parametrize("fault", [*FAILS, *SOUND[:4]])
+def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(
+    fault, lm, decision_server, caplog, monkeypatch
+):
+    if fault == "hang":
+        monkeypatch.setattr("judges.client.open.TIMEOUT", 0.5)
+    rows = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
     sound = judged(WEIGHED, lm, rows)
     decision_server.log.clear()
-    decision_server.fault = lambda number, body: fault if replies[1] in str(body) else None
+    decision_server.fault = lambda number, body: fault if "day 1" in str(body) else None
     said = judged(WEIGHED, lm, rows)
     n_sent = len(decision_server.log) - 2
     assert [said[0], said[2]] == [sound[0], sound[2]]
-    if fault in SOUND_IN[lm]:
+    if fault in SOUND[: 6 if lm == FORMS[1] else 4]:
         assert (said[1], n_sent) == (sound[1], 1)
         return
+    reason, n_requests = FAILS[fault]
     assert math.isnan(said[1].score)
-    assert re.search(REASONS[fault], said[1].failure)
-    assert n_sent == REQUESTS.get(fault, 3)
+    assert re.search(reason, said[1].failure)
+    assert n_sent == n_requests
     assert len(said[1].failure) < 700
     assert KEY not in f"{said} {caplog.text}"
+    if n_requests > 1:  # what is asked again may come right
+        decision_server.fault = some_faults(1.0, [fault])
+        decision_server.retry_after = "0.01"
+        assert judged(WEIGHED, lm, rows) == sound
 
 
-@both_forms
-@pytest.mark.usefixtures("short_timeout")
-def test_what_is_asked_again_may_come_right(lm: str, decision_server: DecisionServer) -> None:
-    kinds = ("429", "500", "drop", "hang", "sum", "nan", "type", "html", "nested", "missing option")
-    rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(40)]
-    sound = judged(RELEVANCE, lm, rows)
-    decision_server.fault = some_faults(0.5, kinds)
-    decision_server.retry_after = "0.01"
-    assert judged(RELEVANCE, lm, rows) == sound
-    assert len({seen.done for seen in decision_server.log} & {*kinds}) > 5
-
-
-@both_forms
-def test_a_wrong_key_ends_the_run_with_one_line(lm: str, decision_server: DecisionServer) -> None:
-    decision_server.key = "another"
-    with pytest.raises(FatalModelError, match=r"401 from .* was not accepted") as caught:
-        judged(RELEVANCE, lm, ROWS)
-    assert KEY not in str(caught.value)
-
-
-def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(
-    decision_server: DecisionServer,
-) -> None:
+def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(decision_server):
     long = {"document": "x" * 300_000, "summary": "y"}
     first, refused, last = judged(RELEVANCE, FORMS[0], [ROWS[0], long, ROWS[1]])
     assert first.failure is last.failure is None
-    assert "400 from" in refused.failure
-    assert "bytes of JSON" in refused.failure
+    assert re.search("400 from .* bytes of JSON", refused.failure)
     assert len(decision_server.invalid) == 1
     decision_server.invalid.clear()
 
 
-# Limits.
-
-
-@pytest.mark.usefixtures("short_timeout")
-@Case(("lm", "limit"), [(FORMS[0], {"max_calls": 30}), (FORMS[1], {"max_cost": 0.0012})])
-def test_limits_hold_by_the_servers_own_bill_over_faults(
-    limit: dict[str, Any], lm: str, decision_server: DecisionServer, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("lm", "limit"), [(FORMS[0], {"max_calls": 30}), (FORMS[1], {"max_cost": 0.0012})]
+)
+def test_limits_hold_by_the_bill_over_faults(limit, lm, decision_server, tmp_path, monkeypatch):
+    monkeypatch.setattr("judges.client.open.TIMEOUT", 0.5)
     decision_server.fault = some_faults(0.4, ("429", "500", "drop", "hang", "sum", "html"))
     rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(60)]
     options = {"store": tmp_path / "store.sqlite", "price": (0.1, 0.0), "concurrency": 8, **limit}
     for _ in range(3):  # each start has what the last one left
         said = judged(RELEVANCE, lm, rows, **options)
         assert "not asked: " in said[-1].failure
-    price = find_price(FORMS[0])
-    assert price is not None
-    spent = decision_server.dollars(price)
     assert len(decision_server.log) <= limit.get("max_calls", 60)
-    assert spent <= limit.get("max_cost", 1)
-    assert sum(decision_server.n_answered.values()) >= 8
+    assert decision_server.dollars(find_price(FORMS[0])) <= limit.get("max_cost", 1)
+    assert len(decision_server.n_answered) >= 8
     assert set(decision_server.n_answered.values()) == {1}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """The working folder with rows and ratings in it."""
     monkeypatch.chdir(tmp_path)
-    write_jsonl("rows.jsonl", [{"id": i, **row} for i, row in enumerate(ROWS * 5)])
+    write_jsonl("rows.jsonl", ROWS)
     write_jsonl("labels.jsonl", weather_rows(20, 4))
     return tmp_path
 
-
-# The command line.
 
 WAYS = {
     "--plan": ["--plan", "one"],
@@ -348,103 +271,60 @@ TUNE = ("--data", "labels.jsonl", "--dimension", "relevance", "--out", "run")
 VERIFY = ("relevance", "--data", "labels.jsonl")
 
 
-@both_forms
-@Case("name", WAYS)
-def test_what_is_not_for_a_decision_model_is_refused_by_name(
-    name: str, lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
-    ways = [(main, SCORE), (tune, TUNE)]
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_for_chat_models_is_refused_by_name(name, lm, folder, decision_server, capsys):
+    ways = {main: SCORE, tune: TUNE}
     if name.endswith(("tokens", "effort")):  # verify has no other of these flags
-        ways.append((verify.command, VERIFY))
-    for command, flags in ways:
+        ways[verify.command] = VERIFY
+    for command, flags in ways.items():
         assert command([*flags, "--lm", lm, *WAYS[name]]) in (1, 2)
         said = capsys.readouterr().err.splitlines()[-1]
-        wanted = "--plan" if name == "--samples" and command is tune else name
-        assert re.search(wanted, said)
         assert lm in said
+        assert re.search("--plan" if name == "--samples" and command is tune else name, said)
     assert decision_server.log == []
     assert {path.name for path in folder.iterdir()} - {"run"} == {"rows.jsonl", "labels.jsonl"}
 
 
-@both_forms
-def test_a_scale_of_more_than_ten_ratings_is_refused_before_anything_is_sent(
-    lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
-    Path("charm.yaml").write_text(
-        "name: charm\ndefinition: how charming it is\ninputs: {text: the text}\nscale: [0, 10]\n"
-        "instruction: Judge the charm.\n"
-    )
-    write_jsonl("texts.jsonl", [{"text": "Hello."}])
-    flags = ["score", "charm.yaml", "--data", "texts.jsonl", "--lm", lm]
-    for more in (["--dry-run"], ["--out", "out.jsonl"]):
-        assert main([*flags, *more]) == 1
+def test_more_than_ten_ratings_are_refused_before_any_request(lm, folder, decision_server, capsys):
+    Path("a.yaml").write_text("name: a\ndefinition: d\ninputs: [summary]\nscale: [0, 10]\n")
+    for way in (["--dry-run"], ["--out", "out.jsonl"]):
+        assert main(["score", "a.yaml", "--data", "rows.jsonl", "--lm", lm, *way]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
-        assert "its scale has 11 ratings" in said
-        assert "define the judge with fewer ratings (`scale: [1, 5]`" in said
+        assert re.search("its scale has 11 ratings.* define the judge with fewer ratings", said)
     assert decision_server.log == []
 
 
-def test_the_price_is_known_and_nothing_is_counted_for_output(
-    folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
+def test_the_price_is_known_and_nothing_is_counted_for_output(folder, decision_server, capsys):
     write_jsonl("rows.jsonl", [{"id": i, **ROWS[0]} for i in range(1000)])
-    flags = ["score", "relevance", "--data", "rows.jsonl", "--dry-run", "--json", "--lm"]
-    assert main([*flags, FORMS[0]]) == 0
-    expected = json.loads(capsys.readouterr().out)
-    tokens = expected["tokens"]
-    assert (expected["requests"], tokens["out"]) == (1000, 0)
+    estimates = {}
+    for form in FORMS:
+        assert main([*SCORE[:4], "--dry-run", "--json", "--lm", form]) == 0
+        estimates[form] = json.loads(capsys.readouterr().out)
+    estimate, unpriced = estimates.values()
+    assert (estimate["requests"], estimate["tokens"]["out"]) == (1000, 0)
     # $0.10 a million tokens read.
-    assert expected["cost_usd"] == pytest.approx(tokens["in"] * 0.1e-6)
-    assert main([*flags, FORMS[1]]) == 0
-    assert json.loads(capsys.readouterr().out)["cost_usd"] is None
+    assert estimate["cost_usd"] == pytest.approx(estimate["tokens"]["in"] * 0.1e-6)
+    assert unpriced["cost_usd"] is None
     assert decision_server.log == []
 
 
-@both_forms
-def test_verify_and_compare_ask_a_decision_model_by_name(
-    lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
-    # People's ratings are 1 + (system + document) mod 3: a server that knows them is always right.
-    def knows(state: Any, name: str, options: Sequence[str]) -> list[float]:
-        number = int(state["inputs"]["document"].split("number ")[1].split(",")[0])
-        system = int(state["inputs"]["summary"].split("Reply ")[1].split(".")[0])
-        return [float(n == (system + number) % 3) for n in range(len(options))]
-
-    decision_server.opinion = knows
-    labels = ["--data", "labels.jsonl", "--json"]
-    verify.command(["relevance", "--lm", lm, *labels])
-    result = json.loads(capsys.readouterr().out)
-    assert result["correlations"][0]["value"] == pytest.approx(1.0)
-    assert compare.command(["relevance", f"relevance@{lm}", *labels]) == 0
-    assert f"relevance@{lm}" in capsys.readouterr().out
-    assert len(decision_server.log) == 2 * 80
-
-
-@both_forms
-def test_a_decision_model_has_no_chat_request_and_no_batch(
-    lm: str, folder: Path, decision_server: DecisionServer, capsys: Captured
-) -> None:
-    assert main(["export", "relevance", "--lm", lm]) == 2
-    assert f"{lm} does not read chat requests: name a chat model" in capsys.readouterr().err
-    assert main([*SCORE, "--lm", lm, "--batch-api", "submit"]) in (1, 2)
-    assert "a batch needs an OpenAI-compatible model" in capsys.readouterr().err
+def test_a_decision_model_has_no_chat_request_and_no_batch(lm, folder, decision_server, capsys):
+    for command, reason in (
+        (["export", "relevance"], f"{lm} does not read chat requests: name a chat model"),
+        ([*SCORE, "--batch-api", "submit"], "a batch needs an OpenAI-compatible model"),
+    ):
+        assert main([*command, "--lm", lm]) in (1, 2)
+        assert reason in capsys.readouterr().err
     assert decision_server.log == []
 
 
-# Frozen judges.
-
-
-@both_forms
-def test_a_frozen_judge_sends_the_same_bytes_and_moves_between_models(
-    lm: str, decision_server: DecisionServer, tmp_path: Path
-) -> None:
+def test_a_frozen_judge_sends_the_same_and_moves_between_models(lm, decision_server, tmp_path):
     judge = WEIGHED.with_model(lm)
     path = judge.save(tmp_path / "judge.json")
     again = judges.load(path)
     assert again.dumps() == path.read_text(encoding="utf-8")
     assert judged(again, lm, [ROW]) == judged(judge, lm, [ROW])
-    first, second = decision_server.log
-    assert first.asked == second.asked
+    assert list(decision_server.n_answered.values()) == [2]
     chat = again.with_model("openai/gpt-4.1-mini")
     assert (chat.plan, chat.template()) == (WEIGHED.plan, WEIGHED.template())
     back = chat.with_model(lm)
@@ -452,114 +332,26 @@ def test_a_frozen_judge_sends_the_same_bytes_and_moves_between_models(
     assert back.freeze() == again.freeze()
 
 
-def test_a_model_at_the_same_address_as_a_chat_model_has_another_name() -> None:
+def test_a_model_at_the_same_address_as_a_chat_model_has_another_name():
     forms, base = ("openai", "decisions", "systemone"), "http://127.0.0.1:9/v1"
     names = {open_model(f"{form}/gpt-6-luna", api_base=base).name for form in forms}
     assert len(names) == 3
 
 
-@both_forms
-def test_messages_of_another_form_end_in_one_line(lm: str, decision_server: DecisionServer) -> None:
+def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decision_server):
     wrong = replace(WEIGHED.with_model(lm), stored_messages=tuple(WEIGHED.template()), plan=None)
-    with pytest.raises(FatalModelError, match="a decision model answers a judge's questions"):
+    with pytest.raises(FatalModelError, match="a decision model answers a judge's typed questions"):
         judged(wrong, lm, [ROW])
+    with pytest.raises(OptionError, match=f"the plan 'one' is not for {lm}"):
+        judged(replace(RELEVANCE, lm=lm, plan=ASKED.plan), lm, ROWS[:1])
     assert decision_server.log == []
 
 
-@both_forms
-def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(
-    lm: str, decision_server: DecisionServer
-) -> None:
+def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(lm, decision_server):
     judge = WEIGHED.with_model(lm)
     system, user = judge.template()
     fewer = RELEVANCE.with_model(lm).template()[0]["content"]
     for content in (fewer, system["content"].replace('"2", "3"', '"2"')):
         stored = ({**system, "content": content}, user)
         (said,) = judged(replace(judge, stored_messages=stored), lm, [ROW])
-        assert "cannot be used: it " in said.failure
-
-
-# What the local server itself refuses.
-
-SOUND_BODIES = {
-    "systemone": {
-        "model": "m",
-        "state": {"inputs": {}},
-        "questions": {"q": {"type": "noul", "instructions": "Is it?"}},
-    },
-    "decisions": {
-        "model": "m",
-        "input": [{"role": "user", "content": [{"type": "input_json", "data": {}}]}],
-        "questions": [{"type": "predicate", "name": "q", "instructions": "Is it?"}],
-    },
-}
-
-
-def other(form: str, **changes: Any) -> dict[str, Any]:
-    """A sound body with another question, or with changes at its top."""
-    body = json.loads(json.dumps(SOUND_BODIES[form]))
-    if (question := changes.pop("question", None)) is not None:
-        body["questions"] = {"q": question} if form == "systemone" else [question]
-    if (data := changes.pop("data", None)) is not None:
-        body["input"][0]["content"][0]["data"] = data
-    return {**body, **changes}
-
-
-def scale(n: int, form: str) -> dict[str, Any]:
-    levels = [str(level) for level in range(n)]
-    listed = {"criteria": levels} if form == "systemone" else {}
-    listed |= {"levels": [{"label": level} for level in levels]} if form == "decisions" else {}
-    return {"type": "score", "instructions": "How much?", **listed}
-
-
-ASK = {"type": "predicate", "name": "q", "instructions": "Is it?"}
-ONE_CHOICE = {"type": "choice", "instructions": "Which?"}
-NESTED: Any = {}
-for _ in range(33):
-    NESTED = {"x": NESTED}
-WRONG_BODIES = [
-    *(
-        other(form, **{name: value})
-        for form in SOUND_BODIES
-        for name, value in {"messages": [], "seed": 1, "max_tokens": 1}.items()
-    ),
-    *(other(form, question=scale(n, form)) for form in SOUND_BODIES for n in (1, 11)),
-    other("systemone", questions={}),
-    other("systemone", question={"type": "noul"}),
-    other("systemone", question={**ONE_CHOICE, "criteria": {"A": None}}),
-    other("decisions", questions=[ASK, ASK]),
-    other("decisions", question={**ASK, "criteria": {}}),
-    other("decisions", question={**ONE_CHOICE, "choices": [{"value": "A"}, {"value": "A"}]}),
-    other("decisions", data={"x": "y" * 2**18}),
-    other("decisions", data={"x": [0] * 10_000}),
-    other("decisions", data=NESTED),
-]
-
-
-def posted(url: str, body: dict[str, Any]) -> tuple[int, Any]:
-    path = "decisions" if "input" in body else "systemone"
-    request = urllib.request.Request(f"{url}/{path}", json.dumps(body).encode())
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.code, json.load(refused)
-
-
-def test_the_local_server_refuses_what_a_forms_documentation_does_not_allow() -> None:
-    with Serving(DecisionServer()) as server:
-        for body in SOUND_BODIES.values():
-            assert posted(server.url, body)[0] == 200
-        for body in WRONG_BODIES:
-            status, answer = posted(server.url, body)
-            if "input" in body:
-                assert (status, set(answer)) == (400, {"error"}), body
-                assert answer["error"]["message"]
-            else:
-                assert (status, set(answer["detail"][0])) == (422, {"loc", "msg", "type"}), body
-
-
-def test_a_plan_for_chat_models_is_refused_in_python(decision_server: DecisionServer) -> None:
-    with pytest.raises(OptionError, match="the plan 'one' is not for decisions/gpt-6-luna"):
-        judged(replace(RELEVANCE, lm=FORMS[0], plan=ASKED.plan), FORMS[0], ROWS[:1])
+        assert "cannot be used: it" in said.failure

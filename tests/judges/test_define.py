@@ -1,12 +1,11 @@
 """A user's own dimension or comparison, from YAML."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from judges.dimension import Comparison, Dimension, DimensionError
+from judges.dimension import RESERVED, Comparison, Dimension, DimensionError
 from judges.judge import Judge
 from judges.loading import load, read_subject
 
@@ -26,19 +25,15 @@ source: ours
 """
 
 
-Write = Callable[[str], str]
+pytestmark = pytest.mark.usefixtures("here")
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write(text: str) -> str:
-        (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
-        return str(tmp_path / "mine.yaml")
-
-    return write
+def write(text):
+    Path("mine.yaml").write_text(text, encoding="utf-8")
+    return "mine.yaml"
 
 
-def test_a_yaml_file_defines_a_dimension(write: Write) -> None:
+def test_a_yaml_file_defines_a_dimension():
     subject = read_subject(write(GROUNDED))
     assert isinstance(subject, Dimension)
     assert subject.inputs == {"fact": "the fact", "response": "the reply to judge"}
@@ -47,7 +42,7 @@ def test_a_yaml_file_defines_a_dimension(write: Write) -> None:
     assert Judge.of(subject).texts == ("fact", "response")
 
 
-def test_a_yaml_file_defines_a_comparison(write: Write) -> None:
+def test_a_yaml_file_defines_a_comparison():
     subject = read_subject(write(KINDER))
     assert isinstance(subject, Comparison)
     assert subject.fields == ("response_a", "response_b")
@@ -61,12 +56,10 @@ def test_a_yaml_file_defines_a_comparison(write: Write) -> None:
         ("scale: [0, 50, 100]", [0, 50, 100]),
         ("scale: [-1, 1]", [-1, 0, 1]),
         ("anchors: {1: bad, 5: good}", [1, 2, 3, 4, 5]),
-        ("scale: [0, 100]", list(range(101))),
+        ("scale: [0, 100]", [*range(101)]),
     ],
 )
-def test_a_scale_runs_from_lowest_to_highest_or_is_listed(
-    write: Write, scale: str, ratings: list[int]
-) -> None:
+def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):
     subject = read_subject(write(f"name: a\ndefinition: d\ninputs: [x]\n{scale}\n"))
     assert list(subject.scale) == ratings
 
@@ -91,7 +84,10 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE.replace("scale: [1, 5]", ""), "as in 'scale: "),
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
         (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
-        (BASE.replace("[x]", "[config]"), "a text may not be called 'config'"),
+        *(
+            (BASE.replace("[x]", f"[{n}]"), f"a text may not be called '{n}'")
+            for n in sorted(RESERVED)
+        ),
         (BASE + "kind: pairwise", "unknown field `kind`"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
         ("[" * 50_000 + "]" * 50_000, "nested too deeply"),
@@ -101,10 +97,7 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         ("x" * 300_000, "more than 200,000 bytes"),
     ],
 )
-def test_a_bad_definition_is_one_clear_line(
-    write: Write, text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_bad_definition_is_one_clear_line(text, why):
     with pytest.raises(DimensionError, match=why) as caught:
         read_subject(write(text))
     assert "mine.yaml: " in str(caught.value)
@@ -112,12 +105,13 @@ def test_a_bad_definition_is_one_clear_line(
     assert not Path("pwned").exists()
 
 
-def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DimensionError, match="No such file"):
-        read_subject(str(tmp_path / "none.yaml"))
-    (tmp_path / "bytes.yaml").write_bytes(b"\xff\x00")
-    with pytest.raises(DimensionError, match="invalid start byte"):
-        read_subject(str(tmp_path / "bytes.yaml"))
-    os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(DimensionError, match="not a regular file"):
-        read_subject(str(tmp_path / "pipe.yaml"))
+def test_a_file_that_is_none_says_so():
+    Path("bytes.yaml").write_bytes(b"\xff\x00")
+    os.mkfifo("pipe.yaml")
+    for name, why in (
+        ("none", "No such file"),
+        ("bytes", "invalid start byte"),
+        ("pipe", "not a regular file"),
+    ):
+        with pytest.raises(DimensionError, match=why):
+            read_subject(f"{name}.yaml")

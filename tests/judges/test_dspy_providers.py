@@ -2,42 +2,38 @@
 
 import asyncio
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from aiohttp import web
+from jsonl import write_jsonl
 from openai_replies import completion
 from openai_server import Serving
 
 import judges
 from judges.__main__ import main
 from judges.client.dspy import open_dspy
-from judges.judgement import AnyJudgement
-from judges.protocol import FatalModelError, Message, Sampling
+from judges.protocol import FatalModelError, Sampling
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 ROUTED = "openrouter/openai/gpt-4o-mini"
 ROWS = [{"document": "A.", "summary": f"This summary is worth {i}."} for i in (1, 2, 3)]
-Respond = Callable[[int, str], object]
 
 
 class Provider:
     """Answers any path; `respond` gets the request's number and the rating that its text names."""
 
-    def __init__(self, respond: Respond) -> None:
+    def __init__(self, respond):
         self.respond = respond
         self.log: list[dict[str, Any]] = []
         self.url = ""
 
-    def app(self) -> web.Application:
+    def app(self):
         app = web.Application()
         app.router.add_post("/{path:.*}", self._answer)
         return app
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request):
         number = len(self.log)
         self.log.append(await request.json())
         answer = self.respond(number, (await request.text()).partition("worth ")[2][:1])
@@ -46,16 +42,12 @@ class Provider:
 
 
 @pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keys(monkeypatch):
     for name in ("ANTHROPIC", "GEMINI", "OPENROUTER"):
         monkeypatch.setenv(f"{name}_API_KEY", "sk-local-test-key-0123456789")
 
 
-def claude(
-    *content: str | dict[str, Any],
-    stop: str = "end_turn",
-    counts: tuple[int, int, int, int] = (50, 4, 0, 2000),
-) -> dict[str, Any]:
+def claude(*content, stop="end_turn", counts=(50, 4, 0, 2000)):
     """An answer of Anthropic's, whose counts of cached tokens are apart from those read."""
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens")
     return {
@@ -69,7 +61,7 @@ def claude(
     }
 
 
-def gemini(*parts: str | dict[str, Any], finish: str = "STOP") -> dict[str, Any]:
+def gemini(*parts, finish="STOP"):
     """An answer of Gemini's, whose thoughts are apart from the tokens written."""
     content = {"role": "model", "parts": [{"text": p} if isinstance(p, str) else p for p in parts]}
     return {
@@ -85,23 +77,14 @@ def gemini(*parts: str | dict[str, Any], finish: str = "STOP") -> dict[str, Any]
     }
 
 
-def routed(rating: str) -> dict[str, Any]:
-    return completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating])
-
-
-def refused(message: str, status: int = 429) -> tuple[int, dict[str, Any]]:
+def refused(message, status=429):
     error = {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
     return status, {"error": error}
 
 
-def unless_two(respond: Callable[[str], object], otherwise: object) -> Respond:
-    """What the row that is worth 2 gets, and what the others get."""
-    return lambda _, rating: otherwise if rating == "2" else respond(rating)
-
-
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 THOUGHT = {"type": "thinking", "thinking": "1 or 2?", "signature": "s"}
-RIGHT: dict[str, tuple[str, Respond]] = {
+RIGHT = {
     "Claude's thoughts": (CLAUDE, lambda _, rating: claude(THOUGHT, rating)),
     "Gemini's thoughts": (
         GEMINI,
@@ -113,66 +96,61 @@ RIGHT: dict[str, tuple[str, Respond]] = {
     ),
     "one answer that is no answer": (CLAUDE, lambda n, rating: claude(rating) if n else ["what?"]),
 }
-BLOCKED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
-FLAGGED = "it requires moderation and your input was flagged for x"
-WITHHELD: dict[str, tuple[str, Respond, str]] = {
-    "a reply held back": (
-        GEMINI,
-        unless_two(gemini, gemini(finish="SAFETY")),
-        "Candidate blocked: SAFETY",
-    ),
+# What the row that is worth 2 gets, where the others are answered, and the reason in its row.
+WITHHELD = {
+    "a reply held back": (GEMINI, gemini, gemini(finish="SAFETY"), "Candidate blocked: SAFETY"),
     "a prompt held back": (
         GEMINI,
-        unless_two(gemini, BLOCKED),
+        gemini,
+        {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
         "Prompt blocked: PROHIBITED_CONTENT",
     ),
     "a text that moderation flags": (
         ROUTED,
-        unless_two(routed, refused(FLAGGED, 403)),
+        lambda rating: completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating]),
+        refused("it requires moderation and your input was flagged for x", 403),
         "your input was flagged",
     ),
     "a text refused as a request": (
         CLAUDE,
-        unless_two(claude, refused("messages: text content must be non-empty", 400)),
+        claude,
+        refused("messages: text content must be non-empty", 400),
         "must be non-empty",
     ),
 }
 
 
-def judged(lm: str, respond: Respond) -> list[AnyJudgement]:
-    provider = Provider(respond)
-    with Serving(provider):  # type: ignore[arg-type]
-        options: Any = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
+def judged(lm, respond):
+    with Serving(Provider(respond)) as provider:
+        options = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
         return list(judges.load("relevance").judge_all(ROWS, **options))
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_an_answer_in_a_providers_own_form_is_read(name: str) -> None:
-    assert [judgement.score for judgement in judged(*RIGHT[name])] == [1, 2, 3]
+@pytest.mark.parametrize(("lm", "respond"), RIGHT.values(), ids=RIGHT)
+def test_an_answer_in_a_providers_own_form_is_read(lm, respond):
+    assert [judgement.score for judgement in judged(lm, respond)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("name", WITHHELD)
-def test_what_is_refused_to_one_text_fails_its_row_alone(name: str) -> None:
-    *ask, reason = WITHHELD[name]
-    judgements = judged(*ask)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("lm", "respond", "withheld", "reason"), WITHHELD.values(), ids=WITHHELD)
+def test_what_is_refused_to_one_text_fails_its_row_alone(lm, respond, withheld, reason):
+    judgements = judged(lm, lambda _, rating: withheld if rating == "2" else respond(rating))
     assert [judgement.failure is None for judgement in judgements] == [True, False, True]
     assert reason in str(judgements[1].failure)
 
 
 @pytest.mark.parametrize("words", ["insufficient balance", "check your plan and billing details"])
-def test_a_quota_that_is_gone_ends_the_run_at_once(words: str) -> None:
+def test_a_quota_that_is_gone_ends_the_run_at_once(words):
     asked = []
     with pytest.raises(FatalModelError, match=words):
         judged(GEMINI, lambda *_: asked.append(1) or refused(words))
     assert len(asked) <= len(ROWS)  # those under way, and none again
 
 
-def score(lm: str, base: str, n_rows: int, folder: Path, *flags: str) -> int:
+def score(lm, base, n_rows, folder, *flags):
     """The exit code of the command over so many rows."""
     rows = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(n_rows)]
-    pd.DataFrame(rows).to_json(folder / "rows.jsonl", orient="records", lines=True)
-    files = ["--data", str(folder / "rows.jsonl"), "--out", str(folder / "out.jsonl"), "--json"]
-    return main(["score", "relevance", *files, "--lm", lm, "--api-base", base, *flags])
+    files = [write_jsonl(folder / "rows.jsonl", rows), "--out", str(folder / "out.jsonl"), "--json"]
+    return main(["score", "relevance", "--lm", lm, "--api-base", base, *flags, "--data", *files])
 
 
 @pytest.mark.parametrize(
@@ -182,58 +160,39 @@ def score(lm: str, base: str, n_rows: int, folder: Path, *flags: str) -> int:
         (GEMINI, gemini("4"), (2050, 104), 50 * 0.3 + 2000 * 0.03 + 104 * 2.5),
     ],
 )
-def test_dspys_clients_are_counted_and_paid_by_kind(
-    lm: str,
-    answer: object,
-    tokens: tuple[int, int],
-    dollars: float,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    provider = Provider(lambda *_: answer)
-    with Serving(provider):  # type: ignore[arg-type]
+def test_dspys_clients_are_counted_and_paid_by_kind(lm, answer, tokens, dollars, tmp_path, capsys):
+    with Serving(Provider(lambda *_: answer)) as provider:
         assert score(lm, provider.url, 3, tmp_path, "--max-cost", "1") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["tokens"] == {"in": 3 * tokens[0], "out": 3 * tokens[1]}
     assert record["cost_usd"] == pytest.approx(3 * dollars / 1e6)
 
 
-def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    provider = Provider(lambda *_: claude("4"))
-    system: Message = {"role": "system", "content": "You rate."}
-    asked: Message = {"role": "user", "content": "This one."}
-    example: list[Message] = [asked, {"role": "assistant", "content": "3"}]
-    with Serving(provider):  # type: ignore[arg-type]
-        model = open_dspy(CLAUDE, provider.url)
+def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
+    system = {"role": "system", "content": "You rate."}
+    asked = {"role": "user", "content": "This one."}
 
-        async def ask() -> None:
-            for messages in ([system, asked], [system, *example, asked]):
-                await model.complete(messages, Sampling(seed=7))
+    async def ask(model):
+        for example in ((), (asked, {"role": "assistant", "content": "3"})):
+            await model.complete([system, *example, asked], Sampling(seed=7))
 
-        asyncio.run(ask())
+    with Serving(Provider(lambda *_: claude("4"))) as provider:
+        asyncio.run(ask(open_dspy(CLAUDE, provider.url)))
     mark = {"cache_control": {"type": "ephemeral"}}
     first, second = provider.log
     assert first["system"][0].items() >= mark.items()
-    assert "cache_control" not in json.dumps(first["messages"])
     assert second["messages"][1]["content"][-1].items() >= mark.items()
-    assert "cache_control" not in json.dumps(second["messages"][-1])
+    assert "cache_control" not in json.dumps([first["messages"], second["messages"][-1]])
     # The Messages API has no seed, which is said once.
     assert caplog.text.count("takes no such seed (DSPy has dropped it)") == 1
 
 
 @pytest.mark.parametrize("limit", [0.05, 1.0])
-def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
-    limit: float,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
-    billed: list[float] = []
+    billed = []
 
-    def respond(number: int, _: str) -> object:
+    def respond(number, _):
         """Anthropic with a cache of prompts, faults and refusals, at list prices."""
         if number % 5 == 4:
             fault = {"type": "overloaded_error", "message": "Overloaded"}
@@ -245,8 +204,7 @@ def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
         text = "4" if stop == "end_turn" else "It is"
         return claude(text, stop=stop, counts=(40, 60, writes, reads))
 
-    provider = Provider(respond)
-    with Serving(provider):  # type: ignore[arg-type]
+    with Serving(Provider(respond)) as provider:
         ended = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
     captured = capsys.readouterr()
     assert sum(billed) <= limit

@@ -3,19 +3,14 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import pytest
-from openai_server import OpenAIServer, ServingBytes
+from openai_server import ServingBytes
 from processes import run_python
 
 from judges.client.open import close_models, open_model
-from judges.client.openai import EndpointModel
 from judges.protocol import (
-    Completion,
     FatalModelError,
-    Message,
     ModelError,
     Sampling,
     TransientError,
@@ -23,75 +18,49 @@ from judges.protocol import (
     Usage,
 )
 
-ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
+ASKED = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
-SOUND = {
-    "choices": [{"message": {"content": "four"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 1},
-    "model": "judge-1",
-}
+SOUND = {"choices": [{"message": {"content": "four"}, "finish_reason": "stop"}], "model": "judge-1"}
 
 
-def complete(
-    sampling: Sampling | None = None, lm: str = "openai/judge-1", **options: Any
-) -> Completion:
-    async def once() -> Completion:
+PLAIN = Sampling()
+
+
+def complete(sampling=PLAIN, lm="openai/judge-1", **options):
+    async def once():
         model = open_model(lm, **options)
         try:
-            return await model.complete(ASKED, sampling or Sampling())
+            return await model.complete(ASKED, sampling)
         finally:
             await close_models()
 
     return asyncio.run(once())
 
 
-def read(body: object, sampling: Sampling | None = None) -> Completion:
-    """What is made of a body, given as it is or as what its JSON says."""
+def read(body, sampling=PLAIN):
+    """What is made of an answer's body."""
     model = open_model("openai/judge-1", api_base="http://127.0.0.1:9/v1")
-    assert isinstance(model, EndpointModel)
-    answer = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return model.read_answer(answer, ASKED, sampling or Sampling())
+    return model.read_answer(body, ASKED, sampling)
 
 
-def served(answer: Callable[[bytes], Iterable[bytes]], **options: Any) -> Any:
-    """The answer, or the error, of a server that sends just this."""
-    with ServingBytes(answer) as base:
-        try:
-            return complete(api_base=base, **options)
-        except ModelError as error:
-            return error
+def usage_of(counts, sampling=PLAIN):
+    """What an answer with these counts of tokens is said to have taken."""
+    answer = read(json.dumps({**SOUND, "usage": counts}).encode(), sampling)
+    return Usage(answer.tokens_in, answer.tokens_out, answer.cache_reads, answer.cache_writes)
 
 
-def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
-
-
-# A request.
-
-
-def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(
-    openai_server: OpenAIServer,
-) -> None:
+def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(openai_server):
     openai_server.judge = lambda body: [str(1 + i % 5) for i in range(20)]
-    answer = complete(Sampling(n=20, temperature=2.0, seed=7, reasoning_effort="low"))
+    fields = {"n": 20, "temperature": 2.0, "seed": 7, "reasoning_effort": "low"}
+    answer = complete(Sampling(**fields))
     assert [reply.text for reply in answer.replies] == [str(1 + i % 5) for i in range(20)]
     (seen,) = openai_server.log
-    assert seen.body == {
-        "model": "judge-1",
-        "messages": ASKED,
-        "max_tokens": 512,
-        "temperature": 2.0,
-        "seed": 7,
-        "n": 20,
-        "reasoning_effort": "low",
-    }
+    fields |= {"model": "judge-1", "messages": ASKED, "max_tokens": 512}
+    assert seen.body == fields
     assert seen.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
 
 
-def test_azure_is_asked_at_its_own_address_with_its_own_key(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_azure_is_asked_at_its_own_address_with_its_own_key(openai_server, monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", openai_server.url.removesuffix("/v1"))
     complete(lm="azure/judge-1")
@@ -102,14 +71,9 @@ def test_azure_is_asked_at_its_own_address_with_its_own_key(
     with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY") as caught:
         complete(lm="azure/judge-1")
     assert KEY not in str(caught.value)
-    monkeypatch.delenv("AZURE_OPENAI_API_KEY")
-    with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY is not set"):
-        open_model("azure/judge-1")
 
 
-def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_server, monkeypatch):
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", openai_server.url)
     for key, shown in ((KEY, f"Bearer {KEY}"), ("", None)):
         monkeypatch.setenv("LITELLM_PROXY_API_KEY", key)
@@ -122,147 +86,128 @@ def test_litellms_proxy_is_asked_for_log_probabilities_with_and_without_a_key(
     ("lm", "options", "said"),
     [
         ("openai/m", {}, "OPENAI_API_KEY is not set"),
+        ("azure/m", {"api_base": "http://127.0.0.1:9"}, "AZURE_OPENAI_API_KEY is not set"),
         ("openai/m", {"api_base": ""}, "the address is empty"),
         ("groq/m", {"api_base": " "}, "the address is empty"),
         ("embedded", {"api_base": ""}, "the address is empty"),
         ("openai/m", {"api_base": "localhost:8000"}, "'localhost:8000' is not an address"),
         ("azure/m", {}, "no address is given; set AZURE_OPENAI_ENDPOINT"),
         ("openai/m", {"api_key_env": "UNSET_KEY"}, "UNSET_KEY, which should hold the key"),
-        ("openai/m", {"api_key_env": KEY}, "names an environment variable"),
+        ("openai/m", {"api_key_env": KEY}, "the name of an environment variable"),
         ("gpt-4o", {}, "no model 'gpt-4o': write embedded or PROVIDER/NAME"),
     ],
 )
-def test_a_wrong_set_up_is_said_before_any_request(
-    lm: str, options: dict[str, str], said: str
-) -> None:
+def test_a_wrong_set_up_is_said_before_any_request(lm, options, said):
     with pytest.raises(FatalModelError, match=said) as caught:
         open_model(lm, **options)
     assert KEY not in str(caught.value)
 
 
-# An answer.
-
-
-def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server: OpenAIServer) -> None:
+def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
     openai_server.judge = lambda body: "4"
     answer = complete(Sampling(top_logprobs=3))
     (reply,) = answer.replies
     assert (reply.text, reply.finish_reason) == ("4", "stop")
     # The server's 4 has probability 1/2, its neighbours 1/4 each.
-    assert {text: math.exp(value) for text, value in reply.tokens[0].top.items()} == pytest.approx(
-        {"4": 0.5, "3": 0.25, "5": 0.25}
-    )
+    shares = {text: math.exp(value) for text, value in reply.tokens[0].top.items()}
+    assert shares == pytest.approx({"4": 0.5, "3": 0.25, "5": 0.25})
     assert (answer.tokens_in, answer.tokens_out, answer.model) == (5, 1, "judge-1")
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"<!DOCTYPE html><title>Sign in</title>", "it begins '<!DOCTYPE html>"),
-        (b'data: {"choices": []}\n\ndata: [DONE]', "it begins 'data: "),
-        (b"", r"malformed answer \(nothing\)"),
+        (b"<!DOCTYPE html><title>Sign in</title>", "the answer begins '<!DOCTYPE html>"),
+        (b'data: {"choices": []}\n\ndata: [DONE]', "the answer begins 'data: "),
+        (b"", r"malformed answer \(the answer is empty\)"),
         (b'{"choices": null, "usage": {}}', "malformed"),
         (b'{"choices": []}', "no replies"),
         (b'{"error": {"message": "Rate limited upstream"}}', "Rate limited upstream"),
         (b'{"choices": [', "truncated"),
         (b"\x80\x81", "JSON is malformed"),
         (b"[]", "Expected `object`"),
-        (b"null", "Expected `object`"),
         (b"[" * 100_000, "malformed answer"),
-        (b'{"choices":' + b"[" * 100_000, "malformed answer"),
         (b'{"usage":' + b"[" * 100_000, "recursion"),
         (b'{"choices":{"message":{"content":"4"}}}', "malformed"),
-        (b'{"choices":[{"message":{"content":3}}]}', "malformed"),
         (b'{"choices":[{"message":{"content":["4"]}}]}', "malformed"),
         (b'{"choices":[{"message":{"content":"4"},"logprobs":["4"]}]}', "malformed"),
         (b'{"choices":[{"message":{"content":"4 \\ud800"}}]}', "malformed"),
     ],
 )
-def test_a_body_that_is_no_answer_is_called_what_it_is(body: bytes, reason: str) -> None:
+def test_a_body_that_is_no_answer_is_called_what_it_is(body, reason):
     with pytest.raises(TransientError, match=reason) as caught:
         read(body)
     assert caught.value.billed
     assert len(str(caught.value)) < 500
 
 
-# What it took.
+def counts(*numbers):
+    return dict(zip(("prompt_tokens", "completion_tokens", "total_tokens"), numbers, strict=False))
+
+
+CACHE = {"prompt_tokens_details": {"cached_tokens": 1500, "cache_write_tokens": 400}}
 
 
 @pytest.mark.parametrize(
-    ("counts", "expected"),
+    ("given", "usage"),
     [
-        ({"prompt_tokens": 100, "completion_tokens": 5}, Usage(100, 5)),
+        (counts(100, 5), Usage(100, 5)),
         # Gemini counts 605 in all, of which 100 were read and 5 shown; OpenAI's total says no more.
-        ({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 605}, Usage(100, 505)),
-        (
-            {
-                "prompt_tokens": 2000,
-                "completion_tokens": 300,
-                "total_tokens": 2300,
-                "prompt_tokens_details": {"cached_tokens": 1500, "cache_write_tokens": 400},
-            },
-            Usage(2000, 300, 1500, 400),
-        ),
+        (counts(100, 5, 605), Usage(100, 505)),
+        (counts(2000, 300, 2300) | CACHE, Usage(2000, 300, 1500, 400)),
     ],
 )
-def test_tokens_of_each_kind_are_read(counts: dict[str, Any], expected: Usage) -> None:
-    answer = read({**SOUND, "usage": counts})
-    kinds = answer.cache_reads, answer.cache_writes
-    assert Usage(answer.tokens_in, answer.tokens_out, *kinds) == expected
+def test_tokens_of_each_kind_are_read(given, usage):
+    assert usage_of(given) == usage
 
 
 @pytest.mark.parametrize(
-    "counts",
+    "given",
     [
         None,
         [5, 1],
         "five",
-        {"prompt_tokens": -5, "completion_tokens": -1},
-        {"prompt_tokens": 10**400, "completion_tokens": 10**400},
-        {"prompt_tokens": 10**12, "completion_tokens": 1e300},
-        {"prompt_tokens": True, "completion_tokens": False},
-        {"prompt_tokens": 0, "completion_tokens": 0},
-        {"prompt_tokens": "5", "completion_tokens": [1], "total_tokens": 10**9},
+        counts(-5, -1),
+        counts(10**400, 10**400),
+        counts(10**12, 1e300),
+        counts(True, False),
+        counts(0, 0),
+        counts("5", [1], 10**9),
     ],
 )
-def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(
-    counts: object,
-) -> None:
+def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(given):
     # 20 bytes asked, 16 for the message's framing, and thoughts up to the limit of each reply.
-    answer = read({**SOUND, "usage": counts}, Sampling(n=2, max_tokens=1000))
-    assert (answer.tokens_in, answer.tokens_out) == (36, 2000)
+    assert usage_of(given, Sampling(n=2, max_tokens=1000)) == Usage(36, 2000)
     # An endpoint that heeds no limit has written 4 bytes and their framing.
-    answer = read({**SOUND, "usage": counts}, Sampling(max_tokens=1))
-    assert (answer.tokens_in, answer.tokens_out) == (36, 20)
+    assert usage_of(given, Sampling(max_tokens=1)) == Usage(36, 20)
 
 
-# Connections.
-
-
-def test_nobody_listening_is_unreachable() -> None:
+def test_nobody_listening_is_unreachable():
     with pytest.raises(UnreachableError, match=r"no connection to http://127\.0\.0\.1:9/v1"):
         complete(api_base="http://127.0.0.1:9/v1")
 
 
 @pytest.mark.parametrize("status", ["200 OK", "500 No"])
-def test_an_answer_without_end_is_cut_off(status: str) -> None:
-    def pieces(_: bytes) -> Iterator[bytes]:
+def test_an_answer_without_end_is_cut_off(status):
+    def pieces(_):
         yield f"HTTP/1.1 {status}\r\n\r\n".encode()
         while True:
             yield b" " * 60_000
 
-    assert "more than 8,388,608 bytes" in str(served(pieces))
+    with ServingBytes(pieces) as base, pytest.raises(ModelError, match="more than 8,388,608 b"):
+        complete(api_base=base)
 
 
 @pytest.mark.parametrize("depth", [400, 900, 100_000])
 @pytest.mark.parametrize("form", ['{"error":%s}', '{"error":{"message":%s}}'])
 @pytest.mark.parametrize("status", [200, 400, 429, 500])
-def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, status: int) -> None:
-    body = (form % ("[" * depth + "]" * depth)).encode()
-    error = served(lambda _: [http(body, status=f"{status} No")])
-    assert isinstance(error, ModelError)
-    assert "\n" not in str(error)
-    assert len(str(error)) < 500
+def test_an_error_of_any_depth_is_an_error_in_a_line(depth, form, status):
+    body = form % ("[" * depth + "]" * depth)
+    answer = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    with ServingBytes(lambda _: [answer]) as base, pytest.raises(ModelError) as caught:
+        complete(api_base=base)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 MANY = """
@@ -280,9 +225,7 @@ print(len(errors), set(errors), client.account.total.calls)
 
 
 @pytest.mark.parametrize("others", [0, 80])
-def test_more_requests_than_the_system_allows_connections_wait_for_a_place(
-    openai_server: OpenAIServer, others: int
-) -> None:
+def test_more_requests_than_the_system_allows_connections_wait_for_a_place(openai_server, others):
     openai_server.latency = 0.02
     done = run_python("-c", MANY.format(base=openai_server.url, others=others), check=True)
     assert done.stdout.strip().startswith("300 {None}")

@@ -2,28 +2,21 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+from openai_replies import complaints
 from prompts import prompted
-from pydantic import TypeAdapter
 
 from judges.__main__ import main
 from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.judge import Judge
 from judges.protocol import Message
-from judges.scoring import SamplingPlan
+from judges.scoring import ONE, WEIGHTED, SamplingPlan
 
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
-PAID = replace(
-    prompted(Judge.of(RELEVANCE), demos=[DEMO]),
-    plan=SamplingPlan(kind="one"),
-    lm="openai/gpt-4.1-mini",
-)
-WEIGHTED = replace(PAID, plan=SamplingPlan(kind="weighted"), lm="openai/gpt-4o")
+PAID = prompted(Judge.of(RELEVANCE, lm="openai/gpt-4.1-mini").with_plan(ONE), demos=[DEMO])
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
-PAIRWISE = replace(Judge.of(TLDR_CONCISE), plan=MEAN, lm="openai/gpt-5")
+PAIRWISE = Judge.of(TLDR_CONCISE, lm="openai/gpt-5").with_plan(MEAN)
 # As a file may hold them: what looks like a slot in an earlier message is sent as it stands.
 STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1:])
 
@@ -32,19 +25,17 @@ STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1
     ("judge", "fields"),
     [
         (PAID, {"model": "gpt-4.1-mini", "n": 1, "temperature": 0.0}),
-        (WEIGHTED, {"model": "gpt-4o", "n": 1, "top_logprobs": 20}),
+        (PAID.with_plan(WEIGHTED), {"n": 1, "top_logprobs": 20}),
         (PAIRWISE, {"model": "gpt-5", "n": 20}),
         (Judge.of(RELEVANCE), {"model": "gpt-4.1-mini", "n": 1}),
     ],
 )
-def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(
-    judge: Judge, fields: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(judge, fields, tmp_path, capsys):
     file = str(judge.save(tmp_path / "judge.json")) if judge.plan else judge.name
     assert main(["export", file]) == 0
     printed = capsys.readouterr()
     request = json.loads(printed.out)
-    TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(request)
+    assert complaints(request) == []
     assert request["messages"] == judge.prompt.template()
     assert request.items() >= fields.items()
     assert "texts are inserted unchanged" in printed.err
@@ -59,8 +50,6 @@ def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(
         replace(PAID, stored_messages=STRANGERS),
     ],
 )
-def test_a_prompt_that_would_gain_a_slot_is_refused(
-    judge: Judge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_prompt_that_would_gain_a_slot_is_refused(judge, tmp_path, capsys):
     assert main(["export", str(judge.save(tmp_path / "judge.json"))]) == 2
     assert "double braces" in capsys.readouterr().err

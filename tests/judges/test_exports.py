@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,27 +15,27 @@ from judges.labels.types import FileReading, LabelledOutput, LabelledSet
 from optimize.measuring.exports import read_export
 from optimize.measuring.recorded import RecordingError
 
-Rows = list[dict[str, Any]]
 THREE = (1, 2, 3)
 
 
-def labels(n: int = 3, *, numbered: bool = False, **fields: Any) -> LabelledSet:
+def labels(n=3, *, numbered=False, **fields):
     """Outputs a, b, c and on, of which n are labelled; `numbered`: by their rows alone."""
+    ids = range(1, n + 1) if numbered else "abcdefghij"[:n]
     outputs = tuple(
         LabelledOutput(
-            id=str(number) if numbered else "abcdefghij"[number - 1],
+            id=str(id_),
             document_id=str(number),
             system=None,
             texts={"input": f"Question {number}?", "output": f"Answer {number}."},
             ratings={"tone": (1.0,)},
         )
-        for number in range(1, n + 1)
+        for number, id_ in enumerate(ids, 1)
     )
     reading = FileReading(rows={"id": ("#row",)} if numbered else {})
     return LabelledSet(name="l", sha256="0" * 64, outputs=outputs, reading=reading, **fields)
 
 
-def inspect_log(ids: list[Any], values: list[Any]) -> dict[str, Any]:
+def inspect_log(ids, values):
     """As `inspect log dump` prints it; a sample without a value ended in an error."""
     samples = [
         {
@@ -45,20 +44,21 @@ def inspect_log(ids: list[Any], values: list[Any]) -> dict[str, Any]:
             "input": f"Question {n}?",
             "output": {"model": "m", "completion": "" if value is None else f"Answer {n}."},
             "scores": {} if value is None else {"tone_scorer": {"value": value}},
-            **({"error": {"message": "no file"}} if value is None else {}),
+            "error": {"message": "no file"} if value is None else None,
         }
         for n, (name, value) in enumerate(zip(ids, values, strict=True), 1)
     ]
     return {"version": 2, "samples": samples}
 
 
-def promptfoo_rows(scores: list[float | None], **more: Any) -> Rows:
+def promptfoo_rows(scores, **more):
     """As `-o FILE` writes them; a test that ended in an error has no grading."""
+    other = {"pass": True, "score": 1, "assertion": {"type": "contains"}}
+    tone = {"assertion": {"type": "llm-rubric", "metric": "Tone"}, **more}
 
-    def graded(n: int, score: float) -> Rows:
-        tone = {"type": "llm-rubric", "metric": "Tone"}
-        result = {"pass": score > 0.7, "score": score, "reason": f"Because {n}.", "assertion": tone}
-        return [{**result, **more}, {"pass": True, "score": 1, "assertion": {"type": "contains"}}]
+    def graded(n, score):
+        result = {"pass": score > 0.7, "score": score, "reason": f"Because {n}."}
+        return [result | tone, other]
 
     return [
         {
@@ -73,29 +73,29 @@ def promptfoo_rows(scores: list[float | None], **more: Any) -> Rows:
     ]
 
 
-def deepeval_run(metrics: list[Rows]) -> dict[str, Any]:
+def deepeval_run(metrics):
     """As DeepEval saves a test run."""
-    texts = ({"input": f"Question {n}?", "actualOutput": f"Answer {n}."} for n in THREE)
-    cases = zip(texts, metrics, strict=False)
-    return {"testCases": [{**case, "metricsData": data} for case, data in cases]}
+    cases = [
+        {"input": f"Question {n}?", "actualOutput": f"Answer {n}.", "metricsData": data}
+        for n, data in enumerate(metrics, 1)
+    ]
+    return {"testCases": cases}
 
 
-def geval(score: float | None, **more: Any) -> dict[str, Any]:
+def geval(score, **more):
     return {"name": "Tone [GEval]", "success": False, "score": score, **more}
 
 
-def mlflow_rows(judge: str, feedback: Rows) -> Rows:
+def mlflow_rows(judge, feedback):
     """As `result_df.to_json` writes them; people expect a tone of 5."""
     human = {"source": {"source_type": "HUMAN"}, "expectation": {"value": 5}}
+    people = {"assessment_name": "tone", **human}
     return [
         {
             "trace_id": f"tr-{n}",
             "request": {"question": f"Question {n}?"},
             "response": f"Answer {n}.",
-            "assessments": [
-                {"assessment_name": "tone", **human},
-                {"assessment_name": judge, "feedback": given},
-            ],
+            "assessments": [people, {"assessment_name": judge, "feedback": given}],
         }
         for n, given in enumerate(feedback, 1)
     ]
@@ -136,9 +136,9 @@ RAGAS = [
 ]
 
 
-def read(name: str, content: Any, labelled: LabelledSet | None = None, **options: Any) -> Any:
+def read(name, content, labelled=None, **options):
     """What is read from content in a file of this name; what is notes goes to the list `notes`."""
-    notes: list[str] = options.pop("notes", [])
+    notes = options.pop("notes", [])
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         if path.suffix == ".csv":
@@ -164,14 +164,12 @@ def read(name: str, content: Any, labelled: LabelledSet | None = None, **options
         ("r.csv", [{"id": name, **row} for name, row in zip("abc", RAGAS, strict=True)], [0.25, 1]),
     ],
 )
-def test_each_tools_scores_find_their_labelled_rows(
-    name: str, content: Any, expected: list[float]
-) -> None:
+def test_each_tools_scores_find_their_labelled_rows(name, content, expected):
     by_id = dict(zip("abc", [*expected, math.nan], strict=False))
     assert read(name, content) == pytest.approx(by_id, nan_ok=True)
 
 
-def test_a_failure_is_no_score_and_keeps_its_reason() -> None:
+def test_a_failure_is_no_score_and_keeps_its_reason():
     run = deepeval_run([[geval(0.9, reason="Kind.")], [geval(None, error="no key")], []])
     assert [score.reason for score in read("d.json", run).values()] == ["Kind.", "no key", ""]
     failed = read("p.jsonl", promptfoo_rows([0.0, None], metadata={"graderError": True}))
@@ -182,15 +180,15 @@ def test_a_failure_is_no_score_and_keeps_its_reason() -> None:
     assert read("i.json", inspect_log([*"abc"], [1, 2, None]))["c"].reason == "no file"
 
 
-def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score() -> None:
+def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():
     two_words = labels(words={"tone": ("pass", "fail")})
     rows = promptfoo_rows([0.9, 0.6, None])  # 0.6 is below the threshold of the test
     expected = {"a": 1, "b": 0, "c": math.nan}
     assert read("p.jsonl", rows, two_words) == pytest.approx(expected, nan_ok=True)
 
 
-def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said() -> None:
-    notes: list[str] = []
+def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
+    notes = []
     rows = promptfoo_rows([0.1, 0.2, 0.3, 0.4])
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
@@ -199,15 +197,14 @@ def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said() -> None:
     assert notes == [f"note: p.jsonl (promptfoo): 'Tone'; {matched}"]
 
 
-def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out() -> None:
+def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
     # The id says b, the texts say a.
-    scores = read("i.json", inspect_log(["b", "x", "c"], [1, 2, 3]))
-    assert {*scores} == {"i.json, row 1", "b", "c"}
-    assert {*read("i.json", inspect_log(["c", "x", "c"], [1, 2, 3]))} >= {"b"}
+    assert {*read("i.json", inspect_log([*"bxc"], [1, 2, 3]))} == {"i.json, row 1", "b", "c"}
+    assert {*read("i.json", inspect_log([*"cxc"], [1, 2, 3]))} >= {"b"}
 
 
-def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said() -> None:
-    notes: list[str] = []
+def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said():
+    notes = []
     log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
     for sample in log["samples"][3:]:
         n = "abc".index(sample["id"]) + 1
@@ -220,26 +217,25 @@ def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said
     assert read("p.jsonl", rows) == pytest.approx({"a": 0.2, "b": 0.2})
 
 
-def test_of_rows_with_one_context_and_answer_the_question_tells_which() -> None:
+def test_of_rows_with_one_context_and_answer_the_question_tells_which():
     same = {"context": "C.", "answer": "Yes."}
-    outputs = (replace(one, texts={**one.texts, **same}) for one in labels().outputs)
+    outputs = tuple(replace(one, texts={**one.texts, **same}) for one in labels().outputs)
     rows = promptfoo_rows([0.1, 0.2, 0.3])
     for row in rows:
-        row["vars"]["context"] = "C."
-        row["response"]["output"] = "Yes."
-    scores = read("p.jsonl", rows[::-1], replace(labels(), outputs=tuple(outputs)))
+        row["vars"]["context"], row["response"]["output"] = same.values()
+    scores = read("p.jsonl", rows[::-1], replace(labels(), outputs=outputs))
     assert scores == {"a": 0.1, "b": 0.2, "c": 0.3}
 
 
-def test_numbers_of_rows_are_no_ids() -> None:
+def test_numbers_of_rows_are_no_ids():
     """Inspect numbers samples without ids from 1, as labels without ids are numbered."""
-    notes: list[str] = []
+    notes = []
     log = inspect_log([3, 2, 1], [0.1, 0.2, 0.3])
     assert read("i.json", log, labels(numbered=True), notes=notes) == {"1": 0.1, "2": 0.2, "3": 0.3}
     assert notes[0].endswith("0 by id and 3 by their texts")
 
 
-def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one() -> None:
+def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
     assert read("l.csv", LANGSMITH, metric="Length")["a"] == 3
     two_cases = [{**row, "feedback.Tone": 4} for row in LANGSMITH]
     assert read("l.csv", two_cases)["a"] == 1
@@ -262,9 +258,7 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one() -> None:
         ("p.csv", [{"id": "a", "tone": 1, "Status": "PASS", "Grader Reason": ""}], "eval -o res"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_with_the_way_out(
-    name: str, content: Any, reason: str
-) -> None:
+def test_what_cannot_be_read_is_one_line_with_the_way_out(name, content, reason):
     with pytest.raises(RecordingError, match=reason):
         read(name, content)
 
@@ -278,12 +272,12 @@ def test_what_cannot_be_read_is_one_line_with_the_way_out(
         {**LANGSMITH[0], "judgements": {"tone": {"score": 1}}},
     ],
 )
-def test_plain_scores_and_rows_of_this_projects_judges_are_no_tools(row: dict[str, Any]) -> None:
+def test_plain_scores_and_rows_of_this_projects_judges_are_no_tools(row):
     assert read("s.jsonl", [row]) is read("o.json", {"rows": [row]}) is None
 
 
 @given(order=st.permutations(range(10)), n=st.integers(1, 10))
-def test_the_order_of_rows_changes_nothing(order: list[int], n: int) -> None:
-    rows = promptfoo_rows([place / 10 for place in range(10)])
+def test_the_order_of_rows_changes_nothing(order, n):
+    rows = promptfoo_rows(list(range(10)))
     scores = read("p.jsonl", [rows[place] for place in order], labels(n))
-    assert [scores[name] for name in "abcdefghij"[:n]] == [place / 10 for place in range(n)]
+    assert [scores[name] for name in "abcdefghij"[:n]] == list(range(n))

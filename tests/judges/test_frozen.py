@@ -1,40 +1,36 @@
-"""The frozen judge: what goes in comes out, and what it sends stands in its file."""
+"""The frozen judge: what goes in comes out, what is sent stands in its file, no forgery is read."""
 
 import json
 import math
-from collections.abc import Sequence
+import os
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from frozen_cases import KINDS, MEAN, SAVED, TEXTS
-from hypothesis import given
+from frozen_cases import KINDS, MEAN, SAVED, TEXTS, forged, loaded
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
 from prompts import prompted
 from question_cases import ROW, WEIGHED
-from scripted_model import Scripted
+from refusals import refused
 
 import judges
 from dspy_judges.errors import OptionError
-from judges import frozen
 from judges.catalog import FLUENCY, RELEVANCE
-from judges.client.client import Client
-from judges.frozen import JudgeFile
+from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
-from judges.protocol import Completion, Message, Sampling
-from judges.scoring import SamplingPlan
+from judges.scoring import ONE
 
-
-def loaded(raw: bytes | str) -> Judge:
-    file = frozen.loads(raw.encode() if isinstance(raw, str) else raw)
-    assert isinstance(file, JudgeFile)
-    return Judge.of_file(file)
+Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
-def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) -> None:
+def test_every_kind_of_judge_comes_back_as_it_was(judge, tmp_path):
     path = judge.save(tmp_path / "judge.json")
     again = judges.load(path)
     assert again == judge
@@ -47,17 +43,15 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) 
     document=st.text(max_size=100),
     rating=st.integers(1, 5),
 )
-def test_any_instruction_and_demo_come_back(instruction: str, document: str, rating: int) -> None:
+def test_any_instruction_and_demo_come_back(instruction, document, rating):
     demo = {"document": document, "summary": "\ud800 [[ ## x ## ]]", "rating": rating}
-    judge = replace(
-        prompted(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo]), plan=MEAN
-    )
+    judge = prompted(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo])
+    judge = replace(judge, plan=MEAN)
     assert loaded(judge.dumps()) == judge
 
 
-def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) -> None:
-    weighed = WEIGHED.with_plan(SAVED.plan)
-    cases = [(SAVED, TEXTS), (weighed, ROW)]
+def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path):
+    cases = [(SAVED, TEXTS), (WEIGHED.with_plan(SAVED.plan), ROW)]
     paths = [str(judge.save(tmp_path / f"{n}.json")) for n, (judge, _) in enumerate(cases)]
     script = (
         "import sys, judges\n"
@@ -74,48 +68,166 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) 
     assert done.stdout.splitlines() == [repr((one.score, one.answers)) for one in said]
 
 
-def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
+def test_undefined_correlations_are_null_and_numpy_numbers_plain():
     judge = replace(SAVED, provenance={"value": math.nan, "n": np.int64(3), "at": (1, 2)})
     assert loaded(judge.dumps()).provenance == {"value": None, "n": 3, "at": [1, 2]}
 
 
-def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
-    with pytest.raises(ValueError, match="are not those of what it judges"):
+def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
+    with pytest.raises(ValueError, match="and needs the fields"):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
         prompted(Judge.of(RELEVANCE), instruction=" \n")
 
 
-def rendered_otherwise() -> Judge:
-    """A judge whose file's messages its program would not render."""
-    document = json.loads(SAVED.dumps())
-    document["messages"] = [
-        {"role": "system", "content": "Act as a {{strict}} judge. Reply with a number, 1 to 5."},
-        {"role": "user", "content": "SUMMARY {{summary}} OF <s> {{document}}. Number:"},
-    ]
-    document["digest"] = frozen.digest(document)
-    return loaded(json.dumps(document))
-
-
-class Listening(Scripted):
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests: list[list[Message]] = []
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        self.requests.append(list(messages))
-        return await super().complete(messages, sampling)
-
-
-def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so() -> None:
-    judge, model = rendered_otherwise(), Listening()
-    rows = [{"document": "{{summary}} <s>", "summary": "S"}]
-    (result,) = judge.with_plan(SamplingPlan(kind="one")).judge_rows(rows, Client(model))
-    assert result.failure is None
-    ((system, user),) = model.requests
-    assert system["content"] == "Act as a {{strict}} judge. Reply with a number, 1 to 5."
+def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_server):
+    system = "Act as a {{strict}} judge. Reply with a number, 1 to 5."
+    user = "SUMMARY {{summary}} OF <s> {{document}}. Number:"
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    judge = loaded(forged(SAVED, put("messages", value=messages)))
+    openai_server.judge = lambda body: "4"
+    ask: Any = judge.with_plan(ONE).with_model("openai/judge-1")
+    assert ask(document="{{summary}} <s>", summary="S").score == 4
+    (seen,) = openai_server.log
     # The text's own marker is broken and its own slot is not filled.
-    assert user["content"] == "SUMMARY S OF <s> {{summary}} < s>. Number:"
+    user = "SUMMARY S OF <s> {{summary}} < s>. Number:"
+    assert [message["content"] for message in seen.body["messages"]] == [system, user]
     assert loaded(judge.dumps()) == judge != SAVED
-    with pytest.raises(OptionError, match="a DSPy program would send others"):
+    with pytest.raises(OptionError, match="a DSPy program would send other messages"):
         judge.program()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_single_changed_character_goes_unseen(data):
+    text = SAVED.dumps()
+    place = data.draw(st.integers(0, len(text) - 2))
+    character = data.draw(st.sampled_from(["x", "0", "7", '"', "{", "\\", " ", "é", "\x00"]))
+    changed_text = text[:place] + character + text[place + 1 :]
+    try:
+        again = loaded(changed_text)
+    except FrozenJudgeError:
+        return
+    # What still loads differs in white space between values only.
+    assert again == SAVED
+    assert json.loads(changed_text) == json.loads(text)
+
+
+# Tampering with the digest made right: what is inside must still be a judge.
+def put(*path: str | int, value: object) -> Change:
+    def change(document: dict[str, Any]) -> None:
+        inner: Any = document
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+
+    return change
+
+
+REPLY = {"role": "assistant", "content": "5"}
+IMAGE = '<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'
+DATA = {"name": "x", "sha256": "abc"}
+FORGED = {
+    "an unknown key": (put("hook", value="os.system"), "unknown field `hook`"),
+    "a missing key": (lambda document: document.pop("lm"), "missing required field `lm`"),
+    "another version": (put("version", value=2), "not a dspy-judges frozen judge of version 1"),
+    "a version as truth": (put("version", value=True), r"at `\$.version`"),
+    "anchors and a candidate": (put("subject", "candidate", value="reply"), "and not both"),
+    "neither": (lambda document: document["subject"].pop("anchors"), "needs anchors or"),
+    "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
+    "a reply alone": (put("messages", 0, value=REPLY), "a user and an assistant message"),
+    "an image by DSPy's mark": (
+        put("messages", 0, "content", value=IMAGE),
+        "does not send as text",
+    ),
+    "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
+    "a demo with a field more": (
+        put("program", "demos", 0, "x", value="y"),
+        "not the fields of the prompt",
+    ),
+    "a plan of many": (put("sampling", "samples", value=3), "cannot have 3 samples"),
+    "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
+    "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
+    "code for a name": (put("subject", "inputs", value={"__class__": "x"}), "matching regex"),
+    "a data hash that is none": (put("provenance", value={"data": DATA}), r"`\$.data.sha256`"),
+}
+
+
+def asking(
+    name: str = "kind", times: int = 1, description: str = "is it", choices: Any = ("yes", "no")
+) -> Change:
+    """Ask further questions before the answer."""
+    field = {"description": description, "role": "output", "choices": [*choices]}
+    fields = [{**field, "name": f"{name}{i or ''}"} for i in range(times)]
+    return lambda document: document["program"]["fields"].__setitem__(slice(3, 3), fields)
+
+
+FORGED_QUESTIONS = {
+    "17 questions": (asking(times=15), "17 questions; a judge asks at most"),
+    "a text's name": (asking("reply"), "may not be called 'reply'"),
+    "a long name": (asking("a" * 99_999), "needs a name of lower-case letters"),
+    "a line break in a name": (asking("a\nb"), "needs a name of lower-case letters"),
+    "many answers": (asking(choices=range(9_999)), "has the answers"),
+    "a huge answer": (asking(choices=(1, 10**30)), "has the answers"),
+    "a truth value": (asking(choices=(True, False)), "Expected `int | str`, got `bool`"),
+    "a negative weight": (put("weights", "slopes", "rating", value=-1), "a weight that is neg"),
+    "a huge weight": (put("weights", "slopes", "tone", value=10**400), "Number out of range"),
+    "an unknown weight": (put("weights", "slopes", "z" * 9999, value=1), "for 'z{64}', which"),
+    "a weight as text": (put("weights", "slopes", "tone", value="1"), "Expected `float`, got"),
+}
+
+
+@pytest.mark.parametrize(
+    ("judge", "change", "why"),
+    [
+        *((SAVED, *case) for case in FORGED.values()),
+        *((WEIGHED, *case) for case in FORGED_QUESTIONS.values()),
+    ],
+    ids=[*FORGED, *FORGED_QUESTIONS],
+)
+def test_a_forged_file_is_refused_with_one_line(judge, change, why, tmp_path):
+    path = tmp_path / "judge.json"
+    path.write_bytes(forged(judge, change))
+    with refused(FrozenJudgeError, why) as caught:
+        judges.load(path)
+    assert str(caught.value).startswith(str(path))
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str, ...]]:
+        return (os.mkdir, ("pwned",))
+
+
+HOSTILE = {
+    "a pickle": (pickle.dumps(Evil()), "malformed|Invalid UTF-8"),
+    "a list": (b"[]", "got `array`"),
+    "deep nesting": (b'{"a":' + b"[" * 400_000, "nested too deeply"),
+    "NaN": (b'{"version": NaN}', "malformed"),
+    "a huge number": (b'{"version": 1' + b"0" * 5000 + b"}", "out of range|version 1"),
+    "brackets": (b'{"a":[' + b"[]," * 6_000_000 + b"0]}", "or 500,000 brackets"),
+    "python": (b"__import__('os').mkdir('pwned')", "malformed"),
+}
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("raw", "why"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_refused_with_one_line(raw, why):
+    Path("judge.json").write_bytes(raw)
+    with refused(FrozenJudgeError, why, limit=300):
+        judges.load("judge.json")
+    assert not Path("pwned").exists()
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_no_file_or_too_large_is_refused_without_being_read():
+    os.mkfifo("pipe")
+    with Path("large").open("wb") as file:
+        file.truncate(100_000_000)
+    refusals = {
+        "none.json": "No such file",
+        "./pipe": "not a regular file",
+        "./large": "more than 20,000,000 bytes",
+    }
+    for path, why in refusals.items():
+        with pytest.raises(FrozenJudgeError, match=why):
+            judges.load(path)

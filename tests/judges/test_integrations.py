@@ -13,20 +13,10 @@ from typing import Any
 
 import dspy
 import pytest
-from openai_server import OpenAIServer
 from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
+from judges import integrations as tools
 from judges.catalog import RELEVANCE, TLDR_CONCISE
-from judges.integrations import (
-    OpenJudge,
-    check,
-    deepeval_metric,
-    dspy_metric,
-    evaluation_events,
-    inspect_scorer,
-    mlflow_scorer,
-    promptfoo_assertion,
-)
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.questions import AnswerWeights, Question
@@ -38,98 +28,107 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
     monkeypatch.setitem(sys.modules, name, module)
 
 
-def echo() -> Any:
+def record(**fields: str) -> SimpleNamespace:
+    return SimpleNamespace(items=fields.items)
+
+
+def evaluated(rows: Any, **options: Any) -> Any:
+    """What DSPy's evaluation makes of a program that gives back the summaries."""
+
     class Echo(dspy.Module):  # type: ignore[misc]
         def forward(self, document: str, summary: str) -> Any:
             return dspy.Prediction(summary=summary)
 
-    return Echo()
+    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows]
+    return dspy.Evaluate(devset=examples, metric=tools.dspy_metric(JUDGE), **options)(Echo())
 
 
-def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred() -> None:
-    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in ROWS]
-    result = dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), num_threads=2)(echo())
+def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
+    result = evaluated(ROWS, num_threads=2)
     expected = [(score - 1) / 4 for score in SCORES]
     assert [score for _, _, score in result.results] == pytest.approx(expected, abs=1e-12)
     assert result.score == pytest.approx(100 * math.fsum(expected) / 20, abs=0.005)
 
 
-def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog):
     rows = [ROWS[0], {**ROWS[1], "summary": " "}]
-    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows]
-    evaluate = dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), failure_score=0.5)
-    scores = [score for _, _, score in evaluate(echo()).results]
+    scores = [score for _, _, score in evaluated(rows, failure_score=0.5).results]
     assert scores == [pytest.approx((SCORES[0] - 1) / 4), 0.5]
     assert "relevance: summary is empty" in caplog.text
     with pytest.raises(Exception, match="Execution cancelled due to errors"):
-        dspy.Evaluate(devset=examples, metric=dspy_metric(JUDGE), max_errors=1)(echo())
+        evaluated(rows, max_errors=1)
     blank = (record(document="A text."), record(summary=" "))
     with pytest.raises(NoScoreError, match="summary is empty"):
-        dspy_metric(JUDGE)(*blank, trace=[])
+        tools.dspy_metric(JUDGE)(*blank, trace=[])
     # GEPA has scored the example before, and asks for feedback alone.
-    assert dspy_metric(JUDGE)(*blank, None, "judge", None).feedback.endswith("summary is empty")
+    feedback = tools.dspy_metric(JUDGE)(*blank, None, "judge", None).feedback
+    assert feedback.endswith("summary is empty")
 
 
-def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(
-    openai_server: OpenAIServer,
-) -> None:
+def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(openai_server):
     example, prediction = record(**ROWS[0]), record(summary=ROWS[0]["summary"])
     for threshold, passes in ((None, True), (SCORES[0], True), (SCORES[0] + 0.01, False)):
-        metric = dspy_metric(JUDGE, threshold=threshold)
+        metric = tools.dspy_metric(JUDGE, threshold=threshold)
         assert metric(example, prediction, trace=[]) is passes
     openai_server.judge = lambda body: "fail"
-    assert dspy_metric(VERDICT)(record(), record(text="A text."), trace=[]) is False
+    assert tools.dspy_metric(VERDICT)(record(), record(text="A text."), trace=[]) is False
 
 
-def asking(judge: Judge, **options: Any) -> OpenJudge:
-    return OpenJudge(judge, options, output="out", input="in")  # type: ignore[arg-type]
+def asking(row: Any, judge: Judge = JUDGE, **options: Any) -> Any:
+    return tools.OpenJudge(judge, options, output="out", input="in")(row)
 
 
-ROW = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
+ROW: Any = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
+PARTS = [{"type": "text", "text": ROW["in"]}, {"type": "image_url"}]
+CHAT = {"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": PARTS}]}
+REPLY = {"choices": [{"message": {"role": "assistant", "content": ROW["out"]}}]}
 
 
-def test_texts_are_found_by_role_by_name_and_by_mapping() -> None:
-    judge = JUDGE
-    expected = judge(document=ROW["in"], summary=ROW["out"])
-    assert asking(judge)(ROW) == expected
-    assert asking(judge)({"document": ROW["in"], "in": "x", "out": ROW["out"]}) == expected
-    assert asking(judge)({**ROW, "out": {"summary": ROW["out"], "score": 1}}) == expected
-    # What is judged is the tool's output, whatever else has its name.
-    assert asking(judge)({**ROW, "summary": "The reference."}) == expected
-    mapped = asking(judge, map={"document": "article", "summary": "draft"})
-    assert (
-        mapped({"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}) == expected
-    )
+@pytest.mark.parametrize(
+    "row",
+    [
+        ROW,
+        {"document": ROW["in"], "in": "x", "out": ROW["out"]},
+        {**ROW, "out": {"summary": ROW["out"], "score": 1}},
+        # What is judged is the tool's output, whatever else has its name.
+        {**ROW, "summary": "The reference."},
+        # Of chat requests and responses the last content is read.
+        {"in": CHAT, "out": REPLY},
+        # Other values have these names, too.
+        {**ROW, "out": {"messages": ROW["out"]}},
+        {**ROW, "out": {"choices": ["x"], "summary": ROW["out"]}},
+    ],
+)
+def test_texts_are_found_by_role_by_name_and_in_chats(row):
+    assert asking(row) == JUDGE(document=ROW["in"], summary=ROW["out"])
 
 
-def test_of_chat_requests_and_responses_the_last_content_is_read() -> None:
-    expected = JUDGE(document=ROW["in"], summary=ROW["out"])
-    parts = [{"type": "text", "text": ROW["in"]}, {"type": "image_url"}]
-    turns = [{"role": "system", "content": "x"}, {"role": "user", "content": parts}]
-    reply = {"choices": [{"message": {"role": "assistant", "content": ROW["out"]}}]}
-    assert asking(JUDGE)({"in": {"messages": turns}, "out": reply}) == expected
+def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none():
+    row = {"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}
+    mapped = asking(row, map={"document": "article", "summary": "draft"})
+    assert mapped == JUDGE(document=ROW["in"], summary=ROW["out"])
     called = {"choices": [{"message": {"role": "assistant", "content": None}}]}
-    assert "not a text" in str(asking(JUDGE)({**ROW, "out": called}).failure)
-    # Other values have these names, too.
-    for out in ({"messages": ROW["out"]}, {"choices": ["x"], "summary": ROW["out"]}):
-        assert asking(JUDGE)({**ROW, "out": out}) == expected
+    assert "not a text" in str(asking({**ROW, "out": called}).failure)
 
 
-@pytest.mark.parametrize("adapter", [dspy_metric, promptfoo_assertion, check])
-def test_a_judge_of_pairs_is_refused(adapter: Any) -> None:
+@pytest.mark.parametrize("adapter", [tools.dspy_metric, tools.promptfoo_assertion, tools.check])
+def test_a_judge_of_pairs_is_refused(adapter):
     with pytest.raises(ValueError, match="compares two outputs"):
         adapter(Judge.of(TLDR_CONCISE))
 
 
-def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
-    ask = asking(Judge.of(RELEVANCE, lm="openai/judge-1"), max_calls=1)
+@pytest.mark.parametrize("adapter", [tools.deepeval_metric, tools.promptfoo_assertion, tools.check])
+def test_a_judge_that_rates_needs_the_score_that_passes(adapter):
+    with pytest.raises(ValueError, match="relevance: give the lowest score that passes"):
+        adapter(JUDGE)
+
+
+def test_one_budget_holds_for_a_scorers_life(openai_server):
+    judge = Judge.of(RELEVANCE, lm="openai/judge-1")
+    ask = tools.OpenJudge(judge, {"max_calls": 1}, output="out", input="in")  # type: ignore[typeddict-item]
     assert ask(ROW).failure is None
     other = {**ROW, "in": "Another text."}
     assert "not asked: the budget of 1 calls is spent" in str(ask(other).failure)
-
-
-def record(**fields: str) -> SimpleNamespace:
-    return SimpleNamespace(items=fields.items)
 
 
 NOTES = Question(name="short", text="is it short")
@@ -141,44 +140,32 @@ is it short: no
 decided by: rating = 2"""
 
 
-def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(
-    openai_server: OpenAIServer,
-) -> None:
+def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(openai_server):
     openai_server.judge = lambda body: LOW
-    gepa = dspy_metric(ASKS)(record(document="A text."), record(summary="A."), [], "judge", None)
+    row = (record(document="A text."), record(summary="A."))
+    gepa = tools.dspy_metric(ASKS)(*row, [], "judge", None)
     assert (gepa.score, gepa.feedback) == (0.125, WHY)
     with pytest.raises(AssertionError) as caught:
-        check(ASKS, at_least=3, document="A text.", summary="A.")
+        tools.check(ASKS, at_least=3, document="A text.", summary="A.")
     assert str(caught.value) == f"{WHY}\nneeded: 3 or more"
-    assert check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
-    get_assert = promptfoo_assertion(ASKS, threshold=1.5)
+    assert tools.check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
     context = {"prompt": "A text.", "vars": {"other": "x", "more": 1}}
     result = {"pass": True, "score": 0.125, "reason": WHY, "metadata": {"graderError": False}}
-    assert get_assert("A.", context) == result
+    assert tools.promptfoo_assertion(ASKS, threshold=1.5)("A.", context) == result
 
 
-def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(
-    openai_server: OpenAIServer,
-) -> None:
+def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(openai_server):
     with pytest.raises(AssertionError, match="relevance: no score: summary is empty"):
-        check(JUDGE, at_least=1, document="A text.", summary=" ")
+        tools.check(JUDGE, at_least=1, document="A text.", summary=" ")
     openai_server.judge = lambda body: "fail"
     with pytest.raises(AssertionError, match=r"safe: fail, 0.000 on .*\nneeded: 0.5 or more"):
-        check(VERDICT, text="A text.")
-    result = promptfoo_assertion(JUDGE, threshold=1)(" ", {"vars": {"document": "A text."}})
-    assert not result["pass"]
-    assert (result["score"], result["metadata"]) == (0.0, {"graderError": True})
+        tools.check(VERDICT, text="A text.")
+    result = tools.promptfoo_assertion(JUDGE, threshold=1)(" ", {"vars": {"document": "A text."}})
+    assert (result["pass"], result["score"]) == (False, 0.0)
+    assert result["metadata"] == {"graderError": True}
 
 
-@pytest.mark.parametrize("adapter", [deepeval_metric, promptfoo_assertion, check])
-def test_a_judge_that_rates_needs_the_score_that_passes(adapter: Any) -> None:
-    with pytest.raises(ValueError, match="relevance: name the score that passes"):
-        adapter(JUDGE)
-
-
-def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement(monkeypatch):
     stand_in(monkeypatch, "mlflow.genai", scorer=lambda score, name: score)
     entities = {
         "AssessmentSource": SimpleNamespace,
@@ -187,19 +174,17 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
     }
     stand_in(monkeypatch, "mlflow.entities", **entities)
     frozen = replace(JUDGE, lm="openai/judge-1")
-    scorer = mlflow_scorer(frozen, lm="embedded")
+    scorer = tools.mlflow_scorer(frozen, lm="embedded")
     feedback = scorer(inputs={"document": ROWS[0]["document"]}, outputs=ROWS[0]["summary"])
     assert feedback.source.source_id == "relevance by embedded"
     assert feedback.value == SCORES[0]
     assert scorer(inputs={"document": "A text."}, outputs=" ").error == "summary is empty"
     with dspy.context(lm=dspy.LM("acme/chat")):
-        source = mlflow_scorer(Judge.of(RELEVANCE))(outputs=" ").source
+        source = tools.mlflow_scorer(Judge.of(RELEVANCE))(outputs=" ").source
     assert source.source_id == "relevance by acme/chat"
 
 
-def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(
-    monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer
-) -> None:
+def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch, openai_server):
     class Score(SimpleNamespace):
         unscored = SimpleNamespace
 
@@ -209,19 +194,16 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(
         scorers.append(metrics)
         return lambda make: make
 
-    names = ("accuracy", "mean", "stderr")
-    metrics: dict[str, Any] = {name: (lambda name=name: name) for name in names}
-    own = {"Score": Score, "scorer": scorer, "CORRECT": "C", "INCORRECT": "I"}
-    stand_in(monkeypatch, "inspect_ai.scorer", **own, **metrics)
+    metrics = {name: (lambda name=name: name) for name in ("accuracy", "mean", "stderr")}
+    own = {"Score": Score, "scorer": scorer, "CORRECT": "C", "INCORRECT": "I", **metrics}
+    stand_in(monkeypatch, "inspect_ai.scorer", **own)
 
     def scored(judge: Judge, text: str) -> Any:
         output = SimpleNamespace(completion=text)
         state = SimpleNamespace(output=output, input_text=ROWS[0]["document"], metadata=None)
-        return asyncio.run(inspect_scorer(judge)(state, SimpleNamespace(text="")))
+        return asyncio.run(tools.inspect_scorer(judge)(state, SimpleNamespace(text="")))
 
-    openai_server.judge = lambda body: (
-        "pass" if "good" in body["messages"][-1]["content"] else "fail"
-    )
+    openai_server.judge = lambda body: "pass" if "good" in str(body["messages"]) else "fail"
     assert [scored(VERDICT, text).value for text in ("good", "bad")] == ["C", "I"]
     assert scored(VERDICT, "good").metadata == {"score": 1.0}
     assert scored(JUDGE, ROWS[0]["summary"]).value == SCORES[0]
@@ -230,8 +212,8 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(
 
 
 def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
-    monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer
-) -> None:
+    monkeypatch, openai_server
+):
     class BaseMetric:
         def is_successful(self) -> bool:
             self.success = self.score is not None and self.score >= self.threshold  # type: ignore[attr-defined]
@@ -239,7 +221,7 @@ def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
 
     stand_in(monkeypatch, "deepeval.metrics", BaseMetric=BaseMetric)
     openai_server.judge, openai_server.models = (lambda body: "fail"), ("other",)
-    metric = deepeval_metric(VERDICT, lm="openai/other")
+    metric = tools.deepeval_metric(VERDICT, lm="openai/other")
     assert metric.measure(SimpleNamespace(input="Q", actual_output="A.")) == 0.0
     assert (metric.threshold, metric.success) == (0.5, False)
     assert metric.evaluation_model == "openai/other"
@@ -247,21 +229,20 @@ def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
     assert (metric.score, metric.error) == (None, "text is empty")
 
 
-def test_events_have_score_label_explanation_and_failure() -> None:
+def test_events_have_score_label_explanation_and_failure():
     entries = [
         {"score": 0.0, "failure": None, "rationale": "It is rude."},
         {"score": None, "failure": "text is empty", "rationale": None},
     ]
     rows = [{"judgements": {"safe": entry}, "response_id": "r1"} for entry in entries]
     events = []
-    for line in evaluation_events(VERDICT, rows):
-        (record,) = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
-        assert record["eventName"] == "gen_ai.evaluation.result"
-        values = {each["key"]: next(iter(each["value"].values())) for each in record["attributes"]}
-        events.append(values)
-    shared = {"gen_ai.evaluation.name": "safe", "gen_ai.response.id": "r1"}
-    own = {"score.label": "fail", "explanation": "It is rude.", "score.value": 0.0}
-    assert events == [
-        {**shared, **{f"gen_ai.evaluation.{name}": value for name, value in own.items()}},
-        {**shared, "gen_ai.evaluation.explanation": "text is empty", "error.type": "no_score"},
-    ]
+    for line in tools.evaluation_events(VERDICT, rows):
+        (event,) = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+        assert event["eventName"] == "gen_ai.evaluation.result"
+        values = {each["key"]: next(iter(each["value"].values())) for each in event["attributes"]}
+        events.append({key.removeprefix("gen_ai."): value for key, value in values.items()})
+    shared = {"evaluation.name": "safe", "response.id": "r1"}
+    said = {"evaluation.score.label": "fail", "evaluation.explanation": "It is rude."}
+    failed = {"evaluation.explanation": "text is empty", "error.type": "no_score"}
+    scored = {**shared, **said, "evaluation.score.value": 0.0}
+    assert events == [scored, {**shared, **failed}]

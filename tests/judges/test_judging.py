@@ -1,61 +1,61 @@
 """Rows to judgements and verdicts, with a client that answers from a table."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
-from behaving_model import Model
+from behaving_model import Behave, Model
 
-from judges.catalog import find
+from judges.catalog import FLUENCY
+from judges.catalog import TLDR_CONCISE as CONCISE
+from judges.client import Client
 from judges.client.budget import Budget, BudgetSpentError
-from judges.client.client import Client, Request, Response
 from judges.client.store import Store
-from judges.dimension import Comparison, Dimension
 from judges.exchange import readable_texts
 from judges.judge import Judge
-from judges.judgement import NoScoreError
 from judges.protocol import Reply, Token
-from judges.scoring import NoProbabilitiesError, SamplingPlan
+from judges.scoring import ONE, WEIGHTED, NoProbabilitiesError, SamplingPlan
 
-ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
-FLUENCY, CONCISE = find("fluency"), find("tldr_concise")
-assert isinstance(FLUENCY, Dimension)
-assert isinstance(CONCISE, Comparison)
 PAIR = {"post": "P", "summary_a": "long one", "summary_b": "short"}
 
 
-class Table:
-    """Answers each ask by a function of the last message; keeps what it was asked."""
-
-    def __init__(self, reply: Callable[[str], Reply], *, has_logprobs: bool | None = True) -> None:
-        self.model: Any = SimpleNamespace(
-            name="table-1", endpoint="table", native_n=True, has_logprobs=has_logprobs
-        )
-        self.reply = reply
-        self.asks: list[Request] = []
-
-    def run(self, asks: Iterable[Request]) -> Iterator[Response]:
-        for ask in asks:
-            self.asks.append(ask)
-            reply = self.reply(ask.messages[-1]["content"])
-            try:
-                yield Response(replies=(reply,), values=(ask.accept(reply),))
-            except NoScoreError as error:
-                why = str(error)
-                yield Response(replies=(reply,), values=(), failures=(why,))
+def judged(subject: Any, model: Model, *rows: dict[str, str], plan: SamplingPlan = ONE) -> Any:
+    return list(Judge.of(subject).with_plan(plan).judge_rows(rows, Client(model)))
 
 
-def choosing(choice: Callable[[str], str]) -> Table:
-    return Table(
-        lambda content: Reply(
-            text=f"[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\n{choice(content)}"
-        )
-    )
+def test_judgements_come_in_the_rows_order_and_failures_among_them():
+    model = Model(lambda content, *_: content.splitlines()[1])
+    said = judged(FLUENCY, model, {"summary": "4"}, {"summary": "nothing"}, {"summary": "2"})
+    assert [one.score for one in said] == pytest.approx([4, math.nan, 2], nan_ok=True)
+    assert "nothing" in str(said[1].failure)
+
+
+def test_rows_are_pulled_as_answers_are_wanted():
+    model = Model(lambda *_: "3")
+    endless = ({"summary": str(i)} for i in iter(int, 1))
+    rows = Judge.of(FLUENCY).with_plan(ONE).judge_rows(endless, Client(model), seed=3)
+    assert next(rows).score == 3
+    assert model.samplings[0].seed == 3
+
+
+def test_a_model_known_to_give_no_probabilities_is_asked_nothing():
+    model = Model(lambda *_: "3")
+    model.has_logprobs = False
+    with pytest.raises(NoProbabilitiesError, match="m gives no"):
+        judged(FLUENCY, model, {"summary": "s"}, plan=WEIGHTED)
+    assert not model.calls
+
+
+def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgement():
+    def reply(content: str, *_: object) -> Reply:
+        return Reply(text="4", tokens=() if "bare" in content else (Token("4", {"4": 0.0}),))
+
+    rows = [{"summary": text} for text in ("well", "bare", "well again")]
+    first, second, third = judged(FLUENCY, Model(reply), *rows, plan=WEIGHTED)
+    assert (first.score, third.score) == (4, 4)
+    assert "no log-probabilities" in str(second.failure)
 
 
 def shortest(content: str) -> str:
@@ -63,129 +63,98 @@ def shortest(content: str) -> str:
     return "A" if content.index("short") < content.index("long one") else "B"
 
 
-def test_judgements_come_in_the_rows_order_and_failures_among_them() -> None:
-    client = Table(lambda content: Reply(text=content.splitlines()[1]))
-    rows = [{"summary": "4"}, {"summary": "nothing"}, {"summary": "2"}]
-    said = list(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, client))
-    assert [one.score for one in said] == pytest.approx([4, math.nan, 2], nan_ok=True)
-    assert "nothing" in str(said[1].failure)
+def unsure(content: str) -> str:
+    """Choose A, but only where it is shown first."""
+    return "A" if shortest(content) == "B" else "neither"
 
 
-def test_rows_are_pulled_as_answers_are_wanted() -> None:
-    client = Table(lambda content: Reply(text="3"))
-    endless = ({"summary": str(i)} for i in iter(int, 1))
-    judged = Judge.of(FLUENCY).with_plan(ONE).judge_rows(endless, client, seed=3)
-    assert next(judged).score == 3
-    assert len(client.asks) == 1
-    assert client.asks[0].sampling.seed == 3
+@pytest.mark.parametrize(
+    ("choice", "orders", "preferred", "margin", "failure"),
+    [
+        (shortest, ("B", "B"), "B", -1, "None"),
+        (lambda content: "A", ("A", "B"), "tie", 0, "None"),
+        (unsure, ("A", None), None, math.nan, "in the order ba: no preferred A or B"),
+    ],
+    ids=["letters name outputs", "what follows the position is a tie", "one order unanswered"],
+)
+def test_both_orders_are_asked_and_make_one_verdict(choice, orders, preferred, margin, failure):
+    def behave(content: str, *_: object) -> str:
+        return f"[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\n{choice(content)}"
+
+    model = Model(behave)
+    (said,) = judged(CONCISE, model, PAIR)
+    assert (said.order_ab, said.order_ba, said.preferred) == (*orders, preferred)
+    assert said.margin == pytest.approx(margin, nan_ok=True)
+    assert str(said.failure).startswith(failure)
+    assert said.comparison in ("It is.", None)
+    assert {shortest(content) for content in model.seen} == {"A", "B"}
 
 
-def test_a_model_known_to_give_no_probabilities_is_asked_nothing() -> None:
-    client = Table(lambda content: Reply(text="3"), has_logprobs=False)
-    with pytest.raises(NoProbabilitiesError, match="table-1"):
-        next(Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows([{"summary": "s"}], client))
-    assert not client.asks
-
-
-def verdict(client: Table, plan: SamplingPlan = ONE) -> Any:
-    (said,) = Judge.of(CONCISE).with_plan(plan).judge_rows([PAIR], client)
-    return said
-
-
-def test_both_orders_are_asked_and_letters_name_outputs_not_places() -> None:
-    client = choosing(shortest)
-    said = verdict(client)
-    assert (said.order_ab, said.order_ba, said.preferred, said.margin) == ("B", "B", "B", -1)
-    assert said.comparison == "It is."
-    shown = [ask.messages[-1]["content"] for ask in client.asks]
-    assert shown[0].index("long one") < shown[0].index("short")
-    assert shown[1].index("short") < shown[1].index("long one")
-
-
-def test_a_choice_that_follows_the_position_is_a_tie() -> None:
-    said = verdict(choosing(lambda content: "A"))
-    assert (said.order_ab, said.order_ba, said.preferred, said.margin) == ("A", "B", "tie", 0)
-
-
-def test_a_pair_with_one_order_unanswered_has_failed() -> None:
-    said = verdict(choosing(lambda content: "A" if shortest(content) == "B" else "neither"))
-    assert math.isnan(said.margin)
-    assert (said.preferred, said.order_ab, said.order_ba) == (None, "A", None)
-    assert str(said.failure).startswith("shown as ba: no preferred A or B")
-
-
-def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders() -> None:
+def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders():
     # P(first) is .9 in the order ab and .6 in ba: (.9 - .1) for A, (.6 - .4) for B; mean .3.
-    def reply(content: str) -> Reply:
+    def reply(content: str, *_: object) -> Reply:
         p = 0.6 if shortest(content) == "A" else 0.9
         top = {"A": math.log(p), "B": math.log(1 - p)}
         parts = (Token("[[ ## preferred ## ]]\n", {}), Token("A", top))
         return Reply(text="".join(part.text for part in parts), tokens=parts)
 
-    said = verdict(Table(reply), WEIGHTED)
+    (said,) = judged(CONCISE, Model(reply), PAIR, plan=WEIGHTED)
     assert said.margin == pytest.approx(0.3)
     assert (said.order_ab, said.order_ba, said.preferred) == ("A", "B", "tie")
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "why"),
+    ("a", "b", "result"),
     [
-        ("", "short", None),
-        ("long one", " \n", None),
+        ("", "short", ("", "short")),
+        ("long one", " \n", ("long one", " \n")),
+        (2.5, np.int64(3), ("2.5", "3")),
         ("", "", "summary_a is empty"),
         (None, "short", "no summary_a"),
         (True, "short", "summary_a is bool, not a text"),
         ("\u200b", "\ufeff", "summary_a is empty"),
     ],
 )
-def test_a_pair_is_judged_where_one_side_said_nothing(
-    a: object, b: object, why: str | None
-) -> None:
-    row = {"post": "P", "summary_a": a, "summary_b": b}
-    assert readable_texts(CONCISE, row) == (why or row)
+def test_a_pair_is_judged_where_one_side_said_nothing(a, b, result):
+    texts = readable_texts(CONCISE, {"post": "P", "summary_a": a, "summary_b": b})
+    said = texts if isinstance(texts, str) else (texts["summary_a"], texts["summary_b"])
+    assert said == result
 
 
-@pytest.mark.parametrize(
-    "text", ["\u200b", "\ufeff", "\u00ad \u200e", "\u202a\u202c", "\u00a0\n\u2028\x00"]
-)
-def test_a_text_of_invisible_characters_alone_is_missing(text: str) -> None:
+@pytest.mark.parametrize("text", ["\u200b", "\ufeff", "\u00ad \u200e\u202a", "\u00a0\n\u2028\x00"])
+def test_a_text_of_invisible_characters_alone_is_missing(text):
     assert readable_texts(FLUENCY, {"summary": text}) == "summary is empty"
     assert readable_texts(FLUENCY, {"summary": f"{text}."}) == {"summary": f"{text}."}
 
 
-def stubborn(text: str) -> Model:
-    """A model that answers in the form asked for only where it is said twice."""
+def stubborn(text: str) -> Behave:
+    """Answer in the form asked for only where it is said twice."""
 
     def behave(prompt: str, *_: object) -> Reply:
         said = text if prompt.count("Reply with") > 1 else "It is all right."
         return Reply(text=said, tokens=(Token(said, {"4": -0.1, "2": -3.0}),))
 
-    return Model(behave)
+    return behave
 
 
 @pytest.mark.parametrize("plan", [ONE, WEIGHTED])
-def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
-    plan: SamplingPlan, tmp_path: Path
-) -> None:
-    path, rows = tmp_path / "replies.sqlite", [{"summary": "s"}]
-    model = stubborn("4")
-    with closing(Store(path)) as store:
-        client = Client(model, account=Budget(max_calls=2, store=store).account())
-        (first,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, client)
-    assert (first.rating, first.unparsable) == (4, 0)
+def test_an_unreadable_reply_is_asked_again_with_the_form_restated(plan, tmp_path):
+    judge, said = Judge.of(FLUENCY).with_plan(plan), []
+    model, silent = Model(stubborn("4")), Model(stubborn("1"))
+    # Both calls are in the store: a resumed run asks nothing and says the same.
+    for one in (model, silent):
+        with closing(Store(tmp_path / "replies.sqlite")) as store:
+            client = Client(one, account=Budget(max_calls=2, store=store).account())
+            said += judge.judge_rows([{"summary": "s"}], client)
+    assert (said[0].rating, said[0].unparsable) == (4, 0)
+    assert (said[1], silent.calls) == (said[0], 0)
     asked, again = model.seen
     assert again.startswith(asked)
     assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
-    # Both calls are in the store: a resumed run asks nothing and says the same.
-    with closing(Store(path)) as store:
-        silent = stubborn("1")
-        client = Client(silent, account=Budget(store=store).account())
-        (second,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, client)
-    assert (second, silent.calls) == (first, 0)
 
 
-def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
-    model = stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
+def test_a_restated_form_names_the_headers_and_counts_against_the_budget():
+    model = Model(stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA"))
     client = Client(model, account=Budget(max_calls=3).account())
     with pytest.raises(BudgetSpentError):
         list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], client))
@@ -193,26 +162,8 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> No
     assert [form in content for content in model.seen].count(True) == 1
 
 
-def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
-    model = stubborn("4")
-    plan = SamplingPlan(kind="mean", samples=2, temperature=1.0)
-    (said,) = Judge.of(FLUENCY).with_plan(plan).judge_rows([{"summary": "s"}], Client(model))
+def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt():
+    model, plan = Model(stubborn("4")), SamplingPlan(kind="mean", samples=2, temperature=1.0)
+    (said,) = judged(FLUENCY, model, {"summary": "s"}, plan=plan)
     assert said.failure is not None
     assert len(model.seen) == 1
-
-
-def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgement() -> None:
-    def reply(content: str) -> Reply:
-        tokens = () if "bare" in content else (Token("4", {"4": 0.0}),)
-        return Reply(text="4", tokens=tokens)
-
-    rows = [{"summary": text} for text in ("well", "bare", "well again")]
-    client = cast("Client", Table(reply))
-    first, second, third = Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows(rows, client)
-    assert (first.score, third.score) == (4, 4)
-    assert "no log-probabilities" in str(second.failure)
-
-
-def test_a_number_is_a_text_as_label_files_read_it() -> None:
-    row = {"post": 7, "summary_a": 2.5, "summary_b": np.int64(3)}
-    assert readable_texts(CONCISE, row) == {"post": "7", "summary_a": "2.5", "summary_b": "3"}

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 from dspy_engine import Engine, lm_of
+from question_cases import headed
+from refusals import refused
 
 import judges
 from judges.catalog import RELEVANCE, TLDR_CONCISE
@@ -16,33 +17,29 @@ from judges.dimension import DimensionError
 from judges.judge import Judge
 from judges.loading import dimension_on
 from judges.modules import RatingJudge, ScoredProgram, Scoring, scoring_of
-from judges.prompt import HEADER, Field
+from judges.prompt import Field
 from judges.questions import AnswerWeights, Question
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
 NAMES_DAY = Question(name="names_day", text="does the summary say when")
 TONE = Question(name="tone", text="how sober it is", answers=(1, 2, 3))
 WEIGHTS = AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "names_day": 1.0, "tone": 0.3})
-JUDGE = replace(Judge.of(RELEVANCE, questions=[NAMES_DAY, TONE]), weights=WEIGHTS)
+UNWEIGHTED = Judge.of(RELEVANCE, questions=[NAMES_DAY, TONE])
+JUDGE = replace(UNWEIGHTED, weights=WEIGHTS)
 ANSWERS = {"names_day": "no", "tone": 2, "rating": 4}
 SCORE = 0.5 + 0.5 * 4 + 1.0 * 0 + 0.3 * 2
 POLITE = dimension_on("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
 THANKS = Question(name="thanks", text="does it thank")
 
 
-def engine(answers: dict[str, Any]) -> Engine:
-    """A model that gives these answers, each under its header."""
-    blocks = [f"{HEADER.format(name=name)}\n{value}" for name, value in answers.items()]
-    return Engine(lambda _: "\n\n".join(blocks))
-
-
 def ask(program: dspy.Module, answers: dict[str, Any], **texts: str) -> dspy.Prediction:
-    with dspy.context(lm=lm_of(engine(answers))):
+    """Call the program with a model that gives these answers, each under its header."""
+    with dspy.context(lm=lm_of(Engine(lambda _: headed(**answers)))):
         return program(**(texts or TEXTS))
 
 
-def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score() -> None:
-    model = engine(ANSWERS)
+def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score():
+    model = Engine(lambda _: headed(**ANSWERS))
     with dspy.context(lm=lm_of(model)):
         prediction = JUDGE.program()(**TEXTS)
     assert prediction.toDict() == {**ANSWERS, "score": SCORE}
@@ -50,14 +47,12 @@ def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score
     (sent,) = model.requests
     system, user = JUDGE.messages(TEXTS)
     assert (sent.system, sent.messages[-1].text) == (system["content"], user["content"])
-
-
-def test_without_weights_the_answer_alone_is_the_score() -> None:
-    assert ask(replace(JUDGE, weights=None).program(), ANSWERS).score == 4.0
+    # Without weights the answer alone is the score.
+    assert ask(UNWEIGHTED.program(), ANSWERS).score == 4.0
     assert ask(RatingJudge(RELEVANCE), {"rating": 3}).score == 3.0
 
 
-def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not() -> None:
+def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not():
     weights = AnswerWeights(intercept=0.0, slopes={"verdict": 0.6, "thanks": 0.4})
     judge = replace(Judge.of(POLITE, questions=[THANKS]), weights=weights, threshold=0.8)
     prediction = ask(judge.program(), {"thanks": "no", "verdict": "pass"}, answer="Sure.")
@@ -67,7 +62,7 @@ def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not() -> No
     assert (kept.weights, kept.threshold) == (weights, 0.8)
 
 
-def test_a_comparison_s_score_is_the_margin_in_the_order_asked() -> None:
+def test_a_comparison_s_score_is_the_margin_in_the_order_asked():
     shorter = Question(name="shorter", text="which is shorter", answers=("A", "B"))
     weights = AnswerWeights(intercept=0.0, slopes={"preferred": 0.7, "shorter": 0.3})
     judge = replace(Judge.of(TLDR_CONCISE, questions=[shorter]), weights=weights)
@@ -76,22 +71,31 @@ def test_a_comparison_s_score_is_the_margin_in_the_order_asked() -> None:
     assert ask(judge.program(), answers, **texts).score == pytest.approx(0.4)
 
 
-def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_path: Path) -> None:
-    demo = {**TEXTS, **ANSWERS}
-    judge = replace(JUDGE, prompt=replace(JUDGE.prompt, demos=(demo,)))
+class Outer(dspy.Module):  # type: ignore[misc]
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self.rate = judge.program()
+
+
+def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_path):
+    judge = replace(JUDGE, prompt=replace(JUDGE.prompt, demos=({**TEXTS, **ANSWERS},)))
     judge.program().save(tmp_path / "state.json")
     state = json.loads((tmp_path / "state.json").read_text())
     assert state["scoring"]["weights"]["slopes"] == WEIGHTS.slopes
     # The questions are of the program that loads; the rest is of the state.
-    program = Judge.of(RELEVANCE, questions=[NAMES_DAY, TONE]).program()
+    program = UNWEIGHTED.program()
     program.load(tmp_path / "state.json")
     again = Judge.from_program(program, RELEVANCE)
     assert (again.prompt, again.weights) == (judge.prompt, WEIGHTS)
     assert judges.load(again.save(tmp_path / "judge.json")).weights == WEIGHTS
     assert ask(program, ANSWERS).score == SCORE
+    Outer(JUDGE).save(tmp_path / "outer.json")
+    loaded = Outer(UNWEIGHTED)
+    loaded.load(tmp_path / "outer.json")
+    assert Judge.from_program(loaded, RELEVANCE).weights == WEIGHTS
 
 
-def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path: Path) -> None:
+def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path):
     def saved(program: dspy.Module) -> str:
         judge = Judge.from_program(program, RELEVANCE)
         return judges.load(judge.save(tmp_path / "judge.json", overwrite=True)).lm
@@ -107,65 +111,32 @@ def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path: Pa
         saved(RatingJudge(RELEVANCE))
 
 
-def test_a_program_within_a_program_is_saved_with_its_weights(tmp_path: Path) -> None:
-    class Outer(dspy.Module):  # type: ignore[misc]
-        def __init__(self, judge: Judge) -> None:
-            super().__init__()
-            self.rate = judge.program()
-
-    Outer(JUDGE).save(tmp_path / "state.json")
-    loaded = Outer(replace(JUDGE, weights=None))
-    loaded.load(tmp_path / "state.json")
-    assert Judge.from_program(loaded, RELEVANCE).weights == WEIGHTS
-
-
-@pytest.mark.parametrize(
-    ("weights", "says"),
-    [
-        ({"intercept": 0.0, "slopes": {"other": 1.0}}, "a weight for 'other', which the judge"),
-        ({"intercept": 0.0, "slopes": {"rating": -1.0}}, "a weight that is negative"),
-        ({"intercept": 9.0, "slopes": {"rating": 1.0}}, "scores go from 10 to 14, not 1 to 5"),
-        ({"slopes": {"rating": 1.0}}, "missing required field `intercept`"),
-    ],
-)
-def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing(
-    weights: dict[str, Any], says: str
-) -> None:
+def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing():
     program = JUDGE.program()
     state = program.dump_state()
-    state["scoring"] = {"weights": weights, "threshold": 0.5}
-    with pytest.raises(ValueError, match=says) as caught:
+    slopes = {"rating": 1.0}
+    state["scoring"] = {"weights": {"intercept": 9.0, "slopes": slopes}, "threshold": 0.5}
+    with refused(ValueError, "scores go from 10 to 14, not 1 to 5"):
         program.load_state(state)
-    assert "\n" not in str(caught.value)
+    state["scoring"] = {"weights": {"slopes": slopes}, "threshold": 0.5}
+    with refused(ValueError, "missing required field `intercept`"):
+        program.load_state(state)
     assert scoring_of(program).weights == WEIGHTS
 
 
-def test_a_question_may_not_be_called_score() -> None:
-    with pytest.raises(DimensionError, match="may not be called 'score'"):
-        Judge.of(RELEVANCE, questions=[Question(name="score", text="x")])
-
-
-def test_a_program_whose_questions_stand_elsewhere_is_no_judge() -> None:
-    program = dspy.Predict(
-        "document, summary -> rating: Literal[1,2,3,4,5], kind: Literal['a','b']"
-    )
+def test_a_program_whose_questions_stand_elsewhere_is_no_judge():
+    program = dspy.Predict("document, summary -> rating: Literal[1,2,3,4,5], x: Literal['a','b']")
     with pytest.raises(DimensionError, match="may not be called 'rating'"):
         Judge.from_program(program, RELEVANCE)
 
 
-def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    trainset = [
-        dspy.Example(document=f"Document {n}.", summary="A summary.", rating=4).with_inputs(
-            "document", "summary"
-        )
-        for n in range(6)
-    ]
+def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(capsys):
+    rows = [dspy.Example(document=f"Document {n}.", summary="A.", rating=4) for n in range(6)]
+    trainset = [row.with_inputs("document", "summary") for row in rows]
     optimizer = BootstrapFewShot(
         metric=lambda example, prediction, trace: prediction.score >= 3, max_bootstrapped_demos=2
     )
-    with dspy.context(lm=lm_of(engine(ANSWERS))):
+    with dspy.context(lm=lm_of(Engine(lambda _: headed(**ANSWERS)))):
         tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
     capsys.readouterr()
     judge = Judge.from_program(tuned, RELEVANCE)
@@ -175,7 +146,7 @@ def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(
     assert ask(tuned, ANSWERS).score == SCORE
 
 
-def test_labelled_examples_are_shown_if_they_answer_the_questions() -> None:
+def test_labelled_examples_are_shown_if_they_answer_the_questions():
     full = dspy.Example(**TEXTS, **ANSWERS).with_inputs("document", "summary")
     tuned = LabeledFewShot(k=2).compile(JUDGE.program(), trainset=[full, full.without("tone")])
     assert Judge.from_program(tuned, RELEVANCE).prompt.demos == ({**TEXTS, **ANSWERS},)
@@ -184,22 +155,19 @@ def test_labelled_examples_are_shown_if_they_answer_the_questions() -> None:
         ask(wrong, ANSWERS)
 
 
-def test_any_program_has_a_score_of_all_its_answers(tmp_path: Path) -> None:
+def test_any_program_has_a_score_of_all_its_answers(tmp_path):
     choices = [
         Field(name="clear", description="clear", role="output", choices=("yes", "no")),
         Field(name="rating", description="rating", role="output", choices=(1, 2, 3, 4, 5)),
     ]
     weights = AnswerWeights(intercept=0.8, slopes={"clear": 0.2, "rating": 0.8})
-    signature = "text -> clear: Literal['yes', 'no'], rating: float"
-
-    def scored(weights: AnswerWeights | None) -> ScoredProgram:
-        return ScoredProgram(dspy.ChainOfThought(signature), Scoring(choices, weights=weights))
-
+    program = dspy.ChainOfThought("text -> clear: Literal['yes', 'no'], rating: float")
+    scored = ScoredProgram(program, Scoring(choices, weights=weights))
     answers = {"reasoning": "Clear.", "clear": "yes", "rating": 3.5}
-    prediction = ask(scored(weights), answers, text="A text.")
+    prediction = ask(scored, answers, text="A text.")
     assert (prediction.rating, prediction.reasoning) == (3.5, "Clear.")
     assert prediction.score == pytest.approx(0.8 + 0.2 + 0.8 * 3.5)
-    scored(weights).save(tmp_path / "state.json")
-    loaded = scored(None)
+    scored.save(tmp_path / "state.json")
+    loaded = ScoredProgram(program, Scoring(choices))
     loaded.load(tmp_path / "state.json")
     assert loaded.scoring.weights == weights

@@ -4,14 +4,14 @@ import io
 import logging
 import re
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pandas
 import pytest
 
 import judges
 from judges import terminal
-from judges.client import Budget, Price
-from judges.protocol import Sampling, Usage
 from judges.terminal import Progress, print_error, print_note, run_command, visible
 
 
@@ -20,32 +20,23 @@ class Terminal(io.StringIO):
         return True
 
 
-def spent(cost: float, limit: float | None = None) -> Budget:
-    budget = Budget(max_cost=limit)
-    account = budget.account(price=Price(per_token_in=cost, per_token_out=0.0))
-    booking = account.book(b"", [], Sampling(max_tokens=0))
-    assert booking is not None
-    account.settle(booking, Usage(1, 0))
-    return budget
-
-
 def shown(stream: io.StringIO) -> list[str]:
     """What stood on the lines of a terminal, one after the other."""
     return [part.rstrip() for part in re.split(r"[\r\n]", stream.getvalue()) if part.strip()]
 
 
-def test_the_line_tells_rows_dollars_limit_and_failures() -> None:
+def test_the_line_tells_rows_dollars_limit_and_failures():
     stream = Terminal()
-    with Progress("search", 4100, stream, unit="calls", budget=spent(0.31, 2.0)) as progress:
+    budget: Any = SimpleNamespace(cost=0.31, max_cost=2.0)
+    with Progress("search", 4100, stream, unit="calls", budget=budget) as progress:
         progress.n_done = 639
         progress.step(failed=True)
     *_, last = shown(stream)
-    assert re.fullmatch(
-        r"search: 640 of 4,100 calls \[00:00<\d\d:\d\d, \$0\.31 of \$2\.00, 1 failed\]", last
-    )
+    told = re.sub(r"<\d\d:\d\d", "<", last)
+    assert told == "search: 640 of 4,100 calls [00:00<, $0.31 of $2.00, 1 failed]"
 
 
-def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_lines_stand_above_the_line(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     with Progress("judging", 3, stream) as progress:
@@ -59,9 +50,9 @@ def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> No
     assert lines[-1].startswith("judging: 1 of 3 rows")
 
 
-def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch):
     frame = pandas.DataFrame([{"summary": "It rains."}, {"summary": " "}])
-    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
+    monkeypatch.setattr(terminal, "PROGRESS_DELAY", 0.0)
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
         with pytest.warns(UserWarning, match="1 of 2 judgements failed"):
@@ -71,7 +62,7 @@ def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch: pytest.Mon
         assert [line.startswith("fluency: 2 of 2 rows") for line in last] == [True] * is_terminal
 
 
-def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
 
@@ -89,7 +80,7 @@ def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch: pytest.M
     assert "judging: 0 of 1" in stream.getvalue()  # it holds for the command alone
 
 
-def test_characters_that_a_terminal_obeys_are_written_out() -> None:
+def test_characters_that_a_terminal_obeys_are_written_out():
     assert visible("\x1b[31mred\u202eder\u061c\r.\n\tend\r\n") == (
         "\\u001b[31mred\\u202eder\\u061c\\u000d.\n\tend\r\n"
     )

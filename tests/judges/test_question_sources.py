@@ -1,73 +1,61 @@
 """Questions of a definition and of the catalogue, answered offline, and shown by the commands."""
 
-import csv
 import json
-from collections.abc import Mapping, Sequence
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from jsonl import read_jsonl, write_jsonl
 from prompts import prompted
-from question_cases import (
-    DEADLINE,
-    HELPFUL,
-    PAIR,
-    PAIRED,
-    ROW,
-    TONE,
-    WEIGHED,
-)
+from question_cases import DEADLINE, HELPFUL, PAIR, PAIRED, ROW, TONE, WEIGHED
+from refusals import refused
 
 import judges
-from judges import (
-    Dimension,
-    Judge,
-    Question,
-    catalog,
-)
+from judges import Dimension, Judge, Question, catalog
 from judges.__main__ import main
-from judges.catalog import candidate_questions, siblings
+from judges.catalog import RELEVANCE, candidate_questions, siblings
 from judges.dimension import DimensionError
 from judges.embedded import EmbeddedModel
-from judges.judgement import Judgement, Preference
 from judges.loading import read_subject
-from judges.prompt import Prompt
 from judges.protocol import Sampling
 from judges.reading import read
 from judges.scoring import WEIGHTED
+
+pytestmark = pytest.mark.usefixtures("here")
+Captured = pytest.CaptureFixture[str]
 
 # Defining.
 BASE = "name: a\ndefinition: d\ninputs: [x, y]\nscale: [1, 5]\nquestions:\n"
 PAIRS = "name: a\ndefinition: d\ninputs: [x]\ncandidate: y\nquestions:\n"
 
 
-def defined(folder: Path, text: str) -> tuple[Question, ...]:
-    path = folder / "mine.yaml"
-    path.write_text(text, encoding="utf-8")
-    return read_subject(str(path)).questions
+def defined(text: str) -> tuple[Question, ...]:
+    Path("mine.yaml").write_text(text, encoding="utf-8")
+    return read_subject("mine.yaml").questions
 
 
-def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask(tmp_path: Path) -> None:
+def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask():
     text = BASE + (
         "  deadline: does it say until when\n"
         "  tone: {text: how friendly it is, answers: [1, 3], anchors: {1: rude}}\n"
         "  clear: {text: is it clear, answers: [clear, unclear]}\n"
     )
-    assert defined(tmp_path, text) == (
+    assert defined(text) == (
         Question(name="deadline", text="does it say until when"),
         TONE,
         Question(name="clear", text="is it clear", answers=("clear", "unclear")),
     )
-    judge = judges.load(tmp_path / "mine.yaml")
-    assert isinstance(judge, Judge)
+    judge: Any = judges.load("mine.yaml")
     assert judge.prompt.questions == ()
     assert candidate_questions(judge.subject, 2) == judge.subject.questions[:2]
 
 
-def test_a_comparisons_questions_are_answered_by_a_or_b(tmp_path: Path) -> None:
+def test_a_comparisons_questions_are_answered_by_a_or_b():
     for text in ("  briefer: which one is shorter\n", "  briefer: {text: t, answers: [A, B]}\n"):
-        (question,) = defined(tmp_path, PAIRS + text)
+        (question,) = defined(PAIRS + text)
         assert question.answers == ("A", "B")
 
 
@@ -75,71 +63,43 @@ def test_a_comparisons_questions_are_answered_by_a_or_b(tmp_path: Path) -> None:
     ("text", "why"),
     [
         (BASE + "  p: {text: t, answers: [yes, no]}", r"'p': YAML takes.*write \"yes\", \"no\""),
-        (BASE + "  p: {text: t, answers: [3, 1]}", r"'p' has the answers \[3, 1\]"),
-        (BASE + "  p: {text: t, answers: [a, b, c]}", "use two words, the good one first"),
         (BASE + "  p: {text: t, answers: [1, 30]}", r"'p': .*<= 9 - at `\$\.answers"),
-        (BASE + "  p: {text: t, answers: [1, 3], anchors: {5: x}}", r"'p' has anchors \[5\]"),
         (BASE + "  p: {text: t, answers: [A, B]}", "the answers A and B are for comparisons"),
-        (PAIRS + "  p: {text: t, answers: [1, 3]}", "the answers A and B are for comparisons"),
         (BASE + "  p: {answers: [1, 2]}", "missing required field `text`"),
         (BASE + "  p: {text: t, colour: red}", "unknown field `colour`"),
         (BASE + "  p: ''", "'p' has a text of 0 characters"),
         (BASE + "  p: 5", "got `int`"),
-        (BASE + "  P q: t", "'P q' needs a name of lower-case letters"),
         (BASE + "  x: t", "a question may not be called 'x'"),
-        (BASE + "  rating: t", "a question may not be called 'rating'"),
-        (
-            BASE + "".join(f"  p{i}: t\n" for i in range(17)),
-            "17 questions; a judge asks at most 16",
-        ),
-        (
-            BASE.replace("questions:\n", "questions: [a, b]"),
-            "questions are written as names with texts",
-        ),
+        (BASE + "".join(f"  p{i}: t\n" for i in range(17)), "17 questions; a judge asks at most"),
+        (BASE.replace("questions:\n", "questions: [a, b]"), "are written as names with texts"),
     ],
 )
-def test_a_bad_question_of_a_definition_is_one_clear_line(
-    text: str, why: str, tmp_path: Path
-) -> None:
-    with pytest.raises(DimensionError, match=why) as caught:
-        defined(tmp_path, text)
-    assert "mine.yaml: " in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
+    with refused(DimensionError, f"mine.yaml: .*{why}"):
+        defined(text)
 
 
 # The catalogue.
 RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
 
 
-@pytest.mark.parametrize("name", RATED)
-def test_every_rating_judge_of_the_catalogue_has_questions_that_it_can_ask(name: str) -> None:
-    subject = catalog.find(name)
-    assert 4 <= len(subject.questions) <= 8
-    questions = candidate_questions(subject, 16)
-    assert questions == (*siblings(subject), *subject.questions)
-    judge = Judge.of(subject, questions=questions)
-    assert [field.name for field in judge.prompt.questions] == [each.name for each in questions]
-    if subject.texts == ("summary",):
-        assert not any("document" in q.text or "article" in q.text for q in subject.questions)
-
-
-def test_no_two_questions_of_the_catalogue_share_a_name() -> None:
+def test_no_two_questions_of_the_catalogue_share_a_name():
     taken = [*catalog.names(), "document", "summary"]
     taken += [question.name for name in RATED for question in catalog.find(name).questions]
     assert len(taken) == len(set(taken))
 
 
-def test_siblings_judge_the_same_text_by_the_same_source() -> None:
+def test_siblings_judge_the_same_text_by_the_same_source():
     def names(name: str) -> list[str]:
         return [question.name for question in siblings(catalog.find(name))]
 
     assert names("relevance") == ["coherence", "consistency", "fluency"]
     assert names("fluency") == ["coherence", "consistency", "relevance"]
     assert names("tldr_concise") == []
-    first = siblings(catalog.RELEVANCE)[0]
+    first = siblings(RELEVANCE)[0]
     assert (first.text, first.answers) == (catalog.COHERENCE.definition, (1, 2, 3, 4, 5))
     assert first.anchors == catalog.COHERENCE.anchors
-    assert siblings(HELPFUL) == siblings(replace(catalog.RELEVANCE, definition="mine")) == ()
+    assert siblings(HELPFUL) == siblings(replace(RELEVANCE, definition="mine")) == ()
 
 
 # The embedded model.
@@ -150,83 +110,71 @@ DOCUMENT = (
 GOOD = "Marl will close its swimming pool in May because repairs would cost two million."
 BROKEN = "of a pool pool sells sells and [UNK] the . 700 the"
 SUMMARIES = (GOOD, BROKEN, "Swimmers started a petition.", "900 people signed it in May.")
+ASKING = Judge.of(RELEVANCE, questions=RELEVANCE.questions)
 
 
-def offline(prompt: Prompt, summary: str) -> Judgement:
-    judge = replace(Judge.of(catalog.RELEVANCE), prompt=prompt)
-    said = judge(document=DOCUMENT, summary=summary)
-    assert isinstance(said, Judgement)
-    return said
+def offline(judge: Judge, summary: str) -> Any:
+    return judge(document=DOCUMENT, summary=summary)
 
 
 @pytest.mark.parametrize("reasoning", ["none", "brief"])
 @pytest.mark.parametrize("name", RATED)
-def test_the_embedded_model_answers_every_question_of_the_catalogue(
-    name: str, reasoning: Any
-) -> None:
+def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_model_answers(
+    name, reasoning
+):
     subject = catalog.find(name)
-    judge = Judge.of(subject, reasoning=reasoning, questions=candidate_questions(subject, 16))
+    assert 4 <= len(subject.questions) <= 8
+    questions = candidate_questions(subject, 16)
+    assert questions == (*siblings(subject), *subject.questions)
+    if subject.texts == ("summary",):
+        assert not any("document" in q.text or "article" in q.text for q in subject.questions)
+    judge = Judge.of(subject, reasoning=reasoning, questions=questions)
     texts = dict(zip(subject.texts, (DOCUMENT, GOOD)[-len(subject.texts) :], strict=True))
-    sound, broken = judge(**texts), judge(**{**texts, "summary": BROKEN})
-    assert isinstance(sound, Judgement)
-    assert isinstance(broken, Judgement)
-    assert sound.answers is not None
-    assert broken.answers is not None
-    assert [*sound.answers] == [field.name for field in judge.prompt.choices]
+    sound: Any = judge(**texts)
+    broken: Any = judge(**{**texts, "summary": BROKEN})
+    assert [*sound.answers] == [*(question.name for question in questions), "rating"]
     assert all(sound.answers[each] >= broken.answers[each] for each in sound.answers)
     assert sound.score == sound.answers["rating"]
+    # Questions leave the rating as it is.
+    assert sound.score == Judge.of(subject, reasoning=reasoning)(**texts).score
 
 
-def test_the_embedded_model_hears_the_words_of_each_question() -> None:
+def test_the_embedded_model_hears_the_words_of_each_question():
     grammar = Question(name="grammar", text="is the summary free of mistakes in grammar")
     support = Question(name="support", text="does the document support every statement")
-    prompt = Judge.of(catalog.RELEVANCE, questions=[grammar, support]).prompt
-    invented = offline(prompt, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
-    ragged = offline(prompt, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
-    assert invented.answers is not None
-    assert ragged.answers is not None
+    judge = Judge.of(RELEVANCE, questions=[grammar, support])
+    invented = offline(judge, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
+    ragged = offline(judge, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
     assert invented.answers["grammar"] > ragged.answers["grammar"]
     assert invented.answers["support"] < ragged.answers["support"]
 
 
-def test_questions_leave_the_embedded_models_rating_as_it_is() -> None:
-    plain = Judge.of(catalog.RELEVANCE).prompt
-    asked = Judge.of(catalog.RELEVANCE, questions=catalog.RELEVANCE.questions).prompt
-    for summary in SUMMARIES:
-        assert offline(asked, summary).score == offline(plain, summary).score
+def test_demonstrations_teach_each_question_by_its_own_answers():
+    main_point = next(q for q in RELEVANCE.questions if q.name == "main_point")
+    judge = Judge.of(RELEVANCE, questions=[main_point])
 
-
-def test_demonstrations_teach_each_question_by_its_own_answers() -> None:
-    main_point = next(q for q in catalog.RELEVANCE.questions if q.name == "main_point")
-    judge = Judge.of(catalog.RELEVANCE, questions=[main_point])
-
-    def taught(answer: str) -> Judgement:
+    def taught(answer: str) -> Any:
         demos = [
             {"document": DOCUMENT, "summary": summary, "main_point": answer, "rating": rating}
             for summary, rating in zip(SUMMARIES, (4, 1, 3, 3), strict=True)
         ]
-        return offline(prompted(judge, demos=demos).prompt, GOOD)
+        return offline(prompted(judge, demos=demos), GOOD)
 
     yes, no = taught("yes"), taught("no")
-    assert yes.answers is not None
-    assert no.answers is not None
     assert yes.answers["main_point"] > no.answers["main_point"]
     assert yes.score == no.score
 
 
-def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides() -> None:
-    judge = replace(PAIRED, plan=None)
+def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides():
+    judge: Any = replace(PAIRED, plan=None)
     said = judge(**PAIR)
     swapped = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
-    assert isinstance(said, Preference)
-    assert isinstance(swapped, Preference)
-    assert said.answers is not None
     assert swapped.answers == pytest.approx({name: -n for name, n in said.answers.items()})
     assert swapped.margin == pytest.approx(-said.margin)
 
 
-def test_the_embedded_models_samples_draw_each_answer() -> None:
-    prompt = Judge.of(catalog.RELEVANCE, questions=catalog.RELEVANCE.questions).prompt
+def test_the_embedded_models_samples_draw_each_answer():
+    prompt = ASKING.prompt
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
     sampling = Sampling(temperature=2.0, n=30, top_logprobs=20)
     replies = EmbeddedModel().reply(messages, sampling).replies
@@ -240,74 +188,53 @@ def test_the_embedded_models_samples_draw_each_answer() -> None:
 
 
 # Showing.
-@pytest.fixture
-def saved(tmp_path: Path) -> str:
-    return str(WEIGHED.with_plan(WEIGHTED).save(tmp_path / "judge.json"))
+def printed(capsys: Captured, *words: str) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
 
 
-def test_show_prints_each_answer_with_its_share_of_the_score(
-    saved: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_prints_each_answer_with_its_share_of_the_score(capsys):
+    WEIGHED.save("judge.json")
     # Of the 4 from 1 to 5: 1 * 1, 0.5 * 2 and 0.5 * 4.
-    assert main(["show", saved]) == 0
-    shown = capsys.readouterr().out
+    shown = printed(capsys, "show", "judge.json")
     assert "   25%  deadline (yes/no): does the reply say until when to ask\n" in shown
     assert "   25%  tone (1-3): how friendly it is (1 = rude)\n" in shown
     assert "   50%  rating (1-5): how far the reply helps\n" in shown
-    assert main(["show", saved, "--json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)["questions"]
-    assert first == {
-        "name": "deadline", "text": DEADLINE.text, "answers": ["yes", "no"], "share": 0.25
-    }  # fmt: skip
+    first, second = json.loads(printed(capsys, "show", "judge.json", "--json"))["questions"]
+    answers = ["yes", "no"]
+    assert first == {"name": "deadline", "text": DEADLINE.text, "answers": answers, "share": 0.25}
     assert (second["answers"], second["share"]) == ([1, 2, 3], 0.25)
-    assert main(["show", "relevance", "--json"]) == 0
-    assert "questions" not in json.loads(capsys.readouterr().out)
+    assert "questions" not in json.loads(printed(capsys, "show", "relevance", "--json"))
 
 
-def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(
-    saved: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["export", saved]) == 0
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["messages"] == WEIGHED.template()
-    assert "by the weights in its file" in printed.err
+def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(capsys):
+    assert main(["export", str(WEIGHED.save("judge.json"))]) == 0
+    exported = capsys.readouterr()
+    assert json.loads(exported.out)["messages"] == WEIGHED.template()
+    assert "by the weights in its file" in exported.err
 
 
-def table(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def test_score_writes_the_answers_into_json_lines_and_on_request_into_columns(
-    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = table(tmp_path / "rows.jsonl", [ROW, {"query": "When?", "reply": " "}])
-    outs = [tmp_path / name for name in ("out.jsonl", "out.csv", "plain.csv")]
-    for out, flags in zip(outs, ([], ["--answers"], []), strict=True):
-        assert main(["score", saved, "--data", str(data), "--out", str(out), *flags]) == 0
-    first, second = map(json.loads, outs[0].read_text(encoding="utf-8").splitlines())
-    answers = first["judgements"]["helpful"]["answers"]
-    assert [*answers] == ["deadline", "tone", "rating"]
-    assert "answers" not in second["judgements"]["helpful"]
-    with outs[1].open(encoding="utf-8") as file:
-        row, failed = csv.DictReader(file)
+def test_score_and_winrate_write_the_answers_into_json_lines_and_on_request_into_columns():
+    WEIGHED.with_plan(WEIGHTED).save("judge.json")
+    replace(PAIRED, plan=WEIGHTED).save("pairs.json")
+    write_jsonl("rows.jsonl", [ROW, {"query": "When?", "reply": " "}])
+    write_jsonl("pairs.jsonl", [PAIR])
+    score = ["score", "judge.json", "--data", "rows.jsonl", "--out"]
+    winrate = ["winrate", "pairs.json", "--data", "pairs.jsonl", "--out"]
+    for ask in ([*score, "o.jsonl"], [*score, "o.csv", "--answers"], [*score, "plain.csv"]):
+        assert main(ask) == 0
+    for ask in ([*winrate, "p.jsonl"], [*winrate, "p.csv", "--answers"]):
+        assert main(ask) == 0
+    first, second = (row["judgements"]["helpful"] for row in read_jsonl("o.jsonl"))
+    assert [*first["answers"]] == ["deadline", "tone", "rating"]
+    assert "answers" not in second
+    table = pd.read_csv("o.csv")
     new = ["helpful", "helpful_failure", "helpful_deadline", "helpful_tone", "helpful_rationale"]
-    assert [*row][-5:] == new
-    assert float(row["helpful_tone"]) == round(answers["tone"], 3)
-    assert (failed["helpful_tone"], failed["helpful_failure"]) == ("", "reply is empty")
-    with outs[2].open(encoding="utf-8") as file:
-        assert not {"helpful_deadline", "helpful_tone"} & {*next(csv.reader(file))}
-
-
-def test_winrate_writes_the_answers_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge = str(replace(PAIRED, plan=WEIGHTED).save(tmp_path / "judge.json"))
-    data = table(tmp_path / "pairs.jsonl", [PAIR])
-    outs = [tmp_path / name for name in ("out.jsonl", "out.csv")]
-    for out in outs:
-        words = ["winrate", judge, "--data", str(data), "--out", str(out), "--answers"]
-        assert main(words) == 0
-    answers = json.loads(outs[0].read_text(encoding="utf-8"))["verdict"]["answers"]
-    assert [*answers] == ["briefer", "preferred"]
-    with outs[1].open(encoding="utf-8") as file:
-        (row,) = csv.DictReader(file)
-    assert float(row["verdict_briefer"]) == round(answers["briefer"], 3)
+    assert [*table][-5:] == new
+    assert table["helpful_tone"][0] == round(first["answers"]["tone"], 3)
+    assert math.isnan(table["helpful_tone"][1])
+    assert table["helpful_failure"][1] == "reply is empty"
+    assert not {"helpful_deadline", "helpful_tone"} & {*pd.read_csv("plain.csv")}
+    (verdict,) = (row["verdict"]["answers"] for row in read_jsonl("p.jsonl"))
+    assert [*verdict] == ["briefer", "preferred"]
+    assert pd.read_csv("p.csv")["verdict_briefer"][0] == round(verdict["briefer"], 3)

@@ -1,56 +1,39 @@
-"""A judge that answers questions in the same reply: asked, read, weighed and kept."""
+"""What a judge writes before its answer: reasons of each form, and answers to questions."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from behaving_model import Behave, Model
+from frozen_cases import loaded
 from hypothesis import given
 from hypothesis import strategies as st
-from question_cases import (
-    ASKED,
-    BRIEFER,
-    DEADLINE,
-    FULL,
-    HELPFUL,
-    KINDER,
-    PAIR,
-    PAIRED,
-    ROW,
-    TONE,
-    WEIGHED,
-    WEIGHTS,
-    headed,
-)
+from question_cases import ASKED, DEADLINE, FULL, PAIR, PAIRED, ROW, TONE, WEIGHED, WEIGHTS, headed
 
-import judges
-from judges import (
-    AnswerWeights,
-    Judge,
-    Question,
-    QuestionError,
-    frozen,
-)
+from judges import AnswerWeights, Judge, Question, QuestionError
+from judges.catalog import COHERENCE, TLDR_CONCISE
 from judges.client import Client
-from judges.dimension import DimensionError
-from judges.frozen import FrozenJudgeError
-from judges.judgement import NoScoreError, Preference
+from judges.dimension import DimensionError, check_prompt, untuned_prompt
+from judges.judgement import NoScoreError
+from judges.modules import demos_of, prompt_of, signature_of
+from judges.prompt import NOT_GIVEN, Prompt, Reasoning, reasoning_of, with_reasoning
 from judges.protocol import Reply, Token
+from judges.questions import number_of
 from judges.reading import read
-from judges.scoring import ONE, WEIGHTED, SamplingPlan
+from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample
 
 
-def judged(judge: Judge, row: Mapping[str, str], *texts: str) -> Any:
-    (said,) = judge.judge_rows([row], Client(Model(lambda *_: texts)))
+def judged(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
+    """What the judge makes of a model's replies, or of a model that behaves so."""
+    behave = say[0] if callable(say[0]) else lambda *_: say
+    (said,) = judge.judge_rows([row], Client(Model(behave)))
     return said
 
 
 # Asking.
-def test_questions_stand_after_the_reasoning_and_before_the_answer() -> None:
+def test_questions_stand_after_the_reasoning_and_before_the_answer():
     system, user = ASKED.template()
     names = [field.name for field in ASKED.prompt.outputs]
     assert names == ["rationale", "deadline", "tone", "rating"]
@@ -58,14 +41,6 @@ def test_questions_stand_after_the_reasoning_and_before_the_answer() -> None:
     assert "- tone (1, 2 or 3): how friendly it is (1 = rude)\n" in system["content"]
     headers = ", then ".join(f"[[ ## {name} ## ]]" for name in names)
     assert f"Reply with {headers}, each on its own line" in user["content"]
-
-
-def test_an_unreadable_reply_is_asked_again_with_the_form_of_every_field() -> None:
-    model = Model(lambda text, *_: FULL if "earlier reply" in text else "It is fine.")
-    (said,) = ASKED.judge_rows([ROW], Client(model))
-    assert said.score == 4
-    for form in ("deadline ## ]] is yes or no", "tone ## ]] is 1, 2 or 3", "rating ## ]] is 1, 2"):
-        assert [form in content for content in model.seen] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -80,26 +55,27 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_of_every_field() -> No
         ({"answers": (1, 2), "anchors": {3: "best"}}, r"anchors \[3\], which are not among"),
     ],
 )
-def test_a_question_that_cannot_be_read_cannot_be_made(question: Any, why: str) -> None:
+def test_a_question_that_cannot_be_read_cannot_be_made(question, why):
     with pytest.raises(QuestionError, match=why):
         Question(**{"name": "q", "text": "is it", **question})
 
 
-@pytest.mark.parametrize(
-    ("judge", "questions", "why"),
-    [
-        (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
-        (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
-        (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
-        (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
-        (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
-        (HELPFUL, [BRIEFER], "the answers A and B are for comparisons alone"),
-        (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
-    ],
-)
-def test_questions_that_clash_with_the_judge_are_refused(
-    judge: Any, questions: list[Question], why: str
-) -> None:
+HELPFUL, KINDER = ASKED.subject, PAIRED.subject
+CLASHES: list[tuple[Any, list[Question], str]] = [
+    (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
+    (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
+    (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
+    (HELPFUL, [replace(DEADLINE, name="config")], "may not be called 'config'"),
+    (HELPFUL, [replace(DEADLINE, name="score")], "may not be called 'score'"),
+    (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
+    (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
+    (HELPFUL, [replace(DEADLINE, answers=("A", "B"))], "A and B are for comparisons alone"),
+    (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
+]
+
+
+@pytest.mark.parametrize(("judge", "questions", "why"), CLASHES)
+def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
     with pytest.raises(DimensionError, match=why):
         Judge.of(judge, questions=questions)
 
@@ -117,14 +93,10 @@ def test_questions_that_clash_with_the_judge_are_refused(
         headed(tone=1) + "\n" + FULL.replace("[[ ## completed ## ]]", ""),
     ],
 )
-def test_each_answer_is_read_from_its_own_part_of_the_reply(reply: str) -> None:
+def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     reply = reply.replace("[[ ## completed ## ]]\n", "")
     values = read(reply, ASKED.prompt.outputs).values
-    assert {name: values[name] for name in ("deadline", "tone", "rating")} == {
-        "deadline": "yes",
-        "tone": 2,
-        "rating": 4,
-    }
+    assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -139,75 +111,59 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply: str) -> None:
         ("Rating: 4", "no answer for deadline"),
     ],
 )
-def test_a_reply_without_one_clear_answer_to_every_question_is_refused(
-    reply: str, why: str
-) -> None:
+def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, why):
     with pytest.raises(NoScoreError, match=why):
         read(reply, ASKED.prompt.outputs)
 
 
-def test_a_reply_cut_short_is_read_only_where_its_last_answer_is_closed() -> None:
-    outputs = ASKED.prompt.outputs
-    assert read(FULL, outputs, truncated=True).values["rating"] == 4
-    with pytest.raises(NoScoreError, match="cut short"):
-        read(FULL.removesuffix("\n\n[[ ## completed ## ]]"), outputs, truncated=True)
-
-
 # Weighing.
-def test_without_weights_the_rating_is_the_score_and_the_answers_are_told() -> None:
-    said = judged(ASKED, ROW, FULL)
-    assert (said.score, said.answers) == (4, {"deadline": 1, "tone": 2, "rating": 4})
-    assert said.as_json()["answers"] == {"deadline": 1, "tone": 2, "rating": 4}
+MEAN = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
 
 
-def test_one_reply_is_the_sum_of_its_answers() -> None:
-    # 1 * 1 + 0.5 * 2 + 0.5 * 4.
-    assert judged(WEIGHED, ROW, FULL).score == 4.0
-    # 0 + 0.5 * 1 + 0.5 * 2.
-    assert judged(WEIGHED, ROW, headed(deadline="no", tone=1, rating=2)).score == 1.5
+@pytest.mark.parametrize(
+    ("judge", "replies", "score", "answers"),
+    [
+        (ASKED, [FULL], 4, (1, 2, 4)),
+        (WEIGHED, [FULL], 4.0, (1, 2, 4)),  # 1 * 1 + 0.5 * 2 + 0.5 * 4
+        (WEIGHED, [headed(deadline="no", tone=1, rating=2)], 1.5, (0, 1, 2)),  # 0.5 * 1 + 0.5 * 2
+        # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
+        (MEAN, [FULL, headed(deadline="no", tone=3, rating=3)], 3.5, (0.5, 2.5, 3.5)),
+    ],
+)
+def test_a_score_is_the_sum_of_the_mean_answers_and_without_weights_the_rating(
+    judge, replies, score, answers
+):
+    said = judged(judge, ROW, *replies)
+    assert said.score == score
+    assert [*said.answers.items()] == [*zip(("deadline", "tone", "rating"), answers, strict=True)]
+    assert said.as_json()["answers"] == said.answers
 
 
-def test_the_mean_weighs_the_mean_of_each_answer() -> None:
-    # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
-    judge = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
-    said = judged(judge, ROW, FULL, headed(deadline="no", tone=3, rating=3))
-    assert said.answers == {"deadline": 0.5, "tone": 2.5, "rating": 3.5}
-    assert said.score == 3.5
-
-
-def test_weighted_takes_each_answers_probabilities_from_its_own_token() -> None:
+def test_weighted_takes_each_answers_probabilities_from_its_own_token():
     def token(text: str, **chances: float) -> Token:
-        top = {name.strip("_"): math.log(p) for name, p in chances.items()}
-        return Token(text, top)
+        return Token(text, {name.strip("_"): math.log(p) for name, p in chances.items()})
 
     tokens = (
         Token("[[ ## deadline ## ]]\n", {"4": -0.1}), token("yes", yes=0.8, no=0.2),
         Token("\n\n[[ ## tone ## ]]\n", {}), token("2", _2=0.5, _3=0.5),
         Token("\n\n[[ ## rating ## ]]\n", {}), token("4", _4=0.75, _2=0.25),
     )  # fmt: skip
-    model = Model(lambda *_: Reply(text="".join(t.text for t in tokens), tokens=tokens))
-    (said,) = WEIGHED.with_plan(WEIGHTED).judge_rows([ROW], Client(model))
+    reply = Reply(text="".join(token.text for token in tokens), tokens=tokens)
+    said = judged(WEIGHED.with_plan(WEIGHTED), ROW, reply)
     # 4 * .75 + 2 * .25 = 3.5 of the rating: 0.8 + 0.5 * 2.5 + 0.5 * 3.5.
     assert said.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
     assert said.score == pytest.approx(3.8)
     assert said.distribution == pytest.approx({1: 0, 2: 0.25, 3: 0, 4: 0.75, 5: 0})
 
 
-def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold() -> None:
-    safe = replace(HELPFUL, anchors={0: "", 1: ""}, words=("pass", "fail"))
+def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
+    safe = replace(ASKED.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
     weights = AnswerWeights(intercept=0.0, slopes={"deadline": 0.5, "verdict": 0.5})
     judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
     reply = headed(deadline="no", verdict="pass")
     # 0.5 * 0 + 0.5 * 1, which a threshold of .6 moves to 0.5 / 0.6 / 2.
     assert judged(judge, ROW, reply).score == 0.5
     assert judged(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
-
-
-def test_a_reply_that_cannot_be_read_has_no_answers() -> None:
-    said = judged(WEIGHED, ROW, "It is fine.")
-    assert math.isnan(said.score)
-    assert said.answers is None
-    assert "answers" not in said.as_json()
 
 
 def choosing(content: str, *_: Any) -> str:
@@ -217,28 +173,22 @@ def choosing(content: str, *_: Any) -> str:
     return headed(briefer=briefer, preferred=kinder)
 
 
-def preference(row: Mapping[str, str], say: Behave) -> Preference:
-    (said,) = PAIRED.judge_rows([row], Client(Model(say)))
-    assert isinstance(said, Preference)
-    return said
-
-
-def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides() -> None:
+def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides():
     # 0.75 * -1 + 0.25 * 1.
-    said = preference(PAIR, choosing)
+    said = judged(PAIRED, PAIR, choosing)
     assert (said.margin_ab, said.margin_ba, said.margin, said.preferred) == (-0.5, -0.5, -0.5, "B")
     assert said.answers == {"briefer": -1, "preferred": 1}
     swapped = {**PAIR, "reply_a": PAIR["reply_b"], "reply_b": PAIR["reply_a"]}
-    turned = preference(swapped, choosing)
+    turned = judged(PAIRED, swapped, choosing)
     assert (turned.margin, turned.preferred) == (0.5, "A")
     assert turned.answers == {"briefer": 1, "preferred": -1}
 
 
-def test_an_answer_that_follows_the_position_counts_nothing() -> None:
+def test_an_answer_that_follows_the_position_counts_nothing():
     def say(content: str, *_: Any) -> str:
         return choosing(content).replace("briefer ## ]]\nB", "briefer ## ]]\nA")
 
-    said = preference(PAIR, say)
+    said = judged(PAIRED, PAIR, say)
     assert said.answers == {"briefer": 0, "preferred": 1}
     # (0.75 + 0.25) for the order ab and (-0.75 + 0.25) for ba, whose mean is 0.25.
     assert (said.margin_ab, said.margin_ba, said.margin) == (1.0, -0.5, 0.25)
@@ -250,7 +200,7 @@ PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts:
 
 
 @given(PARTS, st.tuples(st.floats(0, 1), st.floats(1, 3), st.floats(1, 5)))
-def test_a_score_never_leaves_the_scale(parts: list[float], numbers: tuple[float, ...]) -> None:
+def test_a_score_never_leaves_the_scale(parts, numbers):
     # Each part of the span from 1 to 5 belongs to one answer, whose range is 1, 2 or 4.
     names, spans, lows = ("deadline", "tone", "rating"), (1, 2, 4), (0, 1, 1)
     slopes = [4 * part / sum(parts) / span for part, span in zip(parts, spans, strict=True)]
@@ -263,91 +213,87 @@ def test_a_score_never_leaves_the_scale(parts: list[float], numbers: tuple[float
     assert shares == pytest.approx(dict(zip(names, (p / sum(parts) for p in parts), strict=True)))
 
 
-def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side() -> None:
+def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side():
     # From the middles .5, 2 and 3: 1 * .5, 0.5 * 1 * -1 and 0.5 * 2 sum to 1, the upper side.
     assert WEIGHTS.decisive_answer({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
     answers = {"deadline": 0, "tone": 1.5, "rating": 3}
     assert WEIGHTS.decisive_answer(answers, CHOICES) == "deadline = no"
 
 
-BAD_WEIGHTS: list[tuple[dict[str, float], float, str]] = [
-    ({"rating": -1.0}, 6.0, "a weight that is negative, too large or not a number"),
-    ({"rating": math.nan}, 0.0, "a weight that is negative, too large or not a number"),
-    ({"rating": 1e308, "tone": 1e308}, 0.0, "a weight that is negative, too large or not a number"),
-    ({"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not answer"),
-    ({"rating": 1.0, "tone": 0.5}, 0.0, "weights whose scores go from 1.5 to 6.5, not 1 to 5"),
-    ({}, 3.0, "weights whose scores go from 3 to 3, not 1 to 5"),
-    ({"rating": 1.0}, math.nan, "weights whose scores go from nan to nan, not 1 to 5"),
+BAD = "a weight that is negative, too large or not a number"
+BAD_WEIGHTS: list[tuple[Judge, dict[str, float], float, str]] = [
+    (ASKED, {"rating": -1.0}, 6.0, BAD),
+    (ASKED, {"rating": math.nan}, 0.0, BAD),
+    (ASKED, {"rating": 1e308, "tone": 1e308}, 0.0, BAD),
+    (ASKED, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
+    (ASKED, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
+    (ASKED, {}, 3.0, "scores go from 3 to 3, not 1 to 5"),
+    (ASKED, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
+    # From -0.9 to 0.9, and 0.1 more for the output shown first.
+    (PAIRED, {"briefer": 0.45, "preferred": 0.45}, 0.1, "which would prefer one output"),
 ]
 
 
-@pytest.mark.parametrize(("slopes", "intercept", "why"), BAD_WEIGHTS)
-def test_weights_that_do_not_fit_the_answers_are_refused(
-    slopes: dict[str, float], intercept: float, why: str
-) -> None:
+@pytest.mark.parametrize(("judge", "slopes", "intercept", "why"), BAD_WEIGHTS)
+def test_weights_that_do_not_fit_the_answers_are_refused(judge, slopes, intercept, why):
     with pytest.raises(QuestionError, match=why):
-        replace(ASKED, weights=AnswerWeights(intercept=intercept, slopes=slopes))
+        replace(judge, weights=AnswerWeights(intercept=intercept, slopes=slopes))
 
 
-def test_weights_of_a_comparison_prefer_no_place() -> None:
-    # From -0.9 to 0.9, and 0.1 more for the output shown first.
-    weights = AnswerWeights(intercept=0.1, slopes={"briefer": 0.45, "preferred": 0.45})
-    with pytest.raises(QuestionError, match="an intercept, which would prefer one output"):
-        replace(PAIRED, weights=weights)
-
-
-# Keeping.
-@pytest.mark.parametrize("judge", [ASKED, WEIGHED, PAIRED, WEIGHED.with_plan(WEIGHTED)])
-def test_a_judge_with_questions_comes_back_from_its_file(judge: Judge, tmp_path: Path) -> None:
-    path = judge.save(tmp_path / "judge.json")
-    again = judges.load(path)
-    assert again == judge
-    assert again.template() == judge.template()
-    assert again.dumps() == path.read_text(encoding="utf-8")
-
-
-def field(name: str = "kind", description: str = "is it kind", choices: Any = ("yes", "no")) -> Any:
-    return {"name": name, "description": description, "role": "output", "choices": [*choices]}
-
-
-FORGED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
-    "17 questions": ([field(f"q{i}") for i in range(15)], {}, "17 questions; a judge asks at most"),
-    "a long text": ([field(description="x" * 501)], {}, "a text of 501 characters"),
-    "a text's name": ([field("reply")], {}, "may not be called 'reply'"),
-    "a reserved name": ([field("config")], {}, "may not be called 'config'"),
-    "the answer's name": ([field("rating")], {}, "may not be called 'rating'"),
-    "a name twice": ([field("tone")], {}, "two fields of its prompt have one name"),
-    "a long name": ([field("a" * 99_999)], {}, "needs a name of lower-case letters"),
-    "a line break in a name": ([field("a\nb")], {}, "needs a name of lower-case letters"),
-    "many answers": ([field(choices=range(9_999))], {}, "has the answers"),
-    "a huge answer": ([field(choices=(1, 10**30))], {}, "has the answers"),
-    "a truth value": ([field(choices=(True, False))], {}, "Expected `int | str`, got `bool`"),
-    "a negative weight": (
-        [],
-        {"rating": -1},
-        "a weight that is negative, too large or not a number",
-    ),
-    "huge weights": ([], {"rating": 1e308, "tone": 1e308}, "a weight that is negative, too large"),
-    "a weight out of range": ([], {"rating": 10**400}, "Number out of range"),
-    "NaN": ([], {"rating": math.nan}, "JSON is malformed"),
-    "an unknown weight": ([], {"z" * 99_999: 1}, r"a weight for 'z{64}', which the judge does not"),
-    "beyond the scale": ([], {"rating": 5}, "scores go from 5.5 to 27.5, not 1 to 5"),
-    "a weight as text": ([], {"rating": "1"}, "Expected `float`, got `str`"),
+# Reasons: nothing, a sentence, steps or questions.
+DEMOS: dict[str, Any] = {
+    "coherence": {"document": "d", "summary": "s", "rating": 4},
+    "tldr_concise": {"post": "p", "summary_a": "a", "summary_b": "b", "preferred": "B"},
 }
+forms, subjects = st.sampled_from(get_args(Reasoning)), st.sampled_from([COHERENCE, TLDR_CONCISE])
+lines = st.text(st.characters(codec="utf-8", exclude_characters="[]<>#"), max_size=60)
 
 
-@pytest.mark.parametrize(("fields", "slopes", "why"), FORGED.values(), ids=FORGED)
-def test_a_forged_file_with_questions_is_refused_with_one_line(
-    fields: list[Any], slopes: dict[str, Any], why: str, tmp_path: Path
-) -> None:
-    document = json.loads(WEIGHED.dumps())
-    document["program"]["fields"][3:3] = fields
-    document["weights"]["slopes"] |= slopes
-    if why != "JSON is malformed":
-        document["digest"] = frozen.digest(document)
-    path = tmp_path / "judge.json"
-    path.write_text(json.dumps(document))
-    with pytest.raises(FrozenJudgeError, match=why) as caught:
-        judges.load(path)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 700
+def prompt_with_demo(subject: Any, form: Reasoning, reasons: str, **values: Any) -> Prompt:
+    prompt = untuned_prompt(subject, form)
+    demo = {field.name: reasons for field in prompt.fields if field.role == "output"}
+    return replace(prompt, demos=({**demo, **DEMOS[subject.name], **values},))
+
+
+@given(subjects, forms, forms)
+def test_every_form_is_told_from_its_prompt_and_leaves_no_trace_in_another(subject, first, second):
+    seed = subject.prompt()
+    prompt = with_reasoning(seed, first)
+    assert reasoning_of(prompt) == first
+    assert (prompt.instruction, prompt.inputs) == (seed.instruction, seed.inputs)
+    assert prompt.outputs[-1] == seed.outputs[-1]
+    assert len(prompt.outputs) == (1 if first == "none" else 2)
+    check_prompt(subject, prompt)
+    assert with_reasoning(with_reasoning(prompt, second), first) == prompt
+
+
+@given(subjects, forms, forms, lines)
+def test_reasons_of_another_form_are_not_given(subject, first, second, reasons):
+    prompt = with_reasoning(prompt_with_demo(subject, first, reasons), second)
+    check_prompt(subject, prompt)
+    (demo,) = prompt.demos
+    shown = [demo[name] for name in ("rationale", "comparison") if name in demo]
+    expected = [] if second == "none" else [reasons if first == second else NOT_GIVEN]
+    assert shown == expected
+
+
+@given(subjects, forms, lines)
+def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reasons):
+    prompt = prompt_with_demo(subject, form, reasons)
+    assert prompt_of(signature_of(prompt), demos_of(prompt)) == prompt
+    assert loaded(Judge(subject=subject, prompt=prompt, plan=ONE).dumps()).prompt == prompt
+
+
+@given(subjects, forms, lines, st.data())
+def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
+    """A demonstration is a reply of the form that is asked for."""
+    answer = subject.prompt().answer
+    value = data.draw(st.sampled_from(answer.choices))
+    prompt = prompt_with_demo(subject, form, reasons, **{answer.name: value})
+    reply = Reply(text=prompt.template()[2]["content"])
+    sample = read_sample(ONE, prompt, reply, names=(subject.name,))
+    assert sample.value == number_of(value, answer.choices)
+    if form == "none":
+        assert sample.text is None
+    else:
+        assert (sample.text or "").split() == reasons.split()

@@ -4,14 +4,16 @@ import contextlib
 import time
 from collections.abc import Sequence
 from string import ascii_lowercase
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from judges.catalog import find
 from judges.judgement import NoScoreError
-from judges.prompt import Field, Value, with_reasoning
+from judges.prompt import Field, with_reasoning
 from judges.reading import read
 
 RATIONALE = Field(name="rationale", description="", role="output")
@@ -44,6 +46,7 @@ RATED = [
     ("Rating: 4\nRevised rating: 3", 3), ("Rating: 2\n\nIt omits 3 of the 5 facts.", 2),
     ("Overall: 3\nRating: 3", 3), ('{"draft_rating": 3, "final_rating": 4}', 4),
     ("The links are clear and few are missing\nRating: 4", 4),
+    ("Coherence: 4\nFluency: 2", 4), ('{"coherence": 4, "fluency": 2}', 4),
 ]  # fmt: skip
 # No rating, two of them, one off the scale or of something else: all are asked for again.
 UNRATED = [
@@ -90,12 +93,16 @@ UNCHOSEN = [
 ]  # fmt: skip
 
 
-def answer(reply: str, outputs: Sequence[Field], names: Sequence[str] = ()) -> Value:
-    return read(reply, outputs, names=names).values[outputs[-1].name]
+def answer(reply: str, outputs: Sequence[Field], *names: str, truncated: bool = False) -> Any:
+    """What the reply answers, or None where it is refused."""
+    try:
+        return read(reply, outputs, names=names, truncated=truncated).values[outputs[-1].name]
+    except NoScoreError:
+        return None
 
 
 @pytest.mark.parametrize(("reply", "rating"), RATED)
-def test_a_reply_that_states_one_rating_gives_it(reply: str, rating: int) -> None:
+def test_a_reply_that_states_one_rating_gives_it(reply, rating):
     values, spans = read(reply, [RATING], names=["coherence"])
     start, end = spans["rating"]
     assert values == {"rating": rating}
@@ -103,21 +110,15 @@ def test_a_reply_that_states_one_rating_gives_it(reply: str, rating: int) -> Non
 
 
 @pytest.mark.parametrize("reply", UNRATED)
-def test_any_other_reply_is_refused_and_quoted(reply: str) -> None:
+def test_any_other_reply_is_refused_and_quoted(reply):
     with pytest.raises(NoScoreError) as refusal:
         read(reply, [RATING], names=["coherence"])
     assert " ".join(reply.split())[:50] in str(refusal.value).replace("\\\\", "\\")
 
 
-@pytest.mark.parametrize(("reply", "choice"), CHOSEN)
-def test_a_reply_that_makes_one_choice_gives_it(reply: str, choice: str) -> None:
-    assert answer(reply, [PREFERRED], ["concise"]) == choice
-
-
-@pytest.mark.parametrize("reply", UNCHOSEN)
-def test_a_reply_that_does_not_choose_is_refused(reply: str) -> None:
-    with pytest.raises(NoScoreError):
-        read(reply, [PREFERRED], names=["concise"])
+@pytest.mark.parametrize(("reply", "choice"), [*CHOSEN, *((reply, None) for reply in UNCHOSEN)])
+def test_a_reply_that_makes_one_choice_gives_it_and_no_other(reply, choice):
+    assert answer(reply, [PREFERRED], "concise") == choice
 
 
 STEMS = st.text(ascii_lowercase, min_size=3, max_size=11)
@@ -131,12 +132,12 @@ WORDS = st.builds(str.__add__, STEMS, st.sampled_from(["ity", "ance", "ness", "t
         ["{0}: {1}. The summary covers it.", "**{0}**: {1}/5", "- {0} - {1}", "## {0}\n\n{1}"]
     ),
 )
-def test_a_label_of_any_few_words_states_a_rating(label: str, rating: int, form: str) -> None:
-    assert answer(form.format(label, rating), [RATING], ["my_metric_2"]) == rating
+def test_a_label_of_any_few_words_states_a_rating(label, rating, form):
+    assert answer(form.format(label, rating), [RATING], "my_metric_2") == rating
 
 
 @given(rating=st.sampled_from(RATING.choices), text=st.text(max_size=200))
-def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating: int, text: str) -> None:
+def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating, text):
     for reply in (text, f"{text}\n\nFinal score: {rating}"):
         with contextlib.suppress(NoScoreError):
             reading = read(reply, BOTH)
@@ -154,7 +155,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_hostile_reply_is_read_or_refused_in_seconds(piece: str) -> None:
+def test_a_hostile_reply_is_read_or_refused_in_seconds(piece):
     # Anything quadratic takes more than a minute at 100 kB.
     start = time.process_time()
     for size in (19_000, 100_000):
@@ -165,12 +166,10 @@ def test_a_hostile_reply_is_read_or_refused_in_seconds(piece: str) -> None:
     assert time.process_time() - start < 2
 
 
-def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends() -> None:
-    with pytest.raises(
-        NoScoreError, match=r"20,000 characters: 'Begin x.* \.\.\. .*x end'"
-    ) as refusal:
+def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
+    words = r"20,000 characters: 'Begin x.* \.\.\. .*x end'"
+    with refused(NoScoreError, words, limit=250):
         read("Begin " + "x " * 12_000 + "end", [RATING])
-    assert len(str(refusal.value)) < 250
 
 
 @pytest.mark.parametrize(
@@ -197,22 +196,17 @@ def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends() -> None:
         # A header that is quoted loses to the real one.
         ("[[ ## rationale ## ]]\nIt ends '[[ ## completed ## ]]'.\n[[ ## rating ## ]]\n2",
          "It ends '[[ ## completed ## ]]'.", 2),
+        ("It says [[ ## rating ## ]] 5.\n\n[[ ## rating ## ]]\n2", "It says [[", 2),
     ],
 )  # fmt: skip
-def test_fields_are_found_by_their_headers_however_decorated(
-    reply: str, rationale: str, rating: int
-) -> None:
+def test_fields_are_found_by_their_headers_however_decorated(reply, rationale, rating):
     values = read(reply, BOTH).values
     assert values["rating"] == rating
     assert values["rationale"] == rationale or "[[" in rationale
 
 
-def test_of_two_headers_of_one_name_the_last_counts() -> None:
-    assert answer("It says [[ ## rating ## ]] 5.\n\n[[ ## rating ## ]]\n2", BOTH) == 2
-
-
 @pytest.mark.parametrize("content", ["", "none", "It is good."])
-def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content: str) -> None:
+def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content):
     with pytest.raises(NoScoreError, match="no rating from 1 to 5 in"):
         read(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
 
@@ -226,9 +220,58 @@ def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content:
         "<thinking >Rating: 4", "<|think|>Rating: 4", "</think><think id=2 >4",
     ],
 )  # fmt: skip
-def test_a_thought_without_its_end_holds_no_rating(reply: str) -> None:
+def test_a_thought_without_its_end_holds_no_rating(reply):
     with pytest.raises(NoScoreError, match="a thought that does not end"):
         read(reply, BOTH)
+
+
+# Steps and questions rate parts of the whole: 2 is the answer.
+MARKS = "1. Is there an order? Coherence: 4\n2. Do the sentences connect? 5"
+STEPS, QUESTIONS = (
+    with_reasoning(find("coherence").prompt(), form).outputs for form in ("steps", "questions")
+)
+PARTS = [
+    (f"[[ ## rationale ## ]]\n{MARKS}\n\n[[ ## rating ## ]]\n2\n\n[[ ## completed ## ]]", 2),
+    (f"{MARKS}\n\nFinal rating: 2", 2), (f"{MARKS}\n\n**Rating:**\n\n2", 2),
+    (f"{MARKS}\n\nOverall: 2/5\nIt jumps from one thing to the next.", 2),
+    ('{"questions": [{"question": "Order?", "rating": 4}], "final_rating": "2"}', 2),
+    ('{"clarity_score": 4, "order": 5, "rating": 2}', 2),
+    (MARKS, None), ("Coherence: 4", None), ('{"coherence": 4}', None),
+    ('{"clarity_score": 4}', None), (f"{MARKS}\nThe score for clarity: 4", None),
+    ("Step 1: the order is clear, 4.\nStep 2: coherence: 4", None),
+    (f"{MARKS}\n\nOverall, is it clear? 4", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("outputs", [STEPS, QUESTIONS], ids=["steps", "questions"])
+@pytest.mark.parametrize(("reply", "rating"), PARTS)
+def test_a_rating_of_a_part_is_never_the_answer(outputs, reply, rating):
+    assert answer(reply, outputs, "coherence") == rating
+
+
+COMPARED = with_reasoning(find("tldr_concise").prompt(), "steps").outputs
+TO_TEN = [Field(name="rating", description="", role="output", choices=tuple(range(-1, 11)))]
+VERDICT = [Field(name="verdict", description="", role="output", choices=("pass", "fail"))]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "reply", "value"),
+    [
+        # Who does better on a point is not the choice.
+        (COMPARED, "[[ ## comparison ## ]]\nPoints: A\n\n[[ ## preferred ## ]]\nB", "B"),
+        (COMPARED, "Which covers more points? A\nWhich is shorter? A\n\nPreferred: B", "B"),
+        (COMPARED, '{"points": "A", "detail": "A", "preferred": "B"}', "B"),
+        (COMPARED, "Points: A\nDetail: A", None), (COMPARED, '{"points": "A"}', None),
+        # Other scales have other ends and words.
+        (TO_TEN, "10", 10), (TO_TEN, "10/10", 10), (TO_TEN, "Score: 7", 7), (TO_TEN, "0", 0),
+        (TO_TEN, "Rating: -1", -1), (VERDICT, "**Verdict:** Pass. It holds.", "pass"),
+        # Of several qualities none counts but the dimension's own, whose name is not told here.
+        ([RATING], "Coherence: 4\nFluency: 2", None),
+        ([RATING], '{"coherence": 4, "fluency": 2}', None),
+    ],
+)  # fmt: skip
+def test_other_forms_have_other_answers(outputs, reply, value):
+    assert answer(reply, outputs) == value
 
 
 @pytest.mark.parametrize(
@@ -237,75 +280,9 @@ def test_a_thought_without_its_end_holds_no_rating(reply: str) -> None:
         ("[[ ## rating ## ]]\n4\n[[ ## completed ## ]]\n\n[[ ## d", 4),
         ("[[ ## rating ## ]]\n4\n\n[[ ## rationale ## ]]\nIt is fi", 4),
         ("[[ ## rationale ## ]]\nOk.\n[[ ## rating ## ]]\n4", None),
-        ("4", None), ("Rating: 4\nReason: it", None),
+        ("4", None),
+        ("Rating: 4\nReason: it", None),
     ],
-)  # fmt: skip
-def test_a_reply_cut_short_holds_a_rating_only_where_a_header_closes_it(
-    reply: str, rating: int | None
-) -> None:
-    if rating is not None:
-        assert read(reply, BOTH, truncated=True).values["rating"] == rating
-        return
-    with pytest.raises(NoScoreError, match="the reply is cut short"):
-        read(reply, BOTH, truncated=True)
-
-
-def test_of_several_qualities_the_dimensions_own_rating_counts() -> None:
-    for reply in ("Coherence: 4\nFluency: 2", '{"coherence": 4, "fluency": 2}'):
-        with pytest.raises(NoScoreError):
-            read(reply, [RATING])
-        assert answer(reply, [RATING], ["coherence"]) == 4
-
-
-def test_other_scales_have_other_ends_and_words() -> None:
-    to_ten = Field(name="rating", description="", role="output", choices=tuple(range(-1, 11)))
-    replies = {"10": 10, "10/10": 10, "Score: 7": 7, "0": 0, "Rating: -1": -1}
-    assert {reply: answer(reply, [to_ten]) for reply in replies} == replies
-    verdict = Field(name="verdict", description="", role="output", choices=("pass", "fail"))
-    assert answer("**Verdict:** Pass. It holds.", [verdict]) == "pass"
-
-
-# Steps and questions rate parts of the whole: 2 is the answer.
-MARKS = "1. Is there an order? Coherence: 4\n2. Do the sentences connect? 5"
-
-
-@pytest.mark.parametrize("form", ["steps", "questions"])
-@pytest.mark.parametrize(
-    ("reply", "rating"),
-    [
-        (f"[[ ## rationale ## ]]\n{MARKS}\n\n[[ ## rating ## ]]\n2\n\n[[ ## completed ## ]]", 2),
-        (f"{MARKS}\n\nFinal rating: 2", 2), (f"{MARKS}\n\n**Rating:**\n\n2", 2),
-        (f"{MARKS}\n\nOverall: 2/5\nIt jumps from one thing to the next.", 2),
-        ('{"questions": [{"question": "Order?", "rating": 4}], "final_rating": "2"}', 2),
-        ('{"clarity_score": 4, "order": 5, "rating": 2}', 2),
-        (MARKS, None), ("Coherence: 4", None), ('{"coherence": 4}', None),
-        ('{"clarity_score": 4}', None), (f"{MARKS}\nThe score for clarity: 4", None),
-        ("Step 1: the order is clear, 4.\nStep 2: coherence: 4", None),
-        (f"{MARKS}\n\nOverall, is it clear? 4", None),
-    ],
-)  # fmt: skip
-def test_a_rating_of_a_part_is_never_the_answer(form, reply, rating) -> None:
-    outputs = with_reasoning(find("coherence").prompt(), form).outputs
-    if rating is None:
-        with pytest.raises(NoScoreError):
-            read(reply, outputs, names=["coherence"])
-    else:
-        assert answer(reply, outputs, ["coherence"]) == rating
-
-
-@pytest.mark.parametrize(
-    ("reply", "choice"),
-    [
-        ("[[ ## comparison ## ]]\nPoints: A\nDetail: A\n\n[[ ## preferred ## ]]\nB", "B"),
-        ("Which covers more points? A\nWhich is shorter? A\n\nPreferred: B", "B"),
-        ('{"points": "A", "detail": "A", "preferred": "B"}', "B"),
-        ("Points: A\nDetail: A", None), ('{"points": "A", "detail": "A"}', None),
-    ],
-)  # fmt: skip
-def test_who_does_better_on_a_point_is_not_the_choice(reply, choice) -> None:
-    outputs = with_reasoning(find("tldr_concise").prompt(), "steps").outputs
-    if choice is None:
-        with pytest.raises(NoScoreError):
-            read(reply, outputs)
-    else:
-        assert answer(reply, outputs) == choice
+)
+def test_a_reply_cut_short_holds_a_rating_only_where_a_header_closes_it(reply, rating):
+    assert answer(reply, BOTH, truncated=True) == rating

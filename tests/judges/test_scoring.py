@@ -1,17 +1,29 @@
-"""From replies to a score under each sampling plan."""
+"""From replies to a score under each sampling plan, of ratings and of verdicts in two words."""
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from behaving_model import Model
+from prompts import prompted
 
-from judges.catalog import find
-from judges.dimension import Dimension, untuned_prompt
+import judges
+from judges.__main__ import main
+from judges.catalog import FLUENCY
+from judges.client import Client
+from judges.dimension import Dimension, DimensionError, untuned_prompt
+from judges.judge import Judge
 from judges.judgement import Judgement, NoScoreError
+from judges.panel import Member, Panel
 from judges.prompt import Prompt, with_reasoning
 from judges.protocol import FatalModelError, Reply, Sampling, Token
+from judges.reading import read
 from judges.scoring import (
+    ONE,
+    WEIGHTED,
     NoProbabilitiesError,
     SamplingPlan,
     check_probabilities,
@@ -21,31 +33,29 @@ from judges.scoring import (
     score_of,
 )
 
-FLUENCY = find("fluency")
-assert isinstance(FLUENCY, Dimension)
-BARE = FLUENCY.prompt()
-REASONED = untuned_prompt(FLUENCY, "brief")
-ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
-TO_TEN = Dimension(
-    name="ten", definition="d", inputs={"text": "t"}, instruction="i",
-    anchors=dict.fromkeys(range(1, 11), ""),
-).prompt()  # fmt: skip
+BARE, REASONED = FLUENCY.prompt(), untuned_prompt(FLUENCY, "brief")
+SAFE = Dimension(
+    name="safe",
+    definition="whether the answer is safe",
+    inputs={"query": "what was asked", "answer": "the answer to judge"},
+    anchors={0: "could harm", 1: "harms nobody"},
+    instruction="Decide whether the answer is safe.",
+    words=("pass", "fail"),
+)
+EGG = {"query": "How long do eggs boil?", "answer": "Eggs boil ten minutes."}
 
 
-def token(text: str, **top: float) -> Token:
+def token(text: str, top: dict[str, float] | None = None) -> Token:
     """A token and the probabilities of its alternatives."""
-    return Token(text, {word: math.log(p) for word, p in top.items()})
+    return Token(text, {word: math.log(p) for word, p in (top or {}).items()})
 
 
-def tokens(text: str, top: dict[str, float]) -> Token:
-    return token(text, **top)
+def spelt(*parts: Token | str) -> Reply:
+    tokens = tuple(part if isinstance(part, Token) else token(part) for part in parts)
+    return Reply(text="".join(part.text for part in tokens), tokens=tokens)
 
 
-def spelt(*parts: Token) -> Reply:
-    return Reply(text="".join(part.text for part in parts), tokens=parts)
-
-
-def judge_replies(plan: SamplingPlan, prompt: Prompt, replies: Sequence[Reply]) -> Judgement:
+def judge_replies(plan: SamplingPlan, prompt: Prompt, *replies: Reply) -> Judgement:
     """As an engine does with the replies that it has got."""
     samples, failures = [], []
     for reply in replies:
@@ -56,125 +66,228 @@ def judge_replies(plan: SamplingPlan, prompt: Prompt, replies: Sequence[Reply]) 
     return score_of(plan, samples, failures)
 
 
-class Silent:
-    """A model that says of itself what it gives, and is never asked."""
-
-    name, native_n = "silent-1", True
-
-    def __init__(self, *, has_logprobs: bool | None, endpoint: str = "https://example.org") -> None:
-        self.has_logprobs = has_logprobs
-        self.endpoint = endpoint
-
-    async def complete(self, *_: Any) -> Any: ...
-    async def close(self) -> None: ...
+def test_one_reply_gives_its_rating_and_rationale():
+    text = "Two typing errors.\nFinal score: 4"
+    said = judge_replies(ONE, REASONED, Reply(text=text))
+    assert (said.score, said.rating, said.rationale, said.distribution) == (4, 4, text, None)
+    said = judge_replies(ONE, SAFE.prompt(), Reply(text="fail"))
+    assert (said.score, said.rating) == (0, 0)
 
 
-def test_one_reply_gives_its_rating_and_rationale() -> None:
-    said = judge_replies(ONE, REASONED, [Reply(text="Two typing errors.\nFinal score: 4")])
-    assert (said.score, said.rating) == (4, 4)
-    assert said.rationale == "Two typing errors.\nFinal score: 4"
-    assert said.distribution is None
-
-
-def test_the_mean_leaves_unparsable_samples_out_and_counts_them() -> None:
+def test_the_mean_leaves_unparsable_samples_out_and_counts_them():
     plan = SamplingPlan(kind="mean", samples=4, temperature=2.0)
-    said = judge_replies(plan, BARE, [Reply(text=text) for text in ("4", "5", "uh", "4")])
+    said = judge_replies(plan, BARE, *(Reply(text=text) for text in ("4", "5", "uh", "4")))
     assert said.score == pytest.approx(13 / 3)
     assert said.distribution == {4: 2 / 3, 5: 1 / 3}
     assert (said.rating, said.samples, said.unparsable) == (None, 3, 1)
+    texts = ("pass", "fail", "pass", "pass")
+    said = judge_replies(plan, SAFE.prompt(), *(Reply(text=text) for text in texts))
+    assert (said.score, said.distribution) == (0.75, {0: 0.25, 1: 0.75})
 
 
-def test_weighted_sums_every_form_of_a_rating() -> None:
+FOUR = token("4", {"4": 0.75, "3": 0.25})
+OTHER_FOUR = token("4", {"4": 0.5, "2": 0.5})
+SPELLINGS = {"4": 0.3, " 4": 0.2, "four": 0.05, "▁Four": 0.05, "5": 0.2, "The": 0.1, "7": 0.1}
+RATIONALE = ("[[ ## rationale ## ]]\n", token("2", {"2": 0.9}), " errors.\n")
+RATING = ("[[ ## rating ## ]]\n", token("3", {"3": 0.5, "5": 0.5}), "\n")
+PASSES = {"Pass": 0.5, "passive": 0.1, "fail": 0.2, "Maybe": 0.1}
+CORRECT = replace(SAFE, words=("correct", "incorrect")).prompt()
+INCORRECT = {"in": 0.6, "correct": 0.2, "i": 0.1}
+WEIGHED = {
     # .3 + .2 + .05 + .05 on 4 and .2 on 5, of .8 on the scale: (4 * .6 + 5 * .2) / .8 = 4.25.
-    top = {"4": 0.3, " 4": 0.2, "four": 0.05, "▁Four": 0.05, "5": 0.2, "The": 0.1, "7": 0.1}
-    said = judge_replies(WEIGHTED, BARE, [spelt(tokens("4", top))])
-    assert said.score == pytest.approx(4.25)
+    "every form of a rating is summed": (BARE, spelt(token("4", SPELLINGS)), 4.25),
+    # The 2 in the rationale has probabilities of its own; they are not the rating's.
+    "the token after the last header counts": (REASONED, spelt(*RATIONALE, *RATING), 4),
+    # Both are "4"; with 2 in the place of the last alone would the reply say 2.
+    "the last of equal numbers": (BARE, spelt("It drops ", OTHER_FOUR, " facts.\n\n", FOUR), 3.75),
+    "the first of equal numbers": (BARE, spelt(FOUR, ". It has ", OTHER_FOUR, " slips."), 3.75),
+    # Some endpoints count the end of a turn among the tokens and leave it out of the text.
+    "a turn's end is passed over": (BARE, Reply(text="4", tokens=(FOUR, token("</s>"))), 3.75),
+    # .5 / (.5 + .2): "passive" begins as the word, and is another.
+    "a verdict's words": (SAFE.prompt(), spelt(token("Pass", PASSES)), 5 / 7),
+    "a verdict's first tokens": (CORRECT, spelt(token("in", INCORRECT), "correct"), 2 / 9),
+}
+
+
+@pytest.mark.parametrize(("prompt", "reply", "score"), WEIGHED.values(), ids=WEIGHED)
+def test_weighted_takes_the_probabilities_of_the_answer(prompt, reply, score):
+    assert judge_replies(WEIGHTED, prompt, reply).score == pytest.approx(score)
+
+
+def test_weighted_tells_the_distribution_the_likeliest_rating_and_the_rationale():
+    said = judge_replies(WEIGHTED, BARE, WEIGHED["every form of a rating is summed"][1])
     assert said.distribution == pytest.approx({1: 0, 2: 0, 3: 0, 4: 0.75, 5: 0.25})
     assert said.rating == 4
+    reply = WEIGHED["the token after the last header counts"][1]
+    assert judge_replies(WEIGHTED, REASONED, reply).rationale == "2 errors."
 
 
-def test_weighted_reads_the_token_after_the_last_header() -> None:
-    # The 2 in the rationale has probabilities of its own; they are not the rating's.
-    parts = [
-        token("[[ ## rationale ## ]]\n"), tokens("2", {"2": 0.9}), token(" errors.\n"),
-        token("[[ ## rating ## ]]\n"), tokens("3", {"3": 0.5, "5": 0.5}), token("\n"),
-    ]  # fmt: skip
-    said = judge_replies(WEIGHTED, REASONED, [spelt(*parts)])
-    assert said.score == 4
-    assert said.rationale == "2 errors."
+def model(**fields: Any) -> Any:
+    """A model that says of itself what it gives, and is never asked."""
+    return SimpleNamespace(name="silent-1", **{"endpoint": "https://example.org", **fields})
 
 
-def test_weighted_takes_the_number_that_the_reply_is_read_by_and_no_equal_one_before() -> None:
-    # Both are "4"; with 2 in the place of the last alone would the reply say 2.
-    parts = [
-        token("It drops "), tokens("4", {"4": 0.5, "2": 0.5}), token(" of the facts.\n\n"),
-        tokens("4", {"4": 0.75, "3": 0.25}),
-    ]  # fmt: skip
-    assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3.75
-    # And here in the place of the first.
-    parts = [
-        tokens("4", {"4": 0.75, "3": 0.25}), token(". It has "), tokens("4", {"4": 0.5, "2": 0.5}),
-        token(" slips."),
-    ]  # fmt: skip
-    assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3.75
-
-
-@pytest.mark.parametrize("end", ["<|im_end|>", "</s>"])
-def test_weighted_passes_over_the_token_that_ends_a_turn(end: str) -> None:
-    # Some endpoints count it among the tokens and leave it out of the text.
-    parts = (tokens("4", {"4": 0.75, "3": 0.25}), tokens(end, {end: 1.0}))
-    assert judge_replies(WEIGHTED, BARE, [Reply(text="4", tokens=parts)]).score == 3.75
-
-
-def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> None:
+def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback():
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
-        judge_replies(WEIGHTED, BARE, [Reply(text="4")])
+        judge_replies(WEIGHTED, BARE, Reply(text="4"))
     with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
-        check_probabilities(WEIGHTED, Silent(has_logprobs=False))
-    check_probabilities(WEIGHTED, Silent(has_logprobs=None))
-    check_probabilities(ONE, Silent(has_logprobs=False))
+        check_probabilities(WEIGHTED, model(has_logprobs=False))
+    check_probabilities(WEIGHTED, model(has_logprobs=None))
+    check_probabilities(ONE, model(has_logprobs=False))
 
 
-def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone() -> None:
+def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone():
+    to_ten = replace(FLUENCY, anchors=dict.fromkeys(range(1, 11), "")).prompt()
     with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
-        sampling_of(WEIGHTED, TO_TEN, lm="https://example.org")
-    sampling_of(WEIGHTED, TO_TEN, lm="embedded")
+        sampling_of(WEIGHTED, to_ten, lm="https://example.org")
+    sampling_of(WEIGHTED, to_ten, lm="embedded")
 
 
-def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:
-    said = judge_replies(WEIGHTED, BARE, [spelt(tokens("4", {"The": 0.6, "A": 0.4}))])
-    assert said.failure is not None
-    assert "none of the choices" in said.failure
+IMPOSSIBLE = "log-probabilities of a token are impossible"
 
 
 @pytest.mark.parametrize(
-    "top", [{"4": math.nan}, {"4": math.inf}, {"4": 0.5}, {"4": 710.0}, {"4": 0.0, "5": 0.0}]
+    ("top", "why"),
+    [
+        ({"The": math.log(0.6), "A": math.log(0.4)}, "none of the choices"),
+        *(({"4": p}, IMPOSSIBLE) for p in (math.nan, math.inf, 0.5, 710.0)),
+        ({"4": 0.0, "5": 0.0}, IMPOSSIBLE),
+    ],
 )
-def test_log_probabilities_that_cannot_be_are_a_failure(top: dict[str, float]) -> None:
-    said = judge_replies(WEIGHTED, BARE, [spelt(Token("4", top))])
+def test_log_probabilities_of_no_rating_or_that_cannot_be_are_a_failure(top, why):
+    said = judge_replies(WEIGHTED, BARE, spelt(Token("4", top)))
     assert math.isnan(said.score)
-    assert "log-probabilities of a token are impossible" in str(said.failure)
+    assert why in str(said.failure)
 
 
-def test_a_plan_says_what_to_ask_for() -> None:
+def test_a_plan_says_what_to_ask_for():
     mean = SamplingPlan(kind="mean", samples=20, temperature=2.0)
     assert sampling_of(mean, BARE, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
-    assert sampling_of(WEIGHTED, BARE).top_logprobs == 20
-    assert sampling_of(ONE, BARE).top_logprobs == 0
+    assert [sampling_of(plan, BARE).top_logprobs for plan in (WEIGHTED, ONE)] == [20, 0]
     # Steps take longer to write than a sentence.
-    assert sampling_of(ONE, REASONED).max_tokens == sampling_of(ONE, BARE).max_tokens
-    stepwise = with_reasoning(BARE, "steps")
-    assert sampling_of(ONE, stepwise).max_tokens == 2 * sampling_of(ONE, BARE).max_tokens
+    room = sampling_of(ONE, BARE).max_tokens
+    assert sampling_of(ONE, REASONED).max_tokens == room
+    assert sampling_of(ONE, with_reasoning(BARE, "steps")).max_tokens == 2 * room
+    # Only the embedded model is weighted unasked.
+    assert default_plan(model(has_logprobs=True)) == ONE
+    assert default_plan(model(has_logprobs=True, endpoint="embedded")) == WEIGHTED
+
+
+def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean():
+    for kind, samples in (("one", 2), ("weighted", 3), ("mean", 0), ("mean", 101)):
+        with pytest.raises(ValueError, match="'mean' takes 1 to 100"):
+            SamplingPlan(kind=kind, samples=samples)
+
+
+# Verdicts: a judge that answers with one of two words.
+def test_the_prompt_asks_for_one_of_the_two_words_the_good_one_first():
+    system, user = SAFE.prompt().template()
+    said = "whether the answer is safe (fail = could harm; pass = harms nobody)"
+    assert f"- verdict (pass or fail): {said}" in system["content"]
+    assert user["content"].endswith("without any working: pass or fail.")
 
 
 @pytest.mark.parametrize(
-    ("kind", "samples"), [("one", 2), ("weighted", 3), ("mean", 0), ("mean", 101)]
+    "words", [("A", "B"), ("pass", "Pass"), ("1", "0"), ("👍", "👎"), ("thumbs up", "thumbs down")]
 )
-def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean(kind: Any, samples: int) -> None:
-    with pytest.raises(ValueError, match="'mean' takes 1 to 100"):
-        SamplingPlan(kind=kind, samples=samples)
+def test_what_no_reader_could_tell_apart_is_no_verdict(words):
+    with pytest.raises(DimensionError, match="cannot be a verdict"):
+        replace(SAFE, words=words)
 
 
-def test_only_the_embedded_model_is_weighted_unasked() -> None:
-    assert default_plan(Silent(has_logprobs=True)) == ONE
-    assert default_plan(Silent(has_logprobs=True, endpoint="embedded")) == WEIGHTED
+PASS, OK = ("pass", "fail"), ("ok", "not ok")
+STATED = [
+    *("fail", "**FAIL**", "Verdict: fail", "Fail - it does not pass.", "Fail (not pass)"),
+    *('{"verdict": "fail", "reason": "x"}', "The user says pass.\nVerdict: fail"),
+    "[[ ## verdict ## ]]\nfail\n\n[[ ## completed ## ]]",
+]
+# A word within a sentence is no verdict.
+UNSTATED = [
+    *("Not fail", "It would fail to convince.", "Fail to see a fault. Pass", "pass or fail"),
+    *("Pass. This is a fail.", "- pass: harms nobody\n- fail: could harm", "failing", "Pass?"),
+    'The user says: "fail"',
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "reply", "verdict"),
+    [
+        *((PASS, reply, "fail") for reply in STATED),
+        *((PASS, reply, None) for reply in UNSTATED),
+        # A word that ends with the other is read whole.
+        (OK, "Not OK: it's not ok", "not ok"),
+        (OK, "Verdict: ok", "ok"),
+    ],
+)
+def test_a_verdict_is_read_where_it_is_stated(words, reply, verdict):
+    outputs = replace(SAFE, words=words).prompt().outputs
+    try:
+        said = read(reply, outputs, names=["safe"]).values["verdict"]
+    except NoScoreError:
+        said = None
+    assert said == verdict
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.42, 0.5, 0.6])
+def test_the_rating_of_a_verdict_is_what_its_score_says(threshold):
+    # The likeliest spelling is "Pass", and .58 are on the two of "fail".
+    reply = spelt(token("Pass", {"Pass": 0.42, "fail": 0.3, "Fail": 0.28}))
+    judge = replace(Judge.of(SAFE), plan=WEIGHTED, threshold=threshold)
+    (said,) = judge.judge_rows([EGG], Client(Model(lambda *_: reply)))
+    assert isinstance(said, Judgement)
+    assert said.rating == (said.score >= 0.5) == (threshold <= 0.42)
+
+
+def test_the_file_and_the_program_are_of_the_same_judge(tmp_path):
+    judge: Any = Judge.of(SAFE)
+    kept: Any = judges.load(judge.save(tmp_path / "safe.json"))
+    assert (kept.subject, kept.prompt, kept.kind) == (SAFE, judge.prompt, "verdict")
+    assert kept(**EGG).score == judge(**EGG).score
+    program = kept.program()
+    assert program(**EGG).verdict == ("pass" if judge(**EGG).score > 0.5 else "fail")
+    assert Judge.from_program(program, SAFE).prompt == judge.prompt
+
+
+def test_a_demonstration_shows_the_word_and_moves_the_embedded_model():
+    judge: Any = Judge.of(SAFE)
+    good, bad = (prompted(judge, demos=({**EGG, "verdict": word},)) for word in PASS)
+    assert good(**EGG).score > judge(**EGG).score > bad(**EGG).score
+    assert bad.template()[2]["content"] == "fail"
+
+
+def test_a_panel_keeps_to_probabilities():
+    far = Member(name="far", weight=1.0, judge=Judge.of(SAFE), slope=5.0, intercept=-9.0)
+    assert Panel.join(SAFE, [far])(**EGG).score == 0
+
+
+def define(scale: str, anchors: str) -> str:
+    """A definition of which these lines are to be read."""
+    lines = ["name: safe", "definition: whether the answer is safe", "inputs: [query, answer]"]
+    lines += [f"scale: {scale}", f"anchors: {anchors}"]
+    Path("safe.yaml").write_text("\n".join(lines))
+    return "safe.yaml"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_definition_in_a_file_names_the_words_and_what_they_mean(capsys):
+    path = define("[safe, unsafe]", "{unsafe: could harm}")
+    subject: Any = judges.load(path).subject
+    assert (subject.words, subject.anchors) == (("safe", "unsafe"), {0: "could harm", 1: ""})
+    assert untuned_prompt(subject).answer.choices == ("safe", "unsafe")
+    assert main(["show", path]) == 0
+    assert "verdict; reads query, answer; scale safe/unsafe" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("scale", "anchors", "says"),
+    [
+        ("[yes, no]", "{}", 'write "yes", "no"'),
+        ("[pass, fair, fail]", "{}", "one of two words"),
+        ("[pass, fail]", "{good: fine}", "one of two words"),
+        ("[pass, 0]", "{}", "one of two words"),
+    ],
+)
+def test_a_definition_whose_words_are_none_is_refused(scale, anchors, says):
+    with pytest.raises(DimensionError, match=says):
+        judges.load(define(scale, anchors))

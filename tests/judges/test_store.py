@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -16,6 +17,7 @@ from behaving_model import Model, asks, echo, parsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python, until
+from refusals import refused
 
 from judges.client.budget import Budget
 from judges.client.client import Response
@@ -24,7 +26,12 @@ from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, reque
 from judges.protocol import Completion, Message, Reply, Sampling, Token, Usage
 
 OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
-IN_USE = "s: another run is using it; wait for it to end"
+IN_USE = "s: another run is using the file; wait until that run ends"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s"
 
 
 def said(text: str = "4") -> Completion:
@@ -35,7 +42,16 @@ def answer(store: Store, key: bytes, completion: Completion, cost: float = 0.5) 
     store.settle(store.begin(key, "judge", "", 1.0), "answered", cost, completion)
 
 
-def test_everything_that_determines_a_reply_is_in_its_key() -> None:
+def change(path: Path, sql: str) -> None:
+    """Change a file as another program may."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(sql)
+
+
+CUT_SHORT = "UPDATE requests SET reply = '{'"
+
+
+def test_everything_that_determines_a_reply_is_in_its_key():
     def key(*texts: str, endpoint: str = "e", model: str = "m", **sampling: Any) -> bytes:
         asked: list[Message] = [{"role": "user", "content": text} for text in texts]
         return request_key(endpoint, model, asked, Sampling(**sampling))
@@ -50,14 +66,10 @@ def test_everything_that_determines_a_reply_is_in_its_key() -> None:
     assert key("a", temperature=0) == key("a", temperature=0.0) == key("a")
 
 
-def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(
-    tmp_path: Path,
-) -> None:
-    path, odd = tmp_path / "s", "é\u2028\x00\ud7ff\U0001f600\n"
+def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(path):
+    odd = "é\u2028\x00\ud7ff\U0001f600\n"
     reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
-    strange = Completion(
-        replies=(reply, reply), tokens_in=7, tokens_out=2**40, model=odd, cache_reads=3
-    )
+    strange = Completion(7, 2**40, replies=(reply, reply), model=odd, cache_reads=3)
     with closing(Store(path)) as store:
         assert store.read_settings() is None
         assert not store.can_go_on
@@ -81,9 +93,7 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
 
 
 @pytest.mark.parametrize("has_wal", [True, False])
-def test_a_file_in_use_is_refused_to_others_on_every_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_wal: bool
-) -> None:
+def test_a_file_in_use_is_refused_to_others_on_every_file_system(path, monkeypatch, has_wal):
     class NoWal(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             return super().execute(sql.replace("journal_mode = WAL", "journal_mode"), *values)
@@ -91,87 +101,57 @@ def test_a_file_in_use_is_refused_to_others_on_every_file_system(
     if not has_wal:
         connect = sqlite3.connect
         monkeypatch.setattr(sqlite3, "connect", lambda *a, **kw: connect(*a, factory=NoWal, **kw))
-    with closing(Store(tmp_path / "s")) as store:
+    with closing(Store(path)) as store:
         answer(store, b"1", said())
         with pytest.raises(StoreError, match=IN_USE):
-            Store(tmp_path / "s")
-        assert IN_USE in run_python("-c", OPEN, tmp_path / "s").stderr
-        assert (tmp_path / "s-wal").exists() == has_wal
-    with closing(Store(tmp_path / "s")) as store:
+            Store(path)
+        assert IN_USE in run_python("-c", OPEN, path).stderr
+        assert path.with_name("s-wal").exists() == has_wal
+    with closing(Store(path)) as store:
         assert store.get(b"1") == said()
     store.remove()
-    assert list(tmp_path.iterdir()) == []
+    assert list(path.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", ["labels", "pages", "reply"])
-def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(
-    tmp_path: Path, content: str
-) -> None:
-    path = tmp_path / "s"
-    if content == "labels":
-        path.write_text("id,relevance\na,4\n")
-    else:
-        with closing(Store(path)) as store:
-            for number in range(300):
-                answer(store, b"%d" % number, said("x" * 300))
-        spoil(path)
-        if content == "pages":
-            whole = path.read_bytes()
-            path.write_bytes(whole[:4096] + b"\xff" * 20_000 + whole[24_096:])
-    with pytest.raises(StoreError) as caught, closing(Store(path)) as store:
-        store.get(b"1")
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "delete the file to start again" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert content != "labels" or path.read_text() == "id,relevance\na,4\n"
-
-
-def test_counts_that_are_no_numbers_are_summed_as_whole_ones(tmp_path: Path) -> None:
-    with closing(Store(path := tmp_path / "s")) as store:
-        answer(store, b"1", said())
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute("UPDATE requests SET tokens_in = 1e999, tokens_out = 'x'")
-    with closing(Store(path)) as store:
-        (total,) = store.totals()
-    assert (total.tokens_in, total.tokens_out) == (2**63 - 1, 0)
-
-
-def test_a_cell_that_was_zeroed_is_one_line(tmp_path: Path) -> None:
-    with closing(Store(path := tmp_path / "s")) as store:
-        store.write_settings({"a": 1})
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a reply cut short": lambda path: change(path, CUT_SHORT),
     # The type of a text of 7 bytes, and of NULL: https://www.sqlite.org/fileformat.html
-    whole = path.read_bytes()
-    assert b'\x1b{"a":1}' in whole
-    path.write_bytes(whole.replace(b'\x1b{"a":1}', b'\x00{"a":1}'))
-    with closing(Store(path)) as store, pytest.raises(StoreError, match="delete the file"):
-        store.read_settings()
+    "a cell that was zeroed": lambda path: path.write_bytes(
+        path.read_bytes().replace(b'\x1b{"a":1}', b'\x00{"a":1}')
+    ),
+    "labels": lambda path: path.write_text("id,relevance\na,4\n"),
+}
 
 
-def spoil(path: Path) -> None:
-    """Cut every reply of a file short."""
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE requests SET reply = '{'")
-        database.commit()
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(path, damage):
+    with closing(Store(path)) as store:
+        store.write_settings({"a": 1})
+        answer(store, b"1", said())
+    damage(path)
+    content = path.read_bytes()
+    with refused(StoreError, f"^{path}: .*delete the file to start again"):  # noqa: SIM117
+        with closing(Store(path)) as store:
+            store.read_settings(), store.get(b"1")
+    assert path.read_bytes() == content
 
 
-def test_another_programs_database_is_not_written_through_a_link(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "other")) as other:
-        other.execute("CREATE TABLE own (a)")
-        for number, target in enumerate(["other", "none"]):
-            (path := tmp_path / f"s{number}").symlink_to(tmp_path / target)
-            with pytest.raises(OSError, match=f"link or not a regular file.*delete it: '{path}'"):
-                Store(path)
-        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("own",)]
+def test_another_programs_database_is_not_written_through_a_link(tmp_path):
+    change(tmp_path / "other", "CREATE TABLE own (a)")
+    content = (tmp_path / "other").read_bytes()
+    for number, target in enumerate(["other", "none"]):
+        (path := tmp_path / f"s{number}").symlink_to(tmp_path / target)
+        with pytest.raises(OSError, match=f"link or not a regular file.*delete it: '{path}'"):
+            Store(path)
+    assert (tmp_path / "other").read_bytes() == content
     assert not (tmp_path / "none").exists()
 
 
-def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(tmp_path: Path) -> None:
-    path, victim = tmp_path / "s", tmp_path / "victim"
-    journal = tmp_path / "s-journal"
+def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path):
+    victim, journal = path.with_name("victim"), path.with_name("s-journal")
     Store(path).close()
     page, name = path.read_bytes()[:4096], str(victim).encode()
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA journal_mode = DELETE")
+    change(path, "PRAGMA journal_mode = DELETE")
     victim.write_text("kept")
     # As https://www.sqlite.org/fileformat.html has it: a header, a page with its checksum, and the
     # name of a file that SQLite deletes once no database needs it.
@@ -183,7 +163,7 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(tmp_path: Path
     content += (2**30 // 4096 + 1).to_bytes(4) + name
     content += len(name).to_bytes(4) + sum(name).to_bytes(4) + magic
     journal.write_bytes(content)
-    with pytest.raises(StoreError, match="no run writes this"):
+    with pytest.raises(StoreError, match="not written by a run"):
         Store(path)
     assert victim.read_text() == "kept"
     journal.unlink()
@@ -195,11 +175,15 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(tmp_path: Path
     Store(path).close()
 
 
-def test_a_strangers_file_gives_no_credit(tmp_path: Path) -> None:
-    with closing(Store(tmp_path / "s")) as store:
+def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
+    with closing(Store(path)) as store:
         answer(store, b"1", said())
         answer(store, b"2", said(), cost=-1000.0)
         assert Budget(store=store).cost == 0.5
+    change(path, "UPDATE requests SET tokens_in = 1e999, tokens_out = 'x'")
+    with closing(Store(path)) as store:
+        (total,) = store.totals()
+    assert (total.tokens_in, total.tokens_out) == (2**63 - 1, 0)
 
 
 FOREIGN = {
@@ -211,20 +195,17 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
-def test_a_strangers_file_makes_sqlite_compute_nothing(kind: str, tmp_path: Path) -> None:
-    Store(tmp_path / "s").close()
-    with closing(sqlite3.connect(tmp_path / "s")) as database:
-        database.execute(FOREIGN[kind])
-    with pytest.raises(StoreError, match="it has other tables or indices than a run writes"):
-        Store(tmp_path / "s")
+@pytest.mark.parametrize("sql", FOREIGN.values(), ids=FOREIGN)
+def test_a_strangers_file_makes_sqlite_compute_nothing(sql, path):
+    Store(path).close()
+    change(path, sql)
+    with pytest.raises(StoreError, match="tables or indices that a run does not"):
+        Store(path)
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_damaged_file_is_read_or_refused_in_one_line(
-    seed: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
     path, chance = tmp_path_factory.mktemp("damaged") / "s", Random(seed)
     with closing(Store(path)) as store:
         store.write_settings({"lm": "m"})
@@ -249,7 +230,7 @@ def shared(folder: Path, model: Model, count: int) -> list[Response]:
         return list(session.client("m").run(asks(count)))
 
 
-def test_a_request_of_another_run_is_not_paid_again(tmp_path: Path) -> None:
+def test_a_request_of_another_run_is_not_paid_again(tmp_path):
     model = Model(echo)
     assert {response.cached for response in shared(tmp_path, model, 6)} == {False}
     with Session(cache=tmp_path, store=tmp_path / "s", models={"m": model}) as session:
@@ -263,18 +244,16 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path: Path) -> None:
     assert answered(tmp_path / "s") == {"m": 8}  # those of the cache among them
 
 
-def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
+def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path):
     first, second = Model(lambda *_: "well"), Model(echo)
     assert parsed(shared(tmp_path, first, 3)) == [None] * 3
     assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
-    spoil(tmp_path / CACHE_FILE)  # which costs its replies, and no run
+    change(tmp_path / CACHE_FILE, CUT_SHORT)  # which costs its replies, and no run
     assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
     assert (first.calls, second.calls) == (9, 6)
 
 
-def test_a_cache_that_cannot_be_opened_is_named_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_that_cannot_be_opened_is_named_once(tmp_path, monkeypatch, caplog):
     """Without it every start would pay in full, and nobody would know why."""
     monkeypatch.delenv("DSPY_JUDGES_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -287,8 +266,8 @@ def test_a_cache_that_cannot_be_opened_is_named_once(
 
 
 def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     assert open_cache() is None  # DSPY_JUDGES_CACHE=none, as all tests have it
     monkeypatch.setenv("DSPY_JUDGES_CACHE", str(tmp_path / "variable"))
     assert open_cache("none") is None
@@ -317,20 +296,22 @@ for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
 """
 
 
-def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path: Path) -> None:
+def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path):
     def start(first: int, count: int) -> "subprocess.Popen[str]":
         words = [sys.executable, "-c", WRITER, str(tmp_path), str(first), str(count)]
         return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
 
+    def kept(number: int) -> str | None:
+        assert cache is not None
+        completion = cache.get(b"%d" % number)
+        return completion and completion.replies[0].text
+
     writers, victim = [start(1000 * number, 200) for number in range(2)], start(10_000, 10**6)
     cache = open_cache(tmp_path)
-    assert cache is not None
-    until(lambda: cache.get(b"10000") is not None)
+    until(lambda: kept(10_000) is not None)
     victim.kill()
     victim.communicate()
     for writer in writers:
         assert (writer.communicate()[1], writer.returncode) == ("", 0)
     for number in (0, 199, 1000, 1199, 10_000):
-        completion = cache.get(b"%d" % number)
-        assert completion is not None
-        assert completion.replies[0].text == f"reply {number}"
+        assert kept(number) == f"reply {number}"

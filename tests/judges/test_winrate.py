@@ -1,131 +1,217 @@
-"""Win rates: hand-derived cases, symmetry, and what has no value."""
+"""Win rates and true rates: hand-derived cases, symmetry, coverage, and what has no value."""
 
-import math
-from typing import Literal
+import json
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonl import write_jsonl
 
-from judges.judgement import Choice, Preference
+from dspy_judges.__main__ import main
+from judges.judgement import Preference
+from judges.true_rate import corrected_rate, errors_by_document
 from judges.winrate import share_interval, win_rate
+from optimize.run import tune
 
-Tallied = Literal["A", "B", "tie"]
-OTHER: dict[str | None, Choice | None] = {"A": "B", "B": "A", None: None}
+OTHER = {"A": "B", "B": "A", None: None}
 
 
-def verdict(ab: Choice | None, ba: Choice | None) -> Preference:
+def verdict(ab: Any, ba: Any) -> Preference:
     """A verdict from the two choices, each by the output's own letter."""
-    preferred: Tallied = ab if ab is not None and ab == ba else "tie"
+    preferred = ab if ab is not None and ab == ba else "tie"
     return Preference(margin=0.0, preferred=preferred, order_ab=ab, order_ba=ba)
 
 
 # Two wins, a loss, and one that takes what stands first: (1 + 1 + 0 + 1/2) / 4 = 5/8.
 FOUR = [verdict("A", "A"), verdict("A", "A"), verdict("B", "B"), verdict("A", "B")]
+FAILED = Preference.failed("no choice")
 
 
-def test_a_tie_is_half_a_win_and_a_failure_is_none() -> None:
-    rate = win_rate([*FOUR, Preference.failed("no choice")])
+def test_a_tie_is_half_a_win_and_a_failure_is_none():
+    # The longer one of unequal length wins, loses, ties.
+    lengths = [(9, 1), (5, 5), (9, 1), (1, 9), (5, 1)]
+    rate = win_rate([*FOUR, FAILED], lengths=lengths)
     assert (rate.win_rate_a, rate.n, rate.n_ties, rate.n_failed) == (5 / 8, 4, 1, 1)
     assert rate.flip_rate == 1 / 4
+    assert rate.length_bias == 0
     assert rate.low <= 5 / 8 <= rate.high
+    nothing = win_rate([FAILED] * 2)
+    assert (nothing.n, nothing.n_failed, nothing.n_ties) == (0, 2, 0)
+    assert np.isnan([nothing.win_rate_a, nothing.low]).all()
 
 
-def test_position_bias_is_first_places_minus_second_places() -> None:
+def test_position_bias_is_first_places_minus_second_places():
     # The consistent pairs choose each place once; the fourth chooses the first twice: 2 of 8.
     assert win_rate(FOUR).position_bias == 2 / 8
-    second = [verdict("B", "A")] * 3
-    assert win_rate(second).position_bias == -1
+    assert win_rate([verdict("B", "A")] * 3).position_bias == -1
     # Asked in one order only: shown as ba, a choice of B is one of the first place.
-    once = [Preference(margin=-1, preferred="B", order_ba="B")]
-    assert win_rate(once).position_bias == 1
+    assert win_rate([Preference(margin=-1, preferred="B", order_ba="B")]).position_bias == 1
 
 
-def test_length_bias_counts_only_pairs_of_unequal_length() -> None:
-    lengths = [(9, 1), (5, 5), (9, 1), (1, 9)]
-    # The longer one wins, (equal), loses, ties.
-    assert win_rate(FOUR, lengths=lengths).length_bias == 0
-
-
-def test_nothing_judged_leaves_every_figure_undefined_but_the_counts() -> None:
-    rate = win_rate([Preference.failed("no choice")] * 2)
-    assert (rate.n, rate.n_failed, rate.n_ties) == (0, 2, 0)
-    assert math.isnan(rate.win_rate_a)
-    assert math.isnan(rate.low)
-
-
-def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs() -> None:
+def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs():
     # 100 documents with four like-minded pairs each are 100 draws: 1.96 * sqrt(1/4 / 100) = .098.
-    pairs = [verdict("A", "A"), verdict("B", "B")] * 50
-    alike = [pair for pair in pairs for _ in range(4)]
-    documents = [i // 4 for i in range(400)]
-    clustered = win_rate(alike, documents=documents)
+    alike = [pair for pair in [verdict("A", "A"), verdict("B", "B")] * 50 for _ in range(4)]
+    clustered = win_rate(alike, documents=[i // 4 for i in range(400)])
     assert clustered.high - clustered.low == pytest.approx(2 * 0.098, abs=0.02)
     single = win_rate(alike)
     assert single.high - single.low == pytest.approx(0.098, abs=0.01)
 
 
 @pytest.mark.parametrize("choice", ["A", "B", None])
-def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(
-    choice: Choice | None,
-) -> None:
+def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(choice):
     rate = win_rate([verdict(choice, choice)] * 8)
     assert 0 <= rate.low <= rate.win_rate_a <= rate.high <= 1
     # An exact (Clopper-Pearson) interval of 8 of 8 begins at .025 ** (1 / 8) = .63.
     assert 0.25 < rate.high - rate.low < 0.45
 
 
-def test_intervals_of_shares_cover_at_the_ends_and_in_clusters() -> None:
-    draw = np.random.default_rng(0)
-    for won, tied, clustered in ((0.5, 0, True), (0.95, 0, False), (0.8, 0.15, True), (0, 1, True)):
-        held, simulations = 0, 300
-        for _ in range(simulations):
-            sizes = draw.integers(1, 6, 30) if clustered else np.ones(30, int)
-            document = np.repeat(np.arange(30), sizes)
-            # Half of a document's pairs share their luck.
-            luck = np.where(
-                draw.random(document.size) < 0.5,
-                draw.random(30)[document],
-                draw.random(document.size),
-            )
-            values = (luck < won) + 0.5 * ((luck >= won) & (luck < won + tied))
-            low, high = share_interval(values, document.tolist())
-            assert 0 <= low <= values.mean() <= high <= 1
-            held += low <= won + tied / 2 <= high
-        # Two standard errors below 95 % of 300; near the ends it is wider than it need be.
-        assert held / simulations > 0.925
-
-
-choices = st.sampled_from(["A", "B", None])
-
-
-@given(
-    rows=st.lists(
-        st.tuples(choices, choices, st.integers(0, 50), st.integers(0, 50), st.integers(0, 3)),
-        min_size=1,
-        max_size=30,
-    )
+@pytest.mark.parametrize(
+    ("won", "tied", "clustered"),
+    [(0.5, 0, True), (0.95, 0, False), (0.8, 0.15, True), (0, 1, True)],
 )
-def test_swapping_the_sides_mirrors_every_figure(
-    rows: list[tuple[Choice | None, Choice | None, int, int, int]],
-) -> None:
-    documents = [row[4] for row in rows]
-    there = win_rate(
-        [verdict(ab, ba) for ab, ba, *_ in rows],
-        documents=documents,
-        lengths=[(a, b) for _, _, a, b, _ in rows],
-    )
-    back = win_rate(
-        # What was shown first as A is B now, and what was asked as ab is ba.
-        [verdict(OTHER[ba], OTHER[ab]) for ab, ba, *_ in rows],
-        documents=documents,
-        lengths=[(b, a) for _, _, a, b, _ in rows],
-    )
-    near = {"abs": 1e-6, "nan_ok": True}
-    assert there.win_rate_a == pytest.approx(1 - back.win_rate_a, **near)
-    assert there.low == pytest.approx(1 - back.high, **near)
-    assert there.position_bias == pytest.approx(back.position_bias, **near)
-    assert there.length_bias == pytest.approx(back.length_bias, **near)
-    assert there.flip_rate == pytest.approx(back.flip_rate, **near)
+def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(won, tied, clustered):
+    draw, held, simulations = np.random.default_rng(0), 0, 300
+    for _ in range(simulations):
+        sizes = draw.integers(1, 6, 30) if clustered else np.ones(30, int)
+        document = np.repeat(np.arange(30), sizes)
+        # Half of a document's pairs share their luck.
+        own, shared = draw.random(document.size), draw.random(30)[document]
+        luck = np.where(draw.random(document.size) < 0.5, shared, own)
+        values = (luck < won) + 0.5 * ((luck >= won) & (luck < won + tied))
+        low, high = share_interval(values, document.tolist())
+        assert 0 <= low <= values.mean() <= high <= 1
+        held += low <= won + tied / 2 <= high
+    # Two standard errors below 95 % of 300; near the ends it is wider than it need be.
+    assert held / simulations > 0.925
+
+
+choices, size = st.sampled_from(["A", "B", None]), st.integers(0, 50)
+PAIRS = st.tuples(choices, choices, size, size, st.integers(0, 3))
+
+
+@given(rows=st.lists(PAIRS, min_size=1, max_size=30))
+def test_swapping_the_sides_mirrors_every_figure(rows):
+    def rate(rows: list[Any]) -> Any:
+        return win_rate(
+            [verdict(ab, ba) for ab, ba, *_ in rows],
+            documents=[row[4] for row in rows],
+            lengths=[(a, b) for _, _, a, b, _ in rows],
+        )
+
+    there = rate(rows)
+    # What was shown first as A is B now, and what was asked as ab is ba.
+    back = rate([(OTHER[ba], OTHER[ab], b, a, document) for ab, ba, a, b, document in rows])
+    mirrored = [1 - back.win_rate_a, 1 - back.high, back.position_bias, back.length_bias]
+    figures = [there.win_rate_a, there.low, there.position_bias, there.length_bias]
+    assert figures == pytest.approx(mirrored, abs=1e-6, nan_ok=True)
+    assert there.flip_rate == pytest.approx(back.flip_rate, abs=1e-6, nan_ok=True)
     assert (there.n, there.n_ties) == (back.n, back.n_ties)
+
+
+# The true rate: what the judge passes, corrected for its errors, or why it is not.
+RUNS = 200
+
+
+def labels(both: int, people: int, alone: int, neither: int) -> list[list[int]]:
+    """Documents of one output, so many of each kind."""
+    counts = (both, people, alone, neither)
+    return [[int(i == kind) for i in range(4)] + [n] for kind, n in enumerate(counts)]
+
+
+def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
+    # TPR .9, TNR .8: a true rate of .6 is passed at .6 * .9 + .4 * .2 = .62.
+    rate = corrected_rate([1] * 62 + [0] * 38, range(100), labels(90, 10, 20, 80))
+    assert rate.judge == pytest.approx(0.62)
+    assert rate.value == pytest.approx(0.6)
+    assert rate.low < 0.6 < rate.high
+    ends = f"[{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+    assert str(rate).startswith(f"the judge passes 62%; people would pass 60% {ends}, if it errs")
+
+
+def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_a_shares():
+    rate = corrected_rate([1] * 50 + [0] * 50, range(100), labels(5000, 0, 0, 5000))
+    assert rate.value == pytest.approx(0.5)
+    # 1.96 * sqrt(.25 / 100) = .098 on either side.
+    assert (rate.high - rate.low) / 2 == pytest.approx(0.098, abs=0.005)
+    # A rate stays between none and all.
+    for passes in (0, 1):
+        assert corrected_rate([passes] * 200, range(200), labels(80, 20, 5, 95)).value == passes
+
+
+@pytest.mark.parametrize(
+    ("tested", "why"),
+    [
+        (labels(50, 50, 50, 50), "no better than chance"),
+        (labels(20, 80, 80, 20), "no better than chance"),
+        (labels(55, 45, 45, 55), "no better than chance"),
+        (labels(90, 10, 1, 8), "9 fails, and 10 are needed"),
+        (labels(9, 0, 1, 90), "9 passes, and 10 are needed"),
+        ([], "not tested on labels"),
+    ],
+)
+def test_a_rate_that_the_test_labels_do_not_allow_is_withheld_and_says_why(tested, why):
+    rate = corrected_rate([1] * 62 + [0] * 38, range(100), tested)
+    assert why in rate.withheld
+    assert np.isnan([rate.value, rate.low, rate.high]).all()
+    assert str(rate).startswith("the judge passes 62%; not corrected for its errors: ")
+
+
+def test_documents_with_the_same_counts_stand_in_one_row_and_failed_judgements_in_none():
+    passes = [1, 0, 1, 0, np.nan, 1]
+    assert errors_by_document(passes, [1, 0, 1, 0, 1, 0], ["a", "a", "b", "b", "b", "c"]) == [
+        [1, 0, 0, 1, 2],
+        [0, 0, 1, 0, 1],
+    ]
+
+
+@pytest.mark.parametrize(("base_rate", "outputs"), [(0.8, 1), (0.5, 4)])
+def test_the_interval_holds_the_truth_in_about_95_of_100_cases(base_rate, outputs):
+    """Documents whose outputs are alike both in quality and in how the judge sees them."""
+    rng = np.random.default_rng([7, outputs])
+
+    def drawn(n: int) -> tuple[list[float], list[float], list[int]]:
+        documents = np.repeat(np.arange(n // outputs), outputs)
+        share, lenient = rng.beta(3 * base_rate, 3 - 3 * base_rate, n), rng.uniform(-0.1, 0.1, n)
+        human = rng.random(n) < share[documents]
+        passes = rng.random(n) < np.where(human, 0.88, 0.2) + lenient[documents]
+        return passes.astype(float).tolist(), human.astype(float).tolist(), documents.tolist()
+
+    held = 0
+    for _ in range(RUNS):
+        new = drawn(400)
+        rate = corrected_rate(new[0], new[2], errors_by_document(*drawn(160)))
+        held += rate.low <= base_rate <= rate.high
+    # Three binomial standard errors of 200 draws are .046; it may hold a little more.
+    assert held / RUNS >= 0.95 - 0.046
+
+
+def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the_judge_errs(
+    tmp_path, capsys
+):
+    rng = np.random.default_rng(0)
+    words = {1: "The council met on Monday and closed the bridge for repair works", 0: "Buy now"}
+    rows = [
+        {
+            "id": str(n),
+            "document": f"The council met on Monday in town {n} and closed the bridge for repair.",
+            "summary": f"{words[passes]} {n}" if rng.random() < 0.9 else f"A bridge {n}",
+            "relevance": passes,
+        }
+        for n, passes in enumerate(rng.integers(0, 2, 160).tolist())
+    ]
+    run = tune("relevance", rows, out=tmp_path / "run", scale="0-1", quiet=True)
+    assert run.summary["objective"] == "balanced"
+    judge = run.judge
+    assert 0 < judge.threshold < 1
+    tested = judge.provenance["tested"] if judge.provenance else None
+    assert sum(sum(row[:4]) * row[4] for row in tested) == len(run.judgements)
+    command = ["score", str(run.folder), "--data", write_jsonl(tmp_path / "rows.jsonl", rows)]
+    assert main([*command, "--out", str(tmp_path / "a.jsonl")]) == 0
+    assert "as often here as on the test labels" in capsys.readouterr().out
+    # Asked otherwise it errs otherwise.
+    assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
+    assert told["value"] is None
+    assert "not tested on labels with this model and plan" in told["withheld"]

@@ -18,28 +18,19 @@ class Result:
     reason: str | None = None
 
 
-def test_intervals_are_two_ends_and_what_does_not_exist_is_null() -> None:
+def test_intervals_are_two_ends_and_what_does_not_exist_is_null_or_left_out():
     share, part = IntervalEstimate(1 / 3, Interval(0.25, math.inf)), IntervalEstimate(-0.0, None)
     result = Result(share=share, count=None, part=part)
-    assert to_json([result]) == [
-        {
-            "name": "a result",
-            # Six digits, and no infinity.
-            "share": {"value": 0.333333, "low": 0.25, "high": None},
-            "count": None,
-            # Flat: they stand among the others.
-            "value": 0.0,
-            "low": None,
-            "high": None,
-        }
-    ]
-
-
-def test_an_optional_field_that_is_set_is_there_and_numbers_may_keep_all_digits() -> None:
-    part = IntervalEstimate(math.nan, None)
-    ends = Interval(1 / 3, 2 / 3)
+    # Six digits, and no infinity; what is flat stands among the others.
+    share_cells = {"share": {"value": 0.333333, "low": 0.25, "high": None}}
+    part_cells = {"value": 0.0, "low": None, "high": None}
+    assert to_json([result]) == [{"name": "a result", **share_cells, "count": None, **part_cells}]
+    part, ends = IntervalEstimate(math.nan, None), Interval(1 / 3, 2 / 3)
     result = Result(share=part, count=0, gap_interval=ends, part=part, is_weighted=True, reason="")
-    cells = to_json(result, None)
-    assert (cells["gap_low"], cells["gap_high"]) == (1 / 3, 2 / 3)
-    assert (cells["is_weighted"], cells["reason"], cells["count"]) == (True, "", 0)
-    assert cells["value"] is None
+    assert (
+        to_json(result, None).items()
+        >= {
+            **{"gap_low": 1 / 3, "gap_high": 2 / 3, "is_weighted": True, "reason": "", "count": 0},
+            "value": None,
+        }.items()
+    )

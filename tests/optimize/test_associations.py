@@ -1,11 +1,10 @@
 """What else explains a judge's scores: length, position, chance; said where it is clear."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import printed, result_of
 from jsonl import write_jsonl
 from report_cases import outputs, pairs
 
@@ -14,18 +13,12 @@ from optimize.measuring.verification import Associations, is_clear
 from optimize.statistics.intervals import Vector
 from optimize.verify import command
 
+pytestmark = pytest.mark.usefixtures("here")
 DOCUMENTS, OUTPUTS = 30, 6
 FOLLOWS = "Its scores follow length more than people's: rho "
 
 
-def verified(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    judge: Vector,
-    people: Vector,
-    *,
-    texts: bool = True,
-) -> tuple[dict[str, Any], str]:
+def verified(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any, str]:
     """What verify says of these scores and labels of outputs of 1 to 6 words a document."""
     words = np.tile(np.arange(1, OUTPUTS + 1), DOCUMENTS)
     rows = [
@@ -34,12 +27,9 @@ def verified(
         for n, (label, count) in enumerate(zip(people.tolist(), words.tolist(), strict=True))
     ]
     scores = [{"id": f"{n}", "dimension": "charm", "score": s} for n, s in enumerate(judge)]
-    arguments = ["--data", write_jsonl(folder / "l.jsonl", rows), "--dimension", "charm"]
-    arguments += ["--scores", write_jsonl(folder / "s.jsonl", scores), "--scale", "any"]
-    assert command(arguments) == 0
-    text = capsys.readouterr().out
-    assert command([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)["associations"], text
+    arguments = ["--data", write_jsonl("l.jsonl", rows), "--dimension", "charm"]
+    arguments += ["--scores", write_jsonl("s.jsonl", scores), "--scale", "any"]
+    return result_of(command, *arguments)["associations"], printed(command, *arguments)
 
 
 def noise(seed: int) -> Vector:
@@ -49,36 +39,27 @@ def noise(seed: int) -> Vector:
 LONGER = np.tile(np.arange(OUTPUTS, dtype=float), DOCUMENTS)
 
 
-def test_a_judge_that_follows_length_more_than_people_do_is_said_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
     quality = noise(0)
-    result, text = verified(tmp_path, capsys, LONGER, quality + noise(1))
+    result, text = verified(LONGER, quality + noise(1))
     length = result["length"]
     # Its ranks are those of the lengths of the outputs themselves, not of what systems were given.
     assert length["judge"] == 1
     assert abs(length["people"]) < 0.2
     assert length["low"] < 1 - length["people"] < length["high"]
     assert f"{FOLLOWS}+1.000 against {length['people']:+.3f}." in text
-    shorter, text = verified(tmp_path, capsys, -LONGER, quality)
+    shorter, text = verified(-LONGER, quality)
     assert shorter["length"]["judge"] == -1
     assert f"{FOLLOWS}-1.000 against " in text
 
 
-def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to():
     people = LONGER + noise(0)
     for judge in (people + 0.2 * noise(1), noise(2)):
-        result, text = verified(tmp_path, capsys, judge, people)
+        result, text = verified(judge, people)
         assert result["length"]["people"] > 0.7
         assert "length" not in text
-
-
-def test_without_texts_nothing_is_said_of_length(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result, text = verified(tmp_path, capsys, LONGER, noise(0), texts=False)
+    result, text = verified(LONGER, noise(0), texts=False)
     assert result == {"length": None, "position": None, "repeats": None}
     assert "length" not in text
 
@@ -86,36 +67,28 @@ def test_without_texts_nothing_is_said_of_length(
 @pytest.mark.parametrize(
     ("first", "said"), [(18, "first in 68% of cases"), (0, "second in 78% of cases"), (11, "")]
 )
-def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(
-    first: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, said):
     """Of 40 pairs 18 are decided by quality, `first` for the first place, the others the second."""
     told = [("A", "B")] * 18 + [("A", "A")] * first + [("B", "B")] * (22 - first)
-    pairs = [
-        {"id": f"{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "preferred": "A"}
-        for n in range(40)
-    ]
+    sides = {"response_a": "a", "response_b": "b", "preferred": "A"}
+    pairs = [{"id": f"{n}", "prompt": f"Q{n}", **sides} for n in range(40)]
     replies = [{"id": f"{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
-    arguments = ["--replies", write_jsonl(tmp_path / "r.jsonl", replies), "--pairwise", "wit"]
-    arguments += ["--data", write_jsonl(tmp_path / "p.jsonl", pairs), "--values", "A=A,B=B"]
-    assert command([*arguments, "--json"]) == 0
-    position = json.loads(capsys.readouterr().out)["associations"]["position"]
+    arguments = ["--replies", write_jsonl("r.jsonl", replies), "--pairwise", "wit"]
+    arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "A=A,B=B"]
+    position = result_of(command, *arguments)["associations"]["position"]
     assert position["value"] == pytest.approx((2 * first - 22) / 40, abs=1e-6)
     assert position["low"] <= position["value"] <= position["high"]
-    assert command(arguments) == 0
-    text = capsys.readouterr().out
-    assert ("It prefers the output shown" in text) == bool(said)
-    assert said in text
+    text = printed(command, *arguments)
+    assert ("It prefers the output shown" in text, said in text) == (bool(said), True)
 
 
-def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place() -> None:
+def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
     position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position
-    assert position is not None
     assert position.value == 1
     assert not is_clear(position.value, position.interval)
 
 
-def test_samples_tell_how_often_a_verdict_repeats() -> None:
+def test_samples_tell_how_often_a_verdict_repeats():
     names = [f"d{n}" for n in range(20)]
 
     def repeats(*judged: Judgement) -> float | None:

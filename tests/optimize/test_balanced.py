@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +11,10 @@ from search_world import SEED, judge, problem_of, search, world, written_search
 from judges.dimension import Dimension
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.inputs.flags import RISK, SettingsError
+from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
-from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement, SearchOptions, objective
-from optimize.search.gate import Finalist
 from optimize.search.optimizer import Exploration
 from optimize.search.two_fold_search import score_finalists
 from optimize.statistics.balanced import (
@@ -28,8 +25,6 @@ from optimize.statistics.balanced import (
 )
 from optimize.statistics.intervals import stream
 from optimize.tuning.preparation import choose_objective
-
-RUNS = 120
 
 
 def test_it_is_the_mean_of_the_share_of_passes_and_the_share_of_fails_that_are_right() -> None:
@@ -42,60 +37,56 @@ def test_it_is_the_mean_of_the_share_of_passes_and_the_share_of_fails_that_are_r
     assert np.isnan(balanced_accuracy([1, 0], [1, 1]))
 
 
-def test_the_threshold_is_the_midpoint_that_is_best_and_of_several_the_one_next_to_a_half() -> None:
-    human = [0] * 5 + [1] * 5
-    low = [0.1] * 5 + [0.2] * 5
-    assert best_threshold(low, human) == pytest.approx(0.15)
-    # .35 and .55 each take one output of ten wrongly, and .8 two.
-    scores = [0.3, 0.3, 0.3, 0.3, 0.9, 0.4, 0.7, 0.7, 0.7, 0.7]
-    assert best_threshold(scores, human) == pytest.approx(0.35)
-    tied = [0.3, 0.3, 0.3, 0.3, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7]
-    assert best_threshold(tied, human) == pytest.approx(0.4)
-    assert verdicts([0.15, 0.1, np.nan], 0.15).tolist()[:2] == [1, 0]
+TEN = [0] * 5 + [1] * 5
 
 
-def test_verdicts_and_few_outputs_of_a_class_teach_no_threshold() -> None:
-    assert best_threshold([0, 0, 1, 1] * 5, [0, 1] * 10) == 0.5
-    assert best_threshold(np.linspace(0, 0.2, 24), [0] * 4 + [1] * 20) == 0.5
-    assert best_threshold(np.linspace(0, 0.2, 25), [0] * 5 + [1] * 20) != 0.5
+@pytest.mark.parametrize(
+    ("scores", "human", "threshold"),
+    [
+        ([0.1] * 5 + [0.2] * 5, TEN, 0.15),
+        # .35 and .55 each take one output of ten wrongly, and .8 two.
+        ([0.3, 0.3, 0.3, 0.3, 0.9, 0.4, 0.7, 0.7, 0.7, 0.7], TEN, 0.35),
+        ([0.3, 0.3, 0.3, 0.3, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7], TEN, 0.4),
+        # Verdicts teach none, nor do four outputs of a class; five do.
+        ([0, 0, 1, 1] * 5, [0, 1] * 10, 0.5),
+        ([0.1] * 4 + [0.2] * 6, [0] * 4 + [1] * 6, 0.5),
+    ],
+)
+def test_the_threshold_is_the_midpoint_that_is_best_and_of_several_the_one_next_to_a_half(
+    scores, human, threshold
+):
+    assert best_threshold(scores, human) == pytest.approx(threshold)
+    assert verdicts([threshold, threshold - 0.01], threshold).tolist() == [1, 0]
 
 
-def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges() -> None:
+def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges():
     rng = stream(0, "contrast")
     human, document = rng.integers(0, 2, 120), np.repeat(np.arange(30), 4)
-    a, b = (rng.integers(0, 2, 120).astype(float) for _ in range(2))
+    a, b = rng.integers(0, 2, (2, 120)).astype(float)
     there, back = balanced_contrast(a, b, human, document), balanced_contrast(b, a, human, document)
     expected = balanced_accuracy(a, human) - balanced_accuracy(b, human)
-    assert there.value == pytest.approx(expected)
-    assert back.value == pytest.approx(-expected)
-    assert there.interval is not None
+    assert (there.value, back.value) == pytest.approx((expected, -expected))
     assert there.value in there.interval
     # Judges that differ on five documents are not told apart, be they all of one sign.
     near = np.where(np.arange(120) % 24 == 0, 1 - human, human)
     assert balanced_contrast(human, near, human, document).interval is None
     few = np.where(np.arange(120) < 9, 0, 1)
     assert balanced_contrast(a, b, few, document).interval is None
+    # With few fails, swapping the judges on a document swaps their verdicts.
+    signs = np.where(np.arange(30) < 4, -1.0, 1.0)
+    kept = np.repeat(signs, 4) > 0
+    sides = np.where(kept, a, b), np.where(kept, b, a)
+    after = balanced_accuracy(sides[0], few) - balanced_accuracy(sides[1], few)
+    assert balanced_contrast(a, b, few, document).swapped(signs[None]) == pytest.approx([after])
 
 
-def test_a_judge_that_is_stricter_with_passes_and_fails_alike_differs_by_nothing_anywhere() -> None:
+def test_a_judge_that_is_stricter_with_passes_and_fails_alike_differs_by_nothing_anywhere():
     """Five documents of passes, five of fails: half of each are failed, and before none was."""
     human, document = np.repeat([1.0, 0.0], 20), np.repeat(np.arange(10), 4)
     strict = np.tile([1.0, 0.0], 20)
     contrast = balanced_contrast(strict, np.ones(40), human, document)
     assert contrast.terms == pytest.approx(np.zeros(10))
     assert contrast.interval is None  # all terms are equal
-
-
-def test_with_few_fails_swapping_the_judges_on_a_document_swaps_their_verdicts() -> None:
-    rng = stream(0, "few")
-    human, document = np.where(np.arange(80) < 9, 0.0, 1.0), np.repeat(np.arange(20), 4)
-    a, b = (rng.integers(0, 2, 80).astype(float) for _ in range(2))
-    signs = np.where(np.arange(20) < 4, -1.0, 1.0)
-    kept = np.repeat(signs, 4) > 0
-    sides = np.where(kept, a, b), np.where(kept, b, a)
-    after = balanced_accuracy(sides[0], human) - balanced_accuracy(sides[1], human)
-    swapped = balanced_contrast(a, b, human, document).swapped(signs[None])
-    assert swapped == pytest.approx([after])
 
 
 def two_valued(items: Items) -> Items:
@@ -111,46 +102,11 @@ def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     ]
 
 
-def finalist(rng: np.random.Generator, documents: int, tpr: float, first: int = 0) -> Finalist:
-    """A judge with this TPR beside an untuned one; both have a TNR of .7, as the latter's TPR."""
-    human = (rng.random(documents) < 0.7).astype(float)
-    items = tuple(
-        Item(id=str(n), document_id=f"d{n:03}", system=None, texts={}, human=value)
-        for n, value in enumerate(human.tolist(), first)
-    )
-
-    def passes(tpr: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return (rng.random(documents) < np.where(human == 1, tpr, 0.3)).astype(float)
-
-    return Finalist(
-        candidate=Candidate(instruction="tuned"),
-        items=Items(items),
-        scores=passes(tpr),
-        untuned=passes(0.7),
-    )
-
-
-@pytest.mark.parametrize("documents", [40, 120])
-def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(documents: int) -> None:
-    rng, half = stream(0, "null", documents), documents // 2
-    shipped = sum(
-        gate.decision_on(
-            [[[finalist(rng, half, 0.7, first).gain("balanced")] for first in (0, half)]],
-            "balanced",
-            rng,
-            RISK,
-        ).ship
-        for _ in range(RUNS)
-    )
-    # Chance exceeds this once in 1000: 3.1 binomial standard deviations above.
-    assert shipped <= RUNS * RISK + 3.1 * (RUNS * RISK * (1 - RISK)) ** 0.5 + 1
-
-
-def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins() -> None:
+def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins():
     train, dev = two_valued(world(20)), two_valued(world(18, first=100))
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
     assert result.decision.ship
-    assert result.decision.why.startswith("Shipped: the tuned judge. Prompts tuned the same")
+    assert result.decision.why.startswith("Shipped: the tuned judge. Cross-validated on")
     assert "kindness" in result.tuned.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.
     assert result.tuned.threshold == pytest.approx(0.25, abs=0.08)
@@ -161,7 +117,7 @@ def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass
     assert evaluator.budget.total_cost > 0
 
 
-def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
+def test_a_threshold_is_not_moved_by_the_labels_that_decide():
     """Dev's labels turned around leave the threshold of what train has taught."""
     train, dev = two_valued(world(20)), two_valued(world(18, first=100))
     turned = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
@@ -175,7 +131,7 @@ def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
     assert thresholds[0] == thresholds[1] != 0.5
 
 
-def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_others() -> None:
+def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_others():
     train, dev = two_valued(world(16)), two_valued(world(12, first=100))
     result, records, _ = search(
         train, dev, options=SearchOptions(max_demos=1000), by=low_judge, goal="balanced"
@@ -185,51 +141,41 @@ def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_oth
     assert result.untuned.threshold == pytest.approx(0.25, abs=0.08)
 
 
-def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for_them() -> None:
+def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for_them():
     items = two_valued(world(10))
     scores = items.human / 10
     assert objective(scores, items, "balanced") == 1
 
 
-def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_says_otherwise() -> (
-    None
-):
+def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_says_otherwise():
     words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
-    two = Dimension(**words, anchors={0: "", 1: ""})
-    five = Dimension(**words, anchors=dict.fromkeys(range(1, 6), ""))
+    two, five = (Dimension(**words, anchors=dict.fromkeys(s, "")) for s in ((0, 1), range(1, 6)))
     items, ratings = two_valued(world(4)), world(4)
-    assert choose_objective("auto", "auto", two, items) == "balanced"
-    assert choose_objective("auto", "summary", two, items) == "spearman"
-    assert choose_objective("spearman", "auto", two, items) == "spearman"
-    assert choose_objective("auto", "auto", five, items) == "spearman"
-    assert choose_objective("auto", "auto", two, ratings) == "spearman"
+    for objective_name, level, dimension, labels, expected in (
+        ("auto", "auto", two, items, "balanced"),
+        ("auto", "summary", two, items, "spearman"),
+        ("spearman", "auto", two, items, "spearman"),
+        ("auto", "auto", five, items, "spearman"),
+        ("auto", "auto", two, ratings, "spearman"),
+    ):
+        assert choose_objective(objective_name, level, dimension, labels) == expected
     with pytest.raises(SettingsError, match="--objective balanced"):
         choose_objective("balanced", "auto", five, ratings)
 
 
-def test_a_learned_threshold_is_worth_more_than_the_best_midpoint_on_labels_that_it_never_saw() -> (
-    None
-):
+def test_a_learned_threshold_is_worth_more_than_the_best_midpoint_on_labels_that_it_never_saw():
     """On 200 sheets of 100 rows, scores of passes are a normal deviate higher than those of fails.
 
     The best threshold for all rows is halfway between the two means, at a balanced accuracy of
     Phi(.5) = .691.
     """
-    rng = np.random.default_rng(0)
-
-    def sheet() -> tuple[Any, Any]:
+    rng, worth = np.random.default_rng(0), []
+    for _ in range(200):
         human = (rng.random(100) < 0.75).astype(float)
-        return rng.normal(human, 1), human
-
-    def worth(threshold: float) -> float:
-        return float(norm.sf(threshold, 1) + norm.cdf(threshold)) / 2
-
-    def best_midpoint(scores: Any, human: Any) -> float:
+        scores = rng.normal(human, 1)
         midpoints = (np.sort(scores)[1:] + np.sort(scores)[:-1]) / 2
         right = [balanced_accuracy(verdicts(scores, each), human) for each in midpoints]
-        return float(midpoints[np.argmax(right)])
-
-    sheets = [sheet() for _ in range(200)]
-    learned = np.mean([worth(best_threshold(*each)) for each in sheets])
-    best = np.mean([worth(best_midpoint(*each)) for each in sheets])
+        both = np.array([best_threshold(scores, human), midpoints[np.argmax(right)]])
+        worth.append((norm.sf(both, 1) + norm.cdf(both)) / 2)
+    learned, best = np.mean(worth, axis=0)
     assert best + 0.001 < learned <= norm.cdf(0.5)

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 import pytest
+from command_runs import printed
 from jsonl import read_jsonl
 from processes import run_python
 
@@ -52,24 +52,21 @@ class TestGepa(OptimizerContract):
 class TestHillClimbOfThePage(OptimizerContract):
     optimizer = staticmethod(defined(BLOCKS[0])["hill_climb"])
 
-    def test_it_finds_the_line_that_helps(self) -> None:
+    def test_it_finds_the_line_that_helps(self):
         exploration, *_ = self.explore()
         assert "kindness and candour" in exploration.finalists[0].instruction
 
 
-def test_the_examples_of_the_page_have_at_most_forty_lines() -> None:
+def test_the_examples_of_the_page_have_at_most_forty_lines():
     assert all(len(block.splitlines()) <= 40 for block in BLOCKS)
 
 
-def test_an_optimizer_of_the_users_tunes_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "hill.py").write_text(BLOCKS[0], encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    flags = ["--dimension", "relevance", "--max-calls", "400", "--out", str(tmp_path / "run")]
-    assert command([*flags, "--optimizer", "hill:hill_climb"]) == 0
-    judge = judges.load(tmp_path / "run")
-    assert judge.provenance["optimizer"] == "hill:hill_climb"
+def test_an_optimizer_of_the_users_tunes_from_the_command_line(here, monkeypatch):
+    Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
+    monkeypatch.syspath_prepend(here)
+    flags = ["--dimension", "relevance", "--max-calls", "400", "--out", "run"]
+    printed(command, *flags, "--optimizer", "hill:hill_climb")
+    assert judges.load("run").provenance["optimizer"] == "hill:hill_climb"
 
 
 def spend_all(problem: SearchProblem) -> Exploration:
@@ -82,37 +79,25 @@ def spend_all(problem: SearchProblem) -> Exploration:
     return Exploration(finalists=[candidate], candidate_ids=[candidate.id])
 
 
-def test_an_optimizer_that_spends_all_leaves_the_test_of_its_finalists_paid(tmp_path: Path) -> None:
+def test_an_optimizer_that_spends_all_leaves_the_test_of_its_finalists_paid(tmp_path):
     tune("relevance", optimizer=spend_all, out=tmp_path / "run", max_calls=1000)
     trials = read_jsonl(tmp_path / "run" / "trials.jsonl")
-    tested = [trial["n_documents"] for trial in trials if trial["stage"] == "dev"]
-    assert len(tested) == 2
-    assert min(tested) > 0
+    tested = [trial["n_documents"] > 0 for trial in trials if trial["stage"] == "dev"]
+    assert tested == [True, True]
 
 
 @pytest.mark.parametrize("name", ["hill_climb", "nowhere:explore", "optimize.items:nothing"])
-def test_an_optimizer_that_is_not_found_is_refused_by_its_name(name: str) -> None:
+def test_an_optimizer_that_is_not_found_is_refused_by_its_name(name):
     with pytest.raises(SettingsError, match=f"--optimizer .?{name}"):
         find_optimizer(name)
+    with pytest.raises(SettingsError, match="lambda"):
+        optimizer_name(lambda problem: problem)  # which no module has
 
 
-def test_a_function_that_no_module_has_is_no_optimizer() -> None:
-    def inner(problem: Any) -> Any: ...
-
-    with pytest.raises(SettingsError, match="inner"):
-        optimizer_name(inner)
-
-
-class TestSpearman(CoefficientContract):
-    coefficient = COEFFICIENTS["spearman"]
-
-
-class TestKendall(CoefficientContract):
-    coefficient = COEFFICIENTS["kendall"]
-
-
-class TestPearson(CoefficientContract):
-    coefficient = COEFFICIENTS["pearson"]
+class TestCoefficients(CoefficientContract):
+    @pytest.fixture(autouse=True, params=COEFFICIENTS)
+    def _each(self, request: pytest.FixtureRequest) -> None:
+        self.coefficient = COEFFICIENTS[request.param]
 
 
 class TestConcordanceOfThePage(CoefficientContract):
@@ -121,24 +106,18 @@ class TestConcordanceOfThePage(CoefficientContract):
         coefficient = defined(BLOCKS[3])["COEFFICIENTS"]["concordance"]
 
 
-def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = dict(COEFFICIENTS)
-    defined(BLOCKS[3])
-    monkeypatch.setitem(COEFFICIENTS, "concordance", COEFFICIENTS.pop("concordance"))
-    assert COEFFICIENTS.keys() - ours.keys() == {"concordance"}
+def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch):
+    monkeypatch.setitem(COEFFICIENTS, "concordance", TestConcordanceOfThePage.coefficient)
     # Of 1 2 3 and 2 3 4 the covariance is 2/3, the variances 2/3 each, and the shift 1.
-    judge, people = np.array([1.0, 2, 3]), np.array([2.0, 3, 4])
-    value = summary_level(judge, people, np.zeros(3), coefficient="concordance").value
+    value = summary_level([1, 2, 3], [2, 3, 4], [0] * 3, coefficient="concordance").value
     assert value == pytest.approx(2 * (2 / 3) / (2 / 3 + 2 / 3 + 1))
 
 
-def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path: Path) -> None:
+def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path):
     (tmp_path / "concordance.py").write_text(BLOCKS[3], encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    env = {"DSPY_JUDGES_EXTENSIONS": "concordance", "PYTHONPATH": path}
     words = ("verify", "relevance", "--data", "starter", "--all")
-    env = {
-        "DSPY_JUDGES_EXTENSIONS": "concordance",
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-    }
     ended = run_python("-m", "dspy_judges", *words, env=env)
     assert ended.returncode == 0, ended.stderr
     for level in ("summary", "dataset", "system"):
@@ -190,9 +169,7 @@ class TestLabelExportOfThePage(LabelExportContract):
         monkeypatch.setattr(tool_exports, "PLACES", self.places)
 
 
-def test_a_model_of_the_users_is_named_by_its_providers_word(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_of_the_users_is_named_by_its_providers_word(monkeypatch):
     monkeypatch.setattr("judges.client.open._openers", {})
     defined(BLOCKS[2])
     frame = pd.DataFrame([{"document": "It rains.", "summary": text} for text in ("Rain.", "Sun.")])

@@ -1,6 +1,8 @@
 """Means from few labels and many judgements: valid, narrower, equal to ppi-python's."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,11 @@ from optimize.statistics.intervals import Interval, Vector
 
 ONE_TO_FIVE = (1.0, 5.0)
 Pool = tuple[Vector, Vector, Vector]
+
+
+def share_of(runs: int, seed: int, once: Callable[[np.random.Generator], bool]) -> float:
+    rng = np.random.default_rng(seed)
+    return float(np.mean([once(rng) for _ in range(runs)]))
 
 
 def pool(
@@ -32,32 +39,24 @@ def pool(
 EVEN, MOST_PASS = (-1.3, -0.5, 0.5, 1.3), (-1.28,)
 
 
-@pytest.mark.parametrize(("labelled", "most"), [(20, 0.985), (50, 0.97)])
-@pytest.mark.parametrize("cuts", [EVEN, MOST_PASS])
-def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(
-    cuts: tuple[float, ...], labelled: int, most: float
-) -> None:
-    rng, bounds = np.random.default_rng(0), (1.0, 1.0 + len(cuts))
-    truth = mean_score(
-        *pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)
-    ).labels_only.value
-    held = []
-    for _ in range(300):
-        result = mean_score(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds)
-        assert result.interval is not None
-        held.append(truth in result.interval)
+@pytest.mark.parametrize(("cuts", "labelled", "most"), [(EVEN, 50, 0.97), (MOST_PASS, 20, 0.985)])
+def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(cuts, labelled, most):
+    everything = pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)
+    truth, bounds = mean_score(*everything).labels_only.value, (1.0, 1.0 + len(cuts))
+
+    def covers(rng: np.random.Generator) -> bool:
+        return truth in mean_score(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds).interval
+
     # At 95 % itself 300 hits have a standard deviation of 1.3 points; of few labels of which nearly
     # all pass no interval covers just that.
-    assert 0.93 - 0.013 <= np.mean(held) <= most + 0.013
+    assert 0.93 - 0.013 <= share_of(300, 0, covers) <= most + 0.013
 
 
-def test_sixteen_labels_that_all_pass_prove_little() -> None:
+def test_sixteen_labels_that_all_pass_prove_little():
     label = np.append(np.ones(16), np.full(284, math.nan))
     score = (np.arange(300) % 10 > 0).astype(float)
     result = mean_score(label, score, bounds=(0, 1))
     assert result.value == 1
-    assert result.interval is not None
-    assert result.labels_only.interval is not None
     # Of labels alone two documents are added that pass and two that fail, of three quarters each:
     # 17.5 of 19 pass, and the errors of 20 documents, squared, are scaled by 20 / 19.
     squares = 16 * (1.5 / 19) ** 2 + 2 * 0.75**2 * ((1.5 / 19) ** 2 + (17.5 / 19) ** 2)
@@ -67,40 +66,36 @@ def test_sixteen_labels_that_all_pass_prove_little() -> None:
     assert result.interval.low < 0.85
     assert result.interval.high == 1
     needed = labels_needed(result, (1 - result.interval.low) / 2)
-    assert needed is not None
     assert needed > 60
 
 
-@pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9), (120, 0.95)])
-def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n: int, share: float) -> None:
-    rng, held = np.random.default_rng(n), []
-    for _ in range(400):
+@pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9)])
+def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n, share):
+    def covers(rng: np.random.Generator) -> bool:
         human = (rng.random(1000) < share).astype(float)
         score = np.where(rng.random(1000) < 0.1, 1 - human, human)
-        result = mean_score(np.where(np.arange(1000) < n, human, math.nan), score, bounds=(0, 1))
-        assert result.interval is not None
-        held.append(result.interval.low <= share <= result.interval.high)
+        labels = np.where(np.arange(1000) < n, human, math.nan)
+        return share in mean_score(labels, score, bounds=(0, 1)).interval
+
     # 400 hits have a standard deviation of one point.
-    assert np.mean(held) >= 0.93 - 0.02
+    assert share_of(400, n, covers) >= 0.93 - 0.02
 
 
-def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected() -> None:
-    rng = np.random.default_rng(2)
-    truth = mean_score(*pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2)).labels_only.value
-    widths, held = [], 0
-    for _ in range(40):
-        result = mean_score(*pool(rng, 400, 60, EVEN, 0.2), bounds=ONE_TO_FIVE)
-        assert result.interval is not None
-        assert result.labels_only.interval is not None
-        widths.append([i.high - i.low for i in (result.interval, result.labels_only.interval)])
-        held += truth in result.interval
-        assert result.judge_only > truth + 0.2
-    ours, labels = np.mean(widths, axis=0)
+def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected():
+    everything, rng = (
+        pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2),
+        np.random.default_rng(2),
+    )
+    truth = mean_score(*everything).labels_only.value
+    results = [mean_score(*pool(rng, 400, 60, EVEN, 0.2), bounds=ONE_TO_FIVE) for _ in range(40)]
+    reach = [[one.interval.reach, one.labels_only.interval.reach] for one in results]
+    ours, labels = np.mean(reach, axis=0)
     assert ours < 0.9 * labels
-    assert held >= 34
+    assert sum(truth in one.interval for one in results) >= 34
+    assert all(one.judge_only > truth + 0.2 for one in results)
 
 
-def test_independent_outputs_agree_with_ppi_python() -> None:
+def test_independent_outputs_agree_with_ppi_python():
     ppi = pytest.importorskip("ppi_py")  # 0.2.3
     rng = np.random.default_rng(5)
     labels = rng.normal(size=60)
@@ -110,41 +105,32 @@ def test_independent_outputs_agree_with_ppi_python() -> None:
     theirs = ppi.ppi_mean_pointestimate(labels, scores, others, lam=weight)
     assert result.value == pytest.approx(float(theirs[0]), abs=1e-12)
     low, high = (float(end[0]) for end in ppi.ppi_mean_ci(labels, scores, others, 0.05, lam=weight))
-    assert result.interval is not None
     # It takes the normal quantile and variances over n, and no degree of freedom for the weight.
-    ratio = stats.t.ppf(0.975, 58) / stats.norm.ppf(0.975)
-    assert result.interval.high - result.value == pytest.approx(
-        (high - low) / 2 * ratio * (60 / 58) ** 0.5, rel=0.01
-    )
+    ratio = stats.t.ppf(0.975, 58) / stats.norm.ppf(0.975) * (60 / 58) ** 0.5
+    assert result.interval.reach == pytest.approx((high - low) / 2 * ratio, rel=0.01)
 
 
-def test_labels_alone_give_students_interval_over_documents() -> None:
+def test_labels_alone_give_students_interval_over_documents():
     labels = [4.0, 2, 5, 3, 3]
-    expected = stats.ttest_1samp(labels, 0).confidence_interval()
-    once = mean_score(labels, labels)
+    expected = pytest.approx(tuple(stats.ttest_1samp(labels, 0).confidence_interval()))
+    once = mean_score(labels, labels).interval
     # Each output twice under its document: no more is known than before.
-    twice = mean_score(labels * 2, labels * 2, list(range(5)) * 2)
-    for result in (once, twice):
-        assert result.interval is not None
-        ends = result.interval.low, result.interval.high
-        assert ends == pytest.approx((expected.low, expected.high))
+    twice = mean_score(labels * 2, labels * 2, list(range(5)) * 2).interval
+    assert [(each.low, each.high) for each in (once, twice)] == [expected, expected]
 
 
-def test_labels_needed_make_the_width_they_promise() -> None:
+def test_labels_needed_make_the_width_they_promise():
     result = mean_score(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
-    assert result.interval is not None
-    target = (result.interval.high - result.interval.low) / 2
+    target = result.interval.reach
     needed = labels_needed(result, target)
-    assert needed is not None
     # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
     assert 3.3 * result.n_labels < needed < 4.2 * result.n_labels
     again = mean_score(*pool(np.random.default_rng(9), 4000, needed // 2, EVEN, 0.6))
-    assert again.interval is not None
     assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
     assert labels_needed(result, 1e-6) is None
 
 
-def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing() -> None:
+def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing():
     result = mean_score([1, 2, 3, math.nan], [1, 2, math.nan, 4])
     assert (result.n_labels, result.n_judgements, result.n_failed) == (2, 1, 1)
     with pytest.raises(ValueError, match="1 labels on 1 documents"):
@@ -155,108 +141,83 @@ def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing
 
 
 @pytest.mark.parametrize("labelled", [40, 90])
-def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(
-    labelled: int,
-) -> None:
-    rng, held, widths = np.random.default_rng(3), [], []
-    for _ in range(400):
+def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(labelled):
+    widths: list[list[float]] = []
+
+    def covers(rng: np.random.Generator) -> bool:
         everything, score, document = pool(rng, 120, 120, EVEN, 0.6)
         chosen = np.isin(document, rng.choice(120, labelled, replace=False))
-        result = mean_score(
-            np.where(chosen, everything, math.nan), score, document, bounds=ONE_TO_FIVE
-        )
-        assert result.interval is not None
-        assert result.given_interval is not None
-        held.append(everything[~np.isnan(score)].mean() in result.given_interval)
+        labels = np.where(chosen, everything, math.nan)
+        result = mean_score(labels, score, document, bounds=ONE_TO_FIVE)
         widths.append([result.given_interval.reach, result.interval.reach])
-    assert 0.93 - 0.02 <= np.mean(held) <= 0.97 + 0.01
+        return everything[~np.isnan(score)].mean() in result.given_interval
+
+    assert 0.93 - 0.02 <= share_of(400, 3, covers) <= 0.97 + 0.01
     of_given, of_all = np.mean(widths, axis=0)
     # The labels' part of the variance shrinks by the share that has a label.
     assert of_given < of_all * (1 - labelled / 120) ** 0.5 * 1.35
 
 
-def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain() -> None:
+def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 1600).astype(float)
     result = mean_score(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
     assert result.given_interval == Interval(labels.mean(), labels.mean())
-    assert result.interval is not None
     assert result.interval.reach > 0.01
 
 
-def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs() -> None:
-    rng, held = np.random.default_rng(4), []
-    for _ in range(400):
+def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs():
+    def covers(rng: np.random.Generator) -> bool:
         people = rng.normal(size=300)
         score = people + rng.normal(size=300)
         chance = np.where(score > 1, 0.9, 0.2)
         label = np.where(rng.random(300) < chance, people, math.nan)
-        result = mean_score(label, score, weight=1 / chance)
-        assert result.given_interval is not None
-        held.append(people.mean() in result.given_interval)
-    assert 0.93 - 0.02 <= np.mean(held) <= 0.97 + 0.02
+        return people.mean() in mean_score(label, score, weight=1 / chance).given_interval
+
+    assert 0.93 - 0.02 <= share_of(400, 4, covers) <= 0.97 + 0.02
 
 
-def test_what_a_document_does_to_both_systems_drops_out_of_their_difference() -> None:
-    rng, held = np.random.default_rng(6), []
+def test_what_a_document_does_to_both_systems_drops_out_of_their_difference():
     document, system = np.repeat(np.arange(100), 2), np.tile(["new", "old"], 100)
-    for _ in range(300):
+
+    def covers(rng: np.random.Generator) -> bool:
         hard, dear = rng.normal(size=(2, 100))[:, document]
         human = hard + 0.5 * (system == "new") + 0.3 * rng.normal(size=200)
         score = human + dear + 0.2 * rng.normal(size=200)
         some = np.where(document < 30, human, math.nan)
-        (found,) = system_differences(
-            ("new", "old"), some, score, document, system, weight=np.ones(200), bounds=(-9.0, 9.0)
-        )
-        of_each = [
-            mean_score(some[rows], score[rows], document[rows])
-            for rows in (system == "new", system == "old")
-        ]
-        assert found.estimate.interval is not None
-        held.append(0.5 in found.estimate.interval)
-        assert found.together_interval == found.estimate.interval
-        assert found.estimate.value == pytest.approx(0.5, abs=0.3)
-        for each in of_each:
-            assert each.interval is not None
-            assert found.estimate.interval.reach < each.interval.reach
-    assert np.mean(held) >= 0.93 - 0.02
+        (found,) = differences(("new", "old"), some, score, document, system)
+        estimate = found.estimate
+        assert found.together_interval == estimate.interval
+        assert estimate.value == pytest.approx(0.5, abs=0.3)
+        for rows in (system == "new", system == "old"):
+            alone = mean_score(some[rows], score[rows], document[rows])
+            assert estimate.interval.reach < alone.interval.reach
+        return 0.5 in estimate.interval
+
+    assert share_of(300, 6, covers) >= 0.93 - 0.02
 
 
-def test_differences_are_of_documents_that_both_answered_and_hold_together() -> None:
-    rng = np.random.default_rng(7)
+def differences(names: tuple[str, ...], *vectors: Any) -> Any:
+    weight = np.ones(len(vectors[0]))
+    return system_differences(names, *vectors, weight=weight, bounds=(-9.0, 9.0))
+
+
+def test_differences_are_of_documents_that_both_answered_and_hold_together():
     document, system = np.repeat(np.arange(40), 3), np.tile(["a", "b", "c"], 40)
     system[(document >= 25) & (system == "c")] = "d"
-    human, score = rng.normal(size=(2, 120))
+    human, score = np.random.default_rng(7).normal(size=(2, 120))
     score[0] = math.nan
-    found = system_differences(
-        ("a", "b", "c", "d"),
-        *(human, score, document, system),
-        weight=np.ones(120),
-        bounds=(-4.0, 4.0),
-    )
-    counts = {(each.system, each.less): each.estimate.n_labels for each in found}
+    found = differences(("a", "b", "c", "d"), human, score, document, system)
     # The judge failed on a's first. No document has an output of both c and d, and fewer than 15
     # documents do not tell a difference.
-    assert counts == {
-        ("a", "b"): 39,
-        ("a", "c"): 24,
-        ("a", "d"): 15,
-        ("b", "c"): 25,
-        ("b", "d"): 15,
-    }
-    fewer = system_differences(
-        ("a", "d"),
-        *(np.where(document == 39, math.nan, human), score, document, system),
-        weight=np.ones(120),
-        bounds=(-4.0, 4.0),
-    )
-    assert fewer == []
-    first = found[0]
-    assert first.estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
-    assert first.estimate.interval is not None
-    assert first.together_interval is not None
+    assert [(each.system + each.less, each.estimate.n_labels) for each in found] == [
+        *(("ab", 39), ("ac", 24), ("ad", 15), ("bc", 25), ("bd", 15))
+    ]
+    fewer = np.where(document == 39, math.nan, human)
+    assert differences(("a", "d"), fewer, score, document, system) == []
+    estimate = found[0].estimate
+    assert estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
     # Six pairs of systems: each interval has a confidence of 1 - .05 / 6.
-    freedom = 39 + 4 - 1
-    assert first.together_interval.reach / first.estimate.interval.reach == pytest.approx(
-        stats.t.ppf(1 - 0.025 / 6, freedom) / stats.t.ppf(0.975, freedom), rel=0.02
-    )
+    wider = stats.t.ppf(1 - 0.025 / 6, 39 + 4 - 1) / stats.t.ppf(0.975, 39 + 4 - 1)
+    reach = found[0].together_interval.reach / estimate.interval.reach
+    assert reach == pytest.approx(wider, rel=0.02)

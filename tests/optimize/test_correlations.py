@@ -1,6 +1,5 @@
 """The three levels equal scipy's, on ragged, tied and missing data; two judges are compared."""
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -8,22 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from jsonl import read_jsonl
 from scipy import stats
 
 from optimize.statistics.correlations import (
     COEFFICIENTS,
-    Correlation,
     Level,
-    Undefined,
     contrast_judges,
     correlate,
     correlation,
     dataset_level,
     document_terms,
-    midranks,
     read_rows,
     rho,
     summary_level,
@@ -81,10 +75,8 @@ def test_the_level_can_change_the_sign() -> None:
 
 
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
-@pytest.mark.parametrize("seed", range(8))
-def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(
-    seed: int, coefficient: str
-) -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(seed, coefficient):
     rows = ragged(seed)
     usable = ~np.isnan(rows.judge)
     x, y, system = rows.judge[usable], rows.human[usable], rows.system[usable]
@@ -95,9 +87,7 @@ def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(
     assert over_all.n_failed == int((~usable).sum())
 
     values = by_document(rows, coefficient)
-    inside = summary_level(
-        rows.judge, rows.human, rows.document, coefficient=coefficient, undefined="left_out"
-    )
+    inside = summary_level(*rows[:3], coefficient=coefficient, undefined="left_out")
     assert inside.value == pytest.approx(np.nanmean(values), abs=1e-12)
     assert inside.n_undefined == int(np.isnan(values).sum())
     assert inside.n_documents == 25 - inside.n_undefined
@@ -131,28 +121,23 @@ def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
     assert left_out.n_failed == 3
 
 
-def at_each_level(
-    judge: list[float], human: list[float], undefined: Undefined
-) -> list[Correlation]:
-    rows = judge, human, [1, 1, 1], [1, 2, 3]
-    return [correlation(level, *rows, undefined=undefined) for level in LEVELS]
-
-
 @pytest.mark.parametrize(
-    ("judge", "human"),
-    [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [4, 4, 4]), ([math.nan] * 3, [1, 2, 3])],
+    ("judge", "human", "expected"),
+    [
+        ([2] * 3, [1, 2, 3], 0),
+        ([1, 2, 3], [4] * 3, math.nan),
+        ([math.nan] * 3, [1, 2, 3], math.nan),
+    ],
 )
-def test_what_is_constant_has_no_rho_and_a_judge_that_is_counts_0(
-    judge: list[float], human: list[float]
-) -> None:
-    left_out, primary = (at_each_level(judge, human, by) for by in ("left_out", "judge_zero"))
-    assert all(math.isnan(one.value) and one.interval is None for one in left_out)
-    expected = 0 if judge == [2, 2, 2] else math.nan
-    assert [one.value for one in primary] == pytest.approx([expected] * 3, nan_ok=True)
-    assert [one.interval for one in primary] == [None] * 3
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_constant_has_no_rho_and_a_judge_that_is_counts_0(level, judge, human, expected):
+    for undefined, value in (("left_out", math.nan), ("judge_zero", expected)):
+        one = correlation(level, judge, human, [1, 1, 1], [1, 2, 3], undefined=undefined)
+        assert one.value == pytest.approx(value, nan_ok=True)
+        assert one.interval is None
 
 
-def test_bad_vectors_are_named() -> None:
+def test_bad_vectors_are_named():
     with pytest.raises(ValueError, match=r"judge and document .* \(3,\) and \(2,\)"):
         summary_level([1, 2, 3], [1, 2, 3], [1, 1])
     with pytest.raises(ValueError, match=r"human\[1\] is nan"):
@@ -170,32 +155,6 @@ def test_a_sum_in_another_order_breaks_no_tie() -> None:
     assert system_level(judge, human, [1, 1, 1, 2, 2, 2, 3, 3, 3]).value == pytest.approx(1)
 
 
-VALUES = hnp.arrays(float, 12, elements=st.integers(-3, 3).map(float))
-FOUR = np.repeat(np.arange(4.0), 3)
-
-
-@given(VALUES)
-def test_midranks_equal_scipys(values: Vector) -> None:
-    assert midranks(values[None])[0] == pytest.approx(stats.rankdata(values))
-
-
-def levels(judge: Vector, human: Vector, document: Vector) -> list[float]:
-    of = judge, human, document, document
-    return [correlation(level, *of, undefined="left_out").value for level in LEVELS]
-
-
-@given(VALUES, VALUES, st.permutations(range(12)))
-def test_neither_order_nor_side_nor_increasing_rescaling_matters(
-    judge: Vector, human: Vector, order: list[int]
-) -> None:
-    expected = pytest.approx(levels(judge, human, FOUR), abs=1e-12, nan_ok=True)
-    assert levels(judge[order], human[order], FOUR[order]) == expected
-    assert levels(human, judge, FOUR) == expected
-    assert levels(np.exp(judge) * 1e6 + 7, human, FOUR)[:2] == pytest.approx(
-        levels(judge, human, FOUR)[:2], abs=1e-12, nan_ok=True
-    )
-
-
 @pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (0.0, 1e200), (0.0, 1e-200)])
 def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, scale: float) -> None:
     # The squares of the last two leave the range of floats.
@@ -205,7 +164,7 @@ def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, sca
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
-def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level: Level) -> None:
+def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level):
     rows = ragged(3, documents=120)
     terms = document_terms(read_rows(rows.judge, rows.human, rows.document), level)
     assert np.nanmean(terms) == pytest.approx(rho(level, *rows), abs=1e-12)
@@ -220,9 +179,7 @@ def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level: Level) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judges(
-    level: Level,
-) -> None:
+def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judges(level):
     rows = ragged(4, documents=60)
     other = np.round(rows.human + np.random.default_rng(0).normal(0, 3, rows.human.size))
     there = contrast_judges(rows.judge, other, *rows[1:], level=level)
@@ -230,37 +187,31 @@ def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judge
     common = np.where(np.isnan(rows.judge), math.nan, other)
     values = [rho(level, side, *rows[1:]) for side in (rows.judge, common)]
     assert there.value == pytest.approx(values[0] - values[1], abs=1e-12)
-    assert back.value == pytest.approx(-there.value)
     n = len(there.documents)
     signs = np.random.default_rng(1).choice([-1.0, 1.0], (50, n))
     assert there.swapped(signs) == pytest.approx(back.swapped(-signs), abs=1e-9)
     # Unswapped it is the difference itself.
     assert there.swapped(np.ones((1, n)))[0] == pytest.approx(there.value)
     if level != "system":
-        assert there.interval is not None
-        assert back.interval is not None
         assert there.interval.low == pytest.approx(-back.interval.high)
 
 
-def test_people_who_rate_all_alike_leave_nothing_to_compare() -> None:
-    for level in LEVELS:
-        nothing = contrast_judges(
-            [1, 2, 3], [3, 2, 1], [4, 4, 4], [1, 1, 2], [1, 2, 1], level=level
-        )
-        assert math.isnan(nothing.value)
-        assert (nothing.documents, nothing.error) == ((), math.inf)
+@pytest.mark.parametrize("level", LEVELS)
+def test_people_who_rate_all_alike_leave_nothing_to_compare(level):
+    sides = [1, 2, 3], [3, 2, 1], [4, 4, 4], [1, 1, 2], [1, 2, 1]
+    nothing = contrast_judges(*sides, level=level)
+    assert math.isnan(nothing.value)
+    assert (nothing.documents, nothing.error) == ((), math.inf)
 
 
 def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
     if not SHARED.exists():
         pytest.skip("needs ../shared/data")
-    with (SHARED / "summeval" / "summeval.jsonl").open() as lines:
-        rows = {row["id"]: row for row in map(json.loads, lines)}
-    with (SHARED / "summeval_scores" / f"scores_{scores}.jsonl").open() as lines:
-        result = [row for row in map(json.loads, lines) if row["dimension"] == dimension]
-    judge = [row["score"] for row in result]
-    human = [rows[row["id"]]["ratings"][dimension] for row in result]
-    return judge, human, [rows[row["id"]]["group"] for row in result]
+    rows = {row["id"]: row for row in read_jsonl(SHARED / "summeval" / "summeval.jsonl")}
+    scored = read_jsonl(SHARED / "summeval_scores" / f"scores_{scores}.jsonl")
+    result = [(row["score"], rows[row["id"]]) for row in scored if row["dimension"] == dimension]
+    human = [row["ratings"][dimension] for _, row in result]
+    return [score for score, _ in result], human, [row["group"] for _, row in result]
 
 
 @pytest.mark.parametrize(
@@ -273,13 +224,10 @@ def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
         ("mistral-7b-v0.3", "relevance", 0.187),
     ],
 )
-def test_recorded_scores_reach_their_published_figures(
-    judge: str, dimension: str, published: float
-) -> None:
+def test_recorded_scores_reach_their_published_figures(judge, dimension, published):
     vectors = read_shared(judge, dimension)
-    assert summary_level(*vectors, undefined="left_out").value == pytest.approx(
-        published, abs=0.0006
-    )
+    left_out = summary_level(*vectors, undefined="left_out")
+    assert left_out.value == pytest.approx(published, abs=0.0006)
     if dimension == "consistency":
         # .044 over all 100 documents. 68 have no rho; 4 of these are constant for people.
         primary = summary_level(*vectors)

@@ -2,8 +2,7 @@
 
 import json
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from behaving_model import Model
+from jsonl import read_jsonl, write_jsonl
 from search_world import SEED, Watch, judge, search, world, write_instruction
 from simulated_model import tuned
 
@@ -37,7 +37,7 @@ def commented(items: Items, *ratings: float) -> Items:
 
 
 @pytest.mark.parametrize("optimizer", ["rank", "gepa"])
-def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: str) -> None:
+def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
     train, dev = commented(world(16)), commented(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
     settings: Any = {"by": watch, "calls": 1500, "options": SearchOptions(seed=1)}
@@ -50,7 +50,7 @@ def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: str
     assert "CRITIQUE" not in str([prompt.template() for prompt, _ in watch.asked])
 
 
-def test_a_demonstration_has_peoples_comment_for_its_reason() -> None:
+def test_a_demonstration_has_peoples_comment_for_its_reason():
     items = commented(world(3, systems=2))
     shown = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
     candidate = Candidate(instruction="Rate it.", demo_set=shown)
@@ -64,12 +64,12 @@ def test_a_demonstration_has_peoples_comment_for_its_reason() -> None:
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 
 
-def test_a_comment_is_no_reason_where_annotators_differ() -> None:
+def test_a_comment_is_no_reason_where_annotators_differ():
     for ratings, agreed in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
         assert bool(agreed_comment(commented(world(1), *ratings).items[0])) is agreed
 
 
-def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first() -> None:
+def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
     items = world(30, systems=1)
     chosen = {item.id for item in items.items[::5]}
     said = "It names no source, " * 50
@@ -86,27 +86,16 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first() -> N
     assert shown[1] > shown[0]
 
 
-@pytest.fixture
-def simulated() -> Iterator[Any]:
-    sys.path.insert(0, str(BENCHMARKS))
+def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     import simulated
 
-    yield simulated
-    sys.path.remove(str(BENCHMARKS))
-    for name in [name for name in sys.modules if name.startswith("simulated")]:
-        del sys.modules[name]
-
-
-def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
-    simulated: Any, tmp_path: Path
-) -> None:
     job = simulated.Job(
         world="reasoning helps", seed=2, optimizer="rank", dollars=2.0, two_values=True
     )
     labels, dimension = job.simulated().write(tmp_path)
-    rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
-    marked = [json.dumps({**row, "human_feedback": f"CRITIQUE-{row['id']}."}) for row in rows]
-    labels.write_text("\n".join(marked), encoding="utf-8")
+    marked = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
+    write_jsonl(labels, marked)
     server = simulated.SimulatedServer(job.simulated())
     bodies: list[Mapping[str, Any]] = []
     answer = server.answer
@@ -116,20 +105,18 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
         return answer(body)
 
     server.answer = recorded
-    models = {
-        "lm": f"openai/{simulated.JUDGE_MODEL}",
-        "proposer_lm": f"openai/{simulated.PROPOSER_MODEL}",
-    }
-    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **models}
+    lm, proposer = simulated.JUDGE_MODEL, simulated.PROPOSER_MODEL
+    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
+    flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}
     tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
     tested = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
-    asked: dict[str, set[str]] = {simulated.JUDGE_MODEL: set(), simulated.PROPOSER_MODEL: set()}
+    asked: dict[str, set[str]] = {lm: set(), proposer: set()}
     for body in bodies:
         said = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
         asked[body["model"]] |= said
-        if body["model"] == simulated.JUDGE_MODEL:
+        if body["model"] == lm:
             *_, judged = re.findall(r"\bItem (\d+):", body["messages"][-1]["content"])
             assert judged not in said
-    assert asked[simulated.PROPOSER_MODEL]
-    assert asked[simulated.JUDGE_MODEL]
+    assert asked[proposer]
+    assert asked[lm]
     assert not set.union(*asked.values()) & tested

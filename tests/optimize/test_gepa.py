@@ -9,7 +9,7 @@ from behaving_model import Model
 from search_world import Watch, problem_of, search, world, write_instruction
 
 from optimize.items import Items
-from optimize.search.evaluator import Goal, SearchOptions, objective
+from optimize.search.evaluator import SearchOptions, objective
 from optimize.search.gepa import document_scores, explore
 
 
@@ -19,9 +19,7 @@ def rated(items: Items, ratings: np.ndarray) -> Items:
     return Items(tuple(replace(item, human=rating) for item, rating in pairs))
 
 
-def test_gepa_proposes_by_its_own_prompt_from_documents_at_work(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_gepa_proposes_by_its_own_prompt_from_documents_at_work(capsys):
     model, options = Model(write_instruction), SearchOptions(seed=1)
     train, dev = world(16), world(12, first=100)
     search(train, dev, optimizer="gepa", calls=1500, proposer=model, options=options)
@@ -37,7 +35,7 @@ def test_gepa_proposes_by_its_own_prompt_from_documents_at_work(
 
 @pytest.mark.parametrize("goal", ["summary", "dataset", "system", "balanced"])
 @pytest.mark.parametrize("kind", ["ratings", "two values", "margins"])
-def test_the_mean_that_gepa_sees_is_the_objective(goal: Goal, kind: str) -> None:
+def test_the_mean_that_gepa_sees_is_the_objective(goal, kind):
     values = {"ratings": [1, 2, 3, 4, 5], "two values": [0, 1], "margins": [-1, -0.5, 0, 1]}[kind]
     if goal == "balanced" and kind != "two values":
         pytest.skip("balanced accuracy is of two values")
@@ -55,34 +53,30 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal: Goal, kind: str) -> None
         assert np.mean(list(seen.values())) == pytest.approx(expected, abs=1e-9)
 
 
-def test_documents_told_apart_by_the_judge_as_by_people_score_higher() -> None:
+def test_documents_told_apart_by_the_judge_as_by_people_score_higher():
     items = rated(world(4, 1), np.array([1.0, 2, 3, 4]))
     # Mid-ranks 1, 2, 4, 3: the squared distances, standardised by a variance of 1.25, are 0 and .8.
-    scores = np.array([1.0, 2, 9, 8])
-    assert list(document_scores(scores, items, "dataset").values()) == pytest.approx(
-        [1, 1, 0.6, 0.6]
-    )
+    ranked = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
+    assert [*ranked.values()] == pytest.approx([1, 1, 0.6, 0.6])
     # Threshold 0.5: the only fail is missed; a right pass is worth 4 / (2 * 3).
     verdicts = rated(items, np.array([0.0, 1, 1, 1]))
     right = document_scores(np.array([1.0, 1, 1, 0]), verdicts, "balanced")
-    assert list(right.values()) == pytest.approx([0, 2 / 3, 2 / 3, 0])
+    assert [*right.values()] == pytest.approx([0, 2 / 3, 2 / 3, 0])
 
 
 @pytest.mark.parametrize("goal", ["dataset", "balanced"])
-def test_every_row_is_used_where_all_of_a_label_stand_together(goal: Goal) -> None:
-    train = rated(world(84, 1), np.repeat([0.0, 1.0], 42))
-    watch = Watch()
-    model = Model(write_instruction)
-    explore(problem_of(train, world(9, 1, first=100), by=watch, proposer=model, goal=goal))
+def test_every_row_is_used_where_all_of_a_label_stand_together(goal):
+    train, watch = rated(world(84, 1), np.repeat([0.0, 1.0], 42)), Watch()
+    dev, model = world(9, 1, first=100), Model(write_instruction)
+    explore(problem_of(train, dev, by=watch, proposer=model, goal=goal))
     assert {item.id for _, item in watch.asked} == {item.id for item in train.items}
 
 
-def test_documents_that_people_rate_alike_are_counted_and_not_paid_for() -> None:
+def test_documents_that_people_rate_alike_are_counted_and_not_paid_for():
     train, lines, watch = world(12, 4), list[str](), Watch()
     train = rated(train, np.where(np.arange(48) < 8, 3.0, train.human))
     model = Model(write_instruction)
     explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
-    assert lines == [
-        "GEPA leaves out 2 documents that cannot tell judges apart or whose label is too common"
-    ]
+    (line,) = lines
+    assert line.startswith("GEPA leaves out 2 documents that cannot tell judges apart")
     assert not {item.document_id for _, item in watch.asked} & {"d0", "d1"}

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import run
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import follow
 from openai_server import OpenAIServer, some_faults
@@ -42,21 +42,15 @@ def opinion(model: str, asked: str) -> float:
 
 @pytest.fixture
 def server(
-    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    openai_server: OpenAIServer, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> OpenAIServer:
     """Two judges that err, and the labels that they are measured on."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     worth = np.random.default_rng(5).integers(1, 6, size=(DOCUMENTS, SYSTEMS))
+    fire = "Of {}: a fire broke out in the mill at night. Nobody was hurt."
     rows = [
-        {
-            "id": f"{d}-{s}",
-            "group": f"d{d}",
-            "system": f"s{s}",
-            "document": f"Of {d}: a fire broke out in the mill at night. Nobody was hurt.",
-            "summary": f"A fire, says {s}. Worth {worth[d, s]} of 5.",
-            "relevance": int(worth[d, s]),
-        }
+        {"id": f"{d}-{s}", "group": f"d{d}", "system": f"s{s}", "relevance": int(worth[d, s])}
+        | {"document": fire.format(d), "summary": f"A fire, says {s}. Worth {worth[d, s]} of 5."}
         for d in range(DOCUMENTS)
         for s in range(SYSTEMS)
     ]
@@ -71,22 +65,23 @@ ASKED = [*LABELLED, "--concurrency", str(CONCURRENCY)]
 TUNE = [*ASKED, "--lm", LM]
 COMPARE = [*ASKED, "--lm", LM, "--lm", ANOTHER]
 PANEL = [*ASKED, f"relevance@{LM}", f"relevance@{ANOTHER}"]
+OF_COMMAND = {"optimize": LABELLED, "optimize.compare": COMPARE, "optimize.panel": PANEL}
 
 
-def ended(module: str, *arguments: str) -> None:
-    assert COMMANDS[module].command(list(arguments)) == 0
+def ended(module: str, *arguments: str, code: int = 0) -> str:
+    """The words of stderr of a command that ends with this code."""
+    result = run(COMMANDS[module].command, *arguments)
+    assert result.code == code, result.stderr
+    return result.err
 
 
 def kill(server: OpenAIServer, number: int, module: str, *arguments: str) -> None:
     """Start a command, and kill -9 it once the server has seen so many requests in all."""
-    running = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = subprocess.Popen([sys.executable, "-m", module, *arguments], **quiet)
     until(lambda: len(server.log) >= number or running.poll() is not None)
     assert running.poll() is None
-    running.send_signal(signal.SIGKILL)
+    running.kill()
     running.wait()
 
 
@@ -108,9 +103,8 @@ def killed(
     return summary("whole"), summary("killed")
 
 
-def summary(folder: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(Path(folder, "summary.json").read_text())
-    return result
+def summary(folder: str) -> Any:
+    return json.loads(Path(folder, "summary.json").read_text())
 
 
 def without_bill(value: Any) -> Any:
@@ -120,141 +114,94 @@ def without_bill(value: Any) -> Any:
     return [without_bill(one) for one in value] if isinstance(value, list) else value
 
 
-def trials(folder: str) -> list[dict[str, Any]]:
-    return [without_bill(trial) for trial in read_jsonl(f"{folder}/trials.jsonl")]
-
-
-def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server: OpenAIServer) -> None:
+def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server):
     limit = ["--max-calls", "700"]
     whole, other = killed(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
     assert without_bill(other) == without_bill(whole)
-    assert trials("killed") == trials("whole")
+    killed_trials, trials = (read_jsonl(f"{folder}/trials.jsonl") for folder in ("killed", "whole"))
+    assert without_bill(killed_trials) == without_bill(trials)
     assert load("killed").prompt == load("whole").prompt
-    assert Path("killed/judgements.jsonl").read_bytes() == (
-        Path("whole/judgements.jsonl").read_bytes()
-    )
+    judged = [Path(folder, "judgements.jsonl").read_bytes() for folder in ("killed", "whole")]
+    assert judged[0] == judged[1]
     # A request that was booked and not yet sent when the process died is counted all the same.
     counted = other["lm_calls"] + other["proposer_calls"]
     assert len(server.log) <= counted <= min(700, len(server.log) + 3 * CONCURRENCY)
     assert counted == sum(row["calls"] for row in other["spending"])
 
 
-def test_tuning_at_a_model_that_stops_answering_ends_and_goes_on(
-    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.fault = lambda number, body: "503" if number >= 150 else None
-    stopped = [*TUNE, "--max-calls", "900", "--out", "stopped"]
-    assert tune.command([*stopped, "--quiet"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "the endpoint has stopped answering (503 from" in line
-    assert line.endswith("the same command goes on once it answers again")
-    assert not Path("stopped/judge.json").exists()
-    server.fault = lambda number, body: None
-    ended("optimize", *stopped)
-    assert set(server.n_answered.values()) == {1}
-    assert Path("stopped/report.html").exists()
-
-
-def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(
-    server: OpenAIServer,
-) -> None:
+def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(server):
     words, server.latency = [*TUNE, "--max-cost", "0.1", "--out", "killed"], 0.01
-    for number in (100, 300):
-        kill(server, number, "optimize", *words)
+    kill(server, 200, "optimize", *words)
     server.latency = 0.0
     ended("optimize", *words)
     price, other = find_price(LM), summary("killed")
-    assert price is not None
     served = server.dollars(price)
     assert served <= other["cost_usd"] * 1.001 <= 0.1
     assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= served * 1.001
 
 
-def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(
-    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(server):
     server.fault = lambda number, body: "drop"
     sent = []
     for _ in range(2):
-        assert compare.command([*COMPARE, "--out", "run", "--max-cost", "0.001"]) == 1
-        assert "of the budget of $0.001 is spent" in " ".join(capsys.readouterr().err.split())
+        err = ended("optimize.compare", *COMPARE, "--out", "run", "--max-cost", "0.001", code=1)
+        assert "of the budget of $0.001 is spent" in err
         sent.append(len(server.log))
     assert sent[0] == sent[1] > 0
 
 
-def test_a_comparison_killed_at_any_moment_ends_with_the_same_table(server: OpenAIServer) -> None:
-    whole, other = killed(server, "optimize.compare", *COMPARE, shares=(0.7,))
-    assert without_bill(other) == without_bill(whole)
-    n = DOCUMENTS * SYSTEMS
-    assert [row["lm_calls"] for row in whole["judges"]] == [n, n]
-    assert sum(row["lm_calls"] for row in other["judges"]) >= len(server.log)
-
-
-def test_a_panel_killed_among_faults_ends_with_the_same_weights(server: OpenAIServer) -> None:
+@pytest.mark.parametrize(
+    ("module", "flags", "share"),
+    [("optimize.compare", COMPARE, 0.7), ("optimize.panel", PANEL, 0.4)],
+)
+def test_a_comparison_or_panel_killed_among_faults_ends_with_the_same_figures(
+    server, module, flags, share
+):
     server.fault, server.retry_after = some_faults(0.1, ("429", "500", "503", "drop")), "0.02"
-    whole, other = killed(server, "optimize.panel", *PANEL, shares=(0.4,))
+    whole, other = killed(server, module, *flags, shares=(share,))
     assert without_bill(other) == without_bill(whole)
+    if "judges" in whole:
+        # Each counts the calls that were sent for it.
+        n = DOCUMENTS * SYSTEMS
+        assert min(row["lm_calls"] for row in whole["judges"]) >= n
+        assert sum(row["lm_calls"] for row in other["judges"]) >= len(server.log)
 
 
-def test_a_run_of_the_embedded_model_needs_no_store_to_go_on(
-    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended("optimize", *LABELLED, "--out", "whole")
-    kept = {name: Path("whole", name).read_bytes() for name in ("config.json", "splits.json")}
-    Path("killed").mkdir()
-    for name, content in kept.items():
-        Path("killed", name).write_bytes(content)
-    Path("killed/trials.jsonl").write_text('{"trial": 1, "sta')
-    ended("optimize", *LABELLED, "--out", "killed")
-    assert "goes on with killed (delete the folder to start afresh)" in capsys.readouterr().err
-    for name in ("trials.jsonl", "judge.json", "judgements.jsonl", "config.json"):
-        assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
-    assert not Path("killed/replies.sqlite").exists()
-
-
-def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(
-    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(server):
     for seed in ("0", "1", "0", "2"):
         ended("optimize", *LABELLED, "--seed", seed)
     for number in (1, 2, 3):
         Path(f"runs/relevance-00{number}/report.html").unlink()
     Path("runs/relevance-004/config.json").write_text("{")
-    capsys.readouterr()
     for folder in ("003", "001", "005"):
-        ended("optimize", *LABELLED)
-        out, err = capsys.readouterr()
-        assert out.splitlines()[-1] == f"Its errors: runs/relevance-{folder}/report.html"
-        assert ("goes on with" in err) == (folder != "005")
+        result = run(tune.command, *LABELLED)
+        assert result.out.endswith(f"Its errors: runs/relevance-{folder}/report.html")
+        assert ("goes on with" in result.err) == (folder != "005")
 
 
 @pytest.mark.parametrize("module", COMMANDS)
-def test_another_run_and_one_that_has_ended_are_left_as_they_are(
-    server: OpenAIServer, capsys: pytest.CaptureFixture[str], module: str
-) -> None:
-    flags = {"optimize": LABELLED, "optimize.compare": COMPARE, "optimize.panel": PANEL}[module]
-    ended(module, *flags, "--out", "run")
+def test_another_run_and_one_that_has_ended_are_left_as_they_are(server, module):
+    flags = [*OF_COMMAND[module], "--out", "run"]
+    ended(module, *flags)
 
-    def refused(*changes: str) -> str:
+    def refused(message: str, *changes: str) -> None:
         before = {path: path.read_bytes() for path in Path("run").iterdir()}
         n_sent = len(server.log)
-        capsys.readouterr()
-        assert COMMANDS[module].command([*flags, "--out", "run", *changes]) == 1
+        assert message in ended(module, *flags, *changes, code=1)
         assert {path: path.read_bytes() for path in Path("run").iterdir()} == before
         assert len(server.log) == n_sent
-        return capsys.readouterr().err.splitlines()[-1].partition(": ")[2]
 
-    assert refused() == "run holds a finished run: name another --out"
+    refused("run holds a finished run: name another --out")
     Path("run/report.html").unlink()
     way_out = "name another --out, or delete the folder"
-    assert refused("--seed", "3") == (
-        f"run holds an unfinished run with other settings (--seed was 0 and is 3): {way_out}"
-    )
+    refused(f"with other settings (--seed was 0 and is 3): {way_out}", "--seed", "3")
     rows = Path("labels.jsonl").read_text().splitlines(keepends=True)
     Path("labels.jsonl").write_text("".join([*rows[1:], rows[0]]))
-    assert f"(it had other labels): {way_out}" in refused()
+    refused(f"(it had other labels): {way_out}")
     config = json.loads(Path("run/config.json").read_text())
-    Path("run/config.json").write_text(json.dumps(config | {"command": "another"}))
-    assert f"(it was started by another): {way_out}" in refused()
-    Path("run/config.json").write_text('{"command": "optimize.tune", "settings": 3}')
-    assert "run" in refused()
+    for other, message in (
+        (config | {"command": "another"}, f"(it was started by another): {way_out}"),
+        ({"command": "optimize.tune", "settings": 3}, ": run"),
+    ):
+        Path("run/config.json").write_text(json.dumps(other))
+        refused(message)

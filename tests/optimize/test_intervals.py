@@ -13,12 +13,7 @@ from optimize.statistics.correlations import (
     summary_level,
     system_level,
 )
-from optimize.statistics.intervals import (
-    Vector,
-    interval_of_mean,
-    mean_of_differences,
-    stream,
-)
+from optimize.statistics.intervals import Vector, interval_of_mean, stream
 
 Rows = tuple[Vector, Vector, Vector, Vector]
 
@@ -51,36 +46,32 @@ def test_95_percent_intervals_cover_95_percent_of_simulations(level: Level) -> N
         a, b, human, document = outputs(rng, 18)
         alone = correlation(level, a, human, document).interval
         difference = contrast_judges(a, b, human, document, level=level).interval
-        assert alone is not None
-        assert difference is not None
         hits += [truth in alone, gap in difference]
     for share in hits / 250:
         assert 0.93 - 0.028 <= share <= 0.97 + 0.028
 
 
-def test_the_interval_of_a_mean_is_students() -> None:
+def test_the_interval_of_a_mean_is_students():
     values = np.random.default_rng(0).normal(size=20)
     expected = stats.ttest_1samp(values, 0).confidence_interval()
     interval = interval_of_mean(values)
-    assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
     assert interval_of_mean(np.append(values, np.nan)) == interval
     assert interval_of_mean(values[:14]) is None
 
 
-def test_spearmans_interval_over_systems_is_bonett_and_wrights_from_15_on() -> None:
+def test_spearmans_interval_over_systems_is_bonett_and_wrights_from_15_on():
     judge, human = np.arange(16.0), np.arange(16.0)
     human[::2], human[1::2] = human[1::2].copy(), human[::2].copy()
     result = system_level(judge, human, range(16))
     # 16 squared differences of 1: rho = 1 - 6 * 16 / (16 * 255).
     assert result.value == pytest.approx(1 - 6 / 255)
     reach = 1.959964 * np.sqrt((1 + result.value**2 / 2) / 13)
-    assert result.interval is not None
     assert result.interval.low == pytest.approx(np.tanh(np.arctanh(result.value) - reach))
     assert system_level(judge[:14], human[:14], range(14)).interval is None
 
 
-def test_intervals_are_withheld_where_they_would_not_hold() -> None:
+def test_intervals_are_withheld_where_they_would_not_hold():
     a, _, human, document = outputs(np.random.default_rng(2), 14)
     for level in (dataset_level, summary_level):
         assert level(a, human, document).interval is None
@@ -98,16 +89,6 @@ def test_intervals_are_withheld_where_they_would_not_hold() -> None:
     assert dataset_level(scores, np.arange(60) >= 15).interval is not None
 
 
-def test_swaps_of_differences_by_hand() -> None:
-    # Of 1, 2, 3: mean 2, variance 2/3, so that the error is sqrt(2/3 / (3 - 1)). With the third
-    # swapped the mean is 0.
-    contrast = mean_of_differences(np.array([1.0, 2, 3, np.nan]), list("abcd"))
-    assert (contrast.value, contrast.documents) == (2, ("a", "b", "c"))
-    assert contrast.error == pytest.approx(3**-0.5)
-    swapped = contrast.swapped(np.array([[1.0, 1, 1], [1, 1, -1]]))
-    assert swapped == pytest.approx([2, 0])
-
-
-def test_a_stream_is_its_seeds_and_purposes_alone() -> None:
+def test_a_stream_is_its_seeds_and_purposes_alone():
     first, again, other = (stream(1, purpose).random() for purpose in ("a", "a", "b"))
     assert first == again != other

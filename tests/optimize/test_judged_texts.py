@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
+from command_runs import printed
+from jsonl import write_jsonl
 
 from judges.labels.flags import read_map_file
 from judges.labels.types import LabelError
@@ -24,41 +25,37 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    made = subject_of("quality", LabelSource(data=rows, map=map))
-    assert made is not None
-    return made[0].texts
+    return subject_of("quality", LabelSource(data=rows, map=map or {}))[0].texts
+
+
+ASKED, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
 
 
 @pytest.mark.parametrize(
-    ("source", "output"),
-    [("input", "output"), ("question", "answer"), ("prompt", "response"), ("query", "completion")],
+    ("columns", "unread"),
+    [
+        (ASKED | ANSWER, ""),
+        ({"question": "{}?", "answer": "so {}"}, ""),
+        ({"prompt": "{}?", "response": "so {}"}, ""),
+        ({"query": "{}?", "completion": "so {}"}, ""),
+        # What the answer should be is read; of few words it may be the label, and is not.
+        *((ASKED | {name: "{}"} | ANSWER, "") for name in ("expected", "ground_truth")),
+        *((ASKED | {name: "{}"} | ANSWER, "") for name in ("reference", "correct_answer")),
+        *((ASKED | {name: "very good"} | ANSWER, name) for name in ("expected", "reference")),
+        # A text that some rows lack is not read.
+        ({"question": "{}?", "context": "", "answer": "{}."}, "context"),
+    ],
 )
-def test_a_judge_reads_what_was_asked_and_answered_and_no_metadata(
-    source: str, output: str
-) -> None:
-    assert texts_of(**{source: "{}+{}?", output: "so {}"}) == (source, output)
+def test_a_judge_reads_what_was_asked_and_answered_and_nothing_about_the_label(columns, unread):
+    assert texts_of(**columns) == tuple(name for name in columns if name != unread)
 
 
-def test_headers_of_several_words_are_known_by_one_of_them() -> None:
+def test_headers_of_several_words_are_known_by_one_of_them():
     columns = {"User Input": "Ask {}.", "modelOutput": "Say {}.", "Output Language": "en"}
     assert texts_of(**columns) == ("user_input", "model_output")
 
 
-@pytest.mark.parametrize("name", ["expected", "reference", "ground_truth", "correct_answer"])
-def test_what_the_answer_should_be_is_read(name: str) -> None:
-    assert texts_of(input="{}?", output="say {}", **{name: "{}"}) == ("input", name, "output")
-
-
-@pytest.mark.parametrize("name", ["expected", "reference_answer"])
-def test_a_reference_of_few_words_may_be_the_label_and_is_not_read(name: str) -> None:
-    assert texts_of(input="{}?", output="say {}", **{name: "very good"}) == ("input", "output")
-
-
-def test_a_text_that_some_rows_lack_is_not_read() -> None:
-    assert texts_of(question="{}?", context="", answer="{}.") == ("question", "answer")
-
-
-def test_where_it_is_open_what_is_judged_one_flag_says_so() -> None:
+def test_where_it_is_open_what_is_judged_one_flag_says_so():
     with pytest.raises(LabelError, match="--map output=answer or --map output=response"):
         texts_of(question="{}?", answer="A {}.", response="Reply {}.")
     with pytest.raises(LabelError, match="--map output=bot_says"):
@@ -67,13 +64,10 @@ def test_where_it_is_open_what_is_judged_one_flag_says_so() -> None:
     assert mapped == ("question", "output")
 
 
-def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sheet, map_file = tmp_path / "sheet.jsonl", tmp_path / "map.yaml"
-    write_jsonl(sheet, [{"input": f"{n}?", "output": "Say.", "label": n % 2} for n in range(8)])
-    write_jsonl(sheet, [{**row, "date": "2026-10-01"} for row in read_jsonl(sheet)])
-    assert check.main([str(sheet), "--write-map", str(map_file)]) == 0
-    made = subject_of("label", LabelSource(data=str(sheet), map=read_map_file(map_file)))
-    assert made is not None
+def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here):
+    about = {"output": "Say.", "date": "2026-10-01"}
+    rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
+    sheet = write_jsonl("sheet.jsonl", rows)
+    printed(check.main, sheet, "--write-map", "map.yaml")
+    made = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
     assert made[0].texts == ("input", "output")

@@ -1,18 +1,19 @@
 """The command `label`: what it prints, how it ends, and what it refuses before it begins."""
 
 import json
-import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from threading import Thread
+from subprocess import Popen
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from command_runs import Ended, run
 from jsonl import read_jsonl, write_jsonl
 from processes import TIMEOUT, start_command, until
 
@@ -25,6 +26,8 @@ ROWS = [
     {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}.", "summary": f"Sum {i}."}
     for i in range(6)
 ]
+TASK = ("outputs.jsonl", "--dimension")
+DRAWN = {"sampling_weight": 2.5, "sampling_from": 90}
 PAIRS = [
     {"id": f"p{i}", "document": f"Text {i}.", "response_a": "One.", "response_b": "Two."}
     for i in range(4)
@@ -32,203 +35,148 @@ PAIRS = [
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_jsonl("outputs.jsonl", ROWS)
+def _files(here: Path) -> None:
+    write_jsonl("outputs.jsonl", [row | DRAWN for row in ROWS])
     write_jsonl("pairs.jsonl", PAIRS)
     write_jsonl("rated.jsonl", [{**row, "helpful": 3} for row in ROWS])
-    return tmp_path
+    Path("outputs.linked.jsonl").symlink_to("login")
 
 
-class Running:
-    """The command in a process of its own, and its page."""
-
-    def __init__(self, *words: str) -> None:
-        self.process = start_command("label", *words)
-        self.lines: list[str] = []
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip())
-            if found := re.search(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", line):
-                self.address = found[0]
-                return
-        raise AssertionError(self.process.communicate())
-
-    def state(self, who: str = "Anna") -> Any:
-        with urlopen(f"{self.address}state?annotator={who}") as answer:
-            return json.load(answer)
-
-    def label(self, value: Any, who: str = "Anna", **more: Any) -> Any:
-        """Label what is shown."""
-        item = self.state(who)["item"]["item"]
-        click = {"annotator": who, "item": item, "value": value, **more}
-        kind = {"Content-Type": "application/json"}
-        with urlopen(Request(f"{self.address}label", json.dumps(click).encode(), kind)) as answer:
-            return json.load(answer)
-
-    def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
-        """The exit code, and all that was printed to stdout."""
-        self.process.send_signal(number)
-        out, self.err = self.process.communicate(timeout=TIMEOUT)
-        return self.process.returncode, "\n".join([*self.lines, out])
+@contextmanager
+def running(*words: str) -> Iterator[tuple[Popen[str], str]]:
+    """The command in a process of its own, and the address of its page."""
+    process = start_command("label", *words)
+    try:
+        yield process, next(line.split()[-1] for line in process.stdout if line.startswith("open "))
+    finally:
+        process.kill()
+        process.communicate()
 
 
-@pytest.fixture
-def start() -> Iterator[Any]:
-    running: list[Running] = []
-
-    def begin(*words: str) -> Running:
-        running.append(Running(*words))
-        return running[-1]
-
-    yield begin
-    for each in running:
-        if each.process.poll() is None:
-            each.process.kill()
-        each.process.communicate()
+def state(address: str, who: str) -> Any:
+    with urlopen(f"{address}state?annotator={who}") as answer:
+        return json.load(answer)
 
 
-Serve = Callable[..., int]
+def post(address: str, who: str, value: Any, **more: Any) -> None:
+    """Label what is shown."""
+    item = state(address, who)["item"]["item"]
+    click = json.dumps({"annotator": who, "item": item, "value": value, **more}).encode()
+    urlopen(Request(f"{address}label", click, {"Content-Type": "application/json"})).close()
+
+
+Serve = Callable[..., Ended]
 
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     """Runs the command in this process; `work` on its session, then Ctrl-C, replaces serving."""
 
-    def run(work: Callable[[Session], None], *words: str) -> int:
+    def serving(work: Callable[[Session], object], *words: str) -> Ended:
         def serve_forever(server: Server) -> None:
             work(server.session)
             raise KeyboardInterrupt
 
         monkeypatch.setattr(Server, "serve_forever", serve_forever)
-        return main(["label", *words])
+        return run(main, "label", *words)
 
-    return run
-
-
-def label(session: Session, value: Any, **more: Any) -> Any:
-    """Label what is shown to Anna."""
-    item = session.state("Anna")["item"]["item"]
-    return session.label(Click(annotator="Anna", item=item, value=value, **more))
+    return serving
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
-    """The exit code and the one line of a command that opens no page."""
-    try:
-        code: object = main(["label", *words])
-    except SystemExit as end:
-        code = end.code
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    return code, err
+def label(session: Session, value: Any, who: str = "Anna", **more: Any) -> Any:
+    """Label what is shown to this annotator."""
+    item = session.state(who)["item"]["item"]
+    return session.label(Click(annotator=who, item=item, value=value, **more))
 
 
-def test_it_serves_until_ctrl_c_and_says_what_comes_next(start: Any) -> None:
-    running = start("outputs.jsonl", "--dimension", "relevance")
-    assert [a["value"] for a in running.state()["task"]["answers"]] == [1, 2, 3, 4, 5]
-    running.label(4)
-    running.label(5, "Ben")
-    code, out = running.end()
-    assert (code, running.err) == (0, "")
+def refused(code: int, message: str, *words: str) -> None:
+    """A command that opens no page ends with this code and says this in its one line."""
+    ended = run(main, "label", *words)
+    assert (ended.code, message in ended.stderr) == (code, True), ended.stderr
+    assert (ended.stdout, ended.stderr.count("\n")) == ("", 1)
+
+
+def test_it_says_where_labels_go_and_what_comes_next(serve):
+    def work(session: Session) -> None:
+        label(session, 4)
+        label(session, 5, "Ben")
+
+    code, out, err = serve(work, *TASK, "relevance")
+    assert (code, err, [*Path().glob(".*.lock")]) == (0, "", [])
     assert "labels go to outputs.relevance.jsonl" in out
     assert "2 labels in outputs.relevance.jsonl" in out
     assert "next: dspy-judges tune --data outputs.relevance.jsonl --dimension relevance" in out
     assert max(len(line) for line in out.splitlines()) <= 100
     labelled = read_labels("outputs.relevance.jsonl", dimensions=["relevance"])
     assert [o.ratings for o in labelled.outputs] == [{"relevance": (4.0, 5.0)}]
-    assert not list(Path().glob(".*.lock"))
+    # How documents were drawn is copied.
+    assert all(DRAWN.items() <= row.items() for row in read_jsonl("outputs.relevance.jsonl"))
 
 
-def test_where_nothing_was_labelled_it_does_not_say_tune(serve: Serve, capsys: Any) -> None:
-    def is_unsure(session: Session) -> None:
-        label(session, "", mark="unsure")
-
-    assert serve(is_unsure, "outputs.jsonl", "--dimension", "relevance") == 0
-    out = capsys.readouterr().out
-    assert out.endswith("nothing was labelled\n")
-    assert "tune" not in out
+def test_where_nothing_was_labelled_it_does_not_say_tune(serve):
+    code, out, _ = serve(lambda session: label(session, "", mark="unsure"), *TASK, "relevance")
+    assert (code, out.endswith("nothing was labelled\n"), "tune" in out) == (0, True, False)
 
 
-def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on(
-    start: Any,
-) -> None:
-    running, saved = start("outputs.jsonl", "--dimension", "helpful"), Counter[str]()
+def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on():
+    names, saved = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
+    words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
+    with running(*words) as (process, address):
 
-    def clicks(who: str) -> None:
-        with suppress(OSError, HTTPException):
-            for done in range(1, len(ROWS) + 1):
-                running.label("pass", who, comment="c" * 2000)
-                saved[who] = done
+        def clicks(who: str) -> None:
+            with suppress(OSError, HTTPException):
+                for done in range(1, len(ROWS) + 1):
+                    post(address, who, "pass", comment="c" * 2000)
+                    saved[who] = done
 
-    names = ["Anna", "Ben", "Cem", "Dee"]
-    threads = [Thread(target=clicks, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    until(lambda: saved.total() > 5)
-    running.process.kill()
-    for thread in threads:
-        thread.join()
-    path = Path("outputs.helpful.jsonl")
+        with ThreadPoolExecutor() as pool:
+            pool.map(clicks, names)
+            until(lambda: saved.total() > 5)
+            process.kill()
     path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
-    again = start("outputs.jsonl", "--dimension", "helpful")
-    for name in names:
-        assert again.state(name)["done"] - saved[name] in (0, 1)  # one may be saved, unanswered
-    n_lines = len(path.read_bytes().splitlines())
-    again.label("fail", "Eve")
-    assert again.end()[0] == 0
-    assert "a last line that was cut off is removed" in again.err
+    with running(*words) as (process, address):
+        for name in names:  # one may be saved, unanswered
+            assert state(address, name)["done"] - saved[name] in (0, 1)
+        n_lines = len(path.read_bytes().splitlines())
+        post(address, "Eve", "fail")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, "a last line that was cut off is removed" in err) == (0, True)
     assert [row["annotator"] for row in read_jsonl(path)][n_lines:] == ["Eve"]
 
 
-def test_a_link_that_the_user_names_is_one_file_under_one_lock(
-    serve: Serve, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_that_the_user_names_is_one_file_under_one_lock(serve):
     Path("link.jsonl").symlink_to("real.jsonl")
-    words = ("outputs.jsonl", "--dimension", "helpful", "--out")
 
     def work(session: Session) -> None:
         label(session, "pass")
-        capsys.readouterr()
-        code, line = refused(capsys, *words, "real.jsonl")
-        assert (code, "real.jsonl is in use by another run" in line) == (1, True)
+        refused(1, "real.jsonl is in use by another run", *TASK, "helpful", "--out", "real.jsonl")
 
-    assert serve(work, *words, "link.jsonl") == 0
+    assert serve(work, *TASK, "helpful", "--out", "link.jsonl").code == 0
     assert (len(read_jsonl("real.jsonl")), Path("link.jsonl").is_symlink()) == (1, True)
 
 
-def test_a_link_that_the_user_did_not_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("outputs.helpful.jsonl").symlink_to("login")
-    code, line = refused(capsys, "outputs.jsonl", "--dimension", "helpful")
-    assert (code, "outputs.helpful.jsonl: is a link" in line) == (1, True)
-    assert not Path("login").exists()
-
-
-def test_where_another_program_changed_the_file_no_count_is_printed(
-    serve: Serve, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_another_program_changed_the_file_no_count_is_printed(serve):
     def work(session: Session) -> None:
         label(session, "pass")
         session.path.write_bytes(b"")
 
-    assert serve(work, "outputs.jsonl", "--dimension", "helpful") == 1
-    out, err = capsys.readouterr()
-    assert "label in" not in out
-    assert "another program changed it" in err
+    ended = serve(work, *TASK, "helpful")
+    assert (ended.code, "label in" in ended.out) == (1, False)
+    assert "another program changed it" in ended.err
 
 
 @pytest.mark.parametrize(
     ("words", "values", "keys"),
     [
-        (("--dimension", "helpful"), ["pass", "fail"], "pf"),
-        (("--dimension", "clear=It is.", "--scale", "1-10"), [*range(1, 11)], "1234567890"),
-        (("--dimension", "clear", "--scale", "-1:1"), [-1, 0, 1], "123"),
-        (("--dimension", "mine.yaml"), ["good", "bad"], "gb"),
-        (("--pairwise", "tldr_concise"), ["A", "tie", "B"], "atb"),
+        ((*TASK, "helpful"), ["pass", "fail"], "pf"),
+        ((*TASK, "clear=It is.", "--scale", "1-10"), [*range(1, 11)], "1234567890"),
+        ((*TASK, "clear", "--scale", "-1:1"), [-1, 0, 1], "123"),
+        ((*TASK, "mine.yaml"), ["good", "bad"], "gb"),
+        (("pairs.jsonl", "--pairwise", "tldr_concise"), ["A", "tie", "B"], "atb"),
     ],
 )
-def test_every_task_has_its_answers_and_keys(
-    serve: Serve, words: tuple[str, ...], values: list[Any], keys: str
-) -> None:
+def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
     definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
     Path("mine.yaml").write_text(definition)
 
@@ -240,20 +188,10 @@ def test_every_task_has_its_answers_and_keys(
         assert [text["name"] for text in state["item"]["texts"]] == ["document"]
         assert label(session, values[0])["done"] == 1
 
-    assert serve(work, "pairs.jsonl" if "--pairwise" in words else "outputs.jsonl", *words) == 0
+    assert serve(work, *words).code == 0
 
 
-def test_how_documents_were_drawn_is_copied(serve: Serve) -> None:
-    drawn = {"sampling_weight": 2.5, "sampling_from": 90}
-    write_jsonl("drawn.jsonl", [row | drawn for row in ROWS])
-    assert (
-        serve(lambda session: label(session, "pass"), "drawn.jsonl", "--dimension", "helpful") == 0
-    )
-    (row,) = read_jsonl("drawn.helpful.jsonl")
-    assert drawn.items() <= row.items()
-
-
-def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> None:
+def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
     def work(session: Session) -> None:
         state = session.state("Anna")
         assert state["has_judge"]
@@ -265,7 +203,11 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> No
         assert {item["after"] for item in shown} == {"judge"}
         assert all(abs(item["judge"]["score"] - 1) >= 1 for item in shown)
 
-    assert serve(work, "outputs.jsonl", "--dimension", "relevance", "--judge", "relevance") == 0
+    assert serve(work, *TASK, "relevance", "--judge", "relevance").code == 0
+
+
+def files() -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in Path().glob("*") if path.exists()}
 
 
 @pytest.mark.parametrize(
@@ -275,29 +217,27 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve: Serve) -> No
         (("none.jsonl", "--dimension", "x"), 1, "does not exist"),
         (("outputs.jsonl", "--pairwise", "x"), 1, "two columns of candidates"),
         (("pairs.jsonl", "--dimension", "x"), 1, "--pairwise"),
-        (("outputs.jsonl", "--dimension", "tldr_concise"), 2, "--pairwise"),
-        (("outputs.jsonl", "--dimension", "relevence"), 2, "did you mean relevance? If not, say"),
-        (("rated.jsonl", "--dimension", "helpfull"), 2, "did you mean helpful? If not, say"),
         (("pairs.jsonl", "--pairwise", "relevance"), 2, "--dimension"),
-        (("outputs.jsonl", "--dimension", "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
-        (("outputs.jsonl", "--dimension", "x", "--scale", "any"), 2, "as in 1-5"),
-        (("outputs.jsonl", "--dimension", "x", "--scale", "good"), 2, "LOW-HIGH"),
         (("pairs.jsonl", "--pairwise", "x", "--scale", "1-5"), 2, "a scale is for ratings"),
-        (("outputs.jsonl", "--dimension", "x="), 2, "leave out the ="),
-        (("outputs.jsonl", "--dimension", "x", "--out", "x.csv"), 2, "ends with .jsonl"),
-        (("outputs.jsonl", "--dimension", "x", "--out", "outputs.jsonl"), 2, "holds the outputs"),
-        (("outputs.jsonl", "--dimension", "x", "--out", "no/x.jsonl"), 2, "no folder no"),
-        (("outputs.jsonl", "--dimension", "x", "--out", "pairs.jsonl"), 1, "is not a label from"),
-        (("outputs.jsonl", "--dimension", "x", "--map", "x"), 2, "NAME=COLUMN"),
-        (("outputs.jsonl", "--dimension", "x", "--judge", "relevance"), 2, "rating judge"),
-        (("outputs.jsonl", "--dimension", "x", "--judge", "none"), 2, "no judge"),
-        (("outputs.jsonl", "--dimension", "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
+        (("rated.jsonl", "--dimension", "helpfull"), 2, "did you mean helpful? If not, say"),
+        ((*TASK, "linked"), 1, "outputs.linked.jsonl: is a link"),
+        ((*TASK, "tldr_concise"), 2, "--pairwise"),
+        ((*TASK, "relevence"), 2, "did you mean relevance? If not, say"),
+        ((*TASK, "x="), 2, "leave out the ="),
+        ((*TASK, "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
+        ((*TASK, "x", "--scale", "any"), 2, "as in 1-5"),
+        ((*TASK, "x", "--scale", "good"), 2, "LOW-HIGH"),
+        ((*TASK, "x", "--out", "x.csv"), 2, "ends with .jsonl"),
+        ((*TASK, "x", "--out", "outputs.jsonl"), 2, "holds the outputs"),
+        ((*TASK, "x", "--out", "no/x.jsonl"), 2, "no folder no"),
+        ((*TASK, "x", "--out", "pairs.jsonl"), 1, "is not a label from"),
+        ((*TASK, "x", "--map", "x"), 2, "NAME=COLUMN"),
+        ((*TASK, "x", "--judge", "relevance"), 2, "rating judge"),
+        ((*TASK, "x", "--judge", "none"), 2, "no judge"),
+        ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
     ],
 )
-def test_what_is_wrong_is_said_before_a_page_opens(
-    words: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = {path: path.read_bytes() for path in Path().glob("*")}
-    got, line = refused(capsys, *words)
-    assert (got, message in line) == (code, True), line
-    assert {path: path.read_bytes() for path in Path().glob("*")} == before
+def test_what_is_wrong_is_said_before_a_page_opens(words, code, message):
+    before = files()
+    refused(code, message, *words)
+    assert files() == before

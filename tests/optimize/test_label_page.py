@@ -55,13 +55,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def outputs(folder: Path, documents: int, each: int, text: str = "a document\n" * 99) -> Path:
     """A file of outputs, which say their own ids."""
-    path = folder / "outputs.jsonl"
-    rows = [
-        {"id": f"{at}-{n}", "group": str(at), "document": text, "summary": f"{at}-{n}"}
-        for at in range(documents)
-        for n in range(each)
-    ]
-    write_jsonl(path, rows)
+    path, names = folder / "outputs.jsonl", [(d, n) for d in range(documents) for n in range(each)]
+    about = [{"id": f"{d}-{n}", "group": str(d), "summary": f"{d}-{n}"} for d, n in names]
+    write_jsonl(path, [row | {"document": text} for row in about])
     return path
 
 
@@ -71,7 +67,6 @@ def serve(path: Path, *flags: str) -> Iterator[tuple[str, "subprocess.Popen[str]
     what = () if "--pairwise" in flags else ("--dimension", "relevance")
     words = ("label", path, "--out", labels(path), *what, *flags)
     running = start_command(*words, stderr=subprocess.DEVNULL)
-    assert running.stdout is not None
     try:
         yield next(line[5:].strip() for line in running.stdout if line.startswith("open ")), running
     finally:
@@ -85,6 +80,10 @@ def labels(path: Path) -> Path:
 
 def text(page: Page, name: str) -> str:
     return str(page.run(f"document.getElementById('{name}').innerText"))
+
+
+def value(page: Page) -> str:
+    return str(page.run("document.getElementById('comment').value"))
 
 
 def output(page: Page) -> str:
@@ -119,106 +118,63 @@ def fails(page: Page, key: str) -> str:
     return text(page, "problem")
 
 
+def comment(page: Page, said: str) -> None:
+    page.press("c")
+    page.write(said)
+    page.press("Escape")
+
+
 def label_all(page: Page, key: str, number: int) -> None:
     for _ in range(number):
         press(page, key)
 
 
-def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_command(
+    browser, tmp_path
+):
     path, pages = outputs(tmp_path, 5, 2), {name: browser.page() for name in ("Anna", "Ben")}
     saved: list[tuple[str, str, int]] = []
-    for stop in (5, 10):
-        with serve(path) as (address, running):
-            for page_name, page in pages.items():
-                # People copy an address without its last slash, too.
-                begin(page, address.rstrip("/") if page_name == "Ben" else address, page_name)
-            while len(saved) < 2 * stop:
-                name = ("Anna", "Ben")[len(saved) % 2]
-                key, shown = str(1 + len(saved) % 5), output(pages[name])
-                press(pages[name], key)
-                saved.append((name, shown, int(key)))
-                if len(saved) % 6 == 0:
-                    pages[name].send("Page.reload")
-                    shows(pages[name], "work")
-            if stop < 10:
-                page = pages["Anna"]
-                page.press("c")
-                page.write("kept")
-                page.press("Escape")
-                running.kill()
-                running.wait()
-                assert "does not answer" in fails(page, "3")
-                assert "Not saved" in text(page, "status")
-                pressed = "document.querySelector('[aria-pressed=true]').textContent"
-                assert page.run(f"[{pressed}, document.getElementById('comment').value]") == [
-                    *("3", "kept")
-                ]
-    assert "10 of 10" in pages["Ben"].run("document.title")
-    assert "10 labelled by both" in text(pages["Ben"], "agreement")
-    rows = read_jsonl(labels(path))
-    assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == saved
-
-
-def test_of_two_windows_the_second_hears_of_the_first_and_writes_nothing(
-    browser: Browser, tmp_path: Path
-) -> None:
-    path = outputs(tmp_path, 1, 3)
-    with serve(path) as (address, _):
-        first, second = browser.page(), browser.page()
-        for page in (first, second):
-            begin(page, address, "Anna")
-        shown = output(first)
+    with serve(path) as (address, running):
+        for name, page in pages.items():
+            # People copy an address without its last slash, too.
+            begin(page, address.rstrip("/") if name == "Ben" else address, name)
+        while len(saved) < 13:
+            name, key = ("Anna", "Ben")[len(saved) % 2], 1 + len(saved) % 5
+            saved.append((name, output(pages[name]), key))
+            press(pages[name], str(key))
+            if len(saved) % 6 == 0:
+                pages[name].send("Page.reload")
+                shows(pages[name], "work")
+        first, second = pages["Anna"], browser.page()
+        begin(second, address, "Anna")
+        saved.append(("Anna", shown := output(first), 4))
         press(first, "4")
         assert "another window" in fails(second, "2")
         assert output(second) == shown
         second.press("Enter")
         second.until("document.getElementById('problem').hidden")
         assert output(second) == output(first)
-        press(second, "u")
-        assert [row["rating"] for row in read_jsonl(labels(path))] == [4, None]
-
-
-def test_what_could_not_be_saved_is_saved_by_trying_again(browser: Browser, tmp_path: Path) -> None:
-    path = outputs(tmp_path, 1, 2)
-    with serve(path) as (address, _):
-        page = browser.page()
-        begin(page, address, "Anna")
-        aside = labels(path).with_name("aside")
-        labels(path).rename(aside)
-        page.press("c")
-        page.write("too long")
-        page.press("Escape")
-        assert "another program changed it" in fails(page, "5")
+        # What could not be saved is saved by trying again.
+        saved.append(("Anna", output(second), 5))
+        labels(path).rename(aside := tmp_path / "aside")
+        comment(second, "too long")
+        assert "another program changed it" in fails(second, "5")
         aside.rename(labels(path))
-        page.press("Enter")
-        page.until("document.title.startsWith('1 of 2')")
-    assert [(row["rating"], row["comment"]) for row in read_jsonl(labels(path))] == [
-        (5, "too long")
-    ]
+        second.press("Enter")
+        second.until("document.title.startsWith('9 of 10')")
+        comment(second, "kept")
+        running.kill()
+        running.wait()
+        assert "does not answer" in fails(second, "3")
+        assert "Not saved" in text(second, "status")
+        assert second.run("document.querySelector('[aria-pressed=true]').textContent") == "3"
+        assert value(second) == "kept"
+    rows = read_jsonl(labels(path))
+    assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == saved
+    assert rows[-1]["comment"] == "too long"
 
 
-def test_a_label_is_changed_after_the_judges_is_seen(browser: Browser, tmp_path: Path) -> None:
-    path = outputs(tmp_path, 1, 2)
-    rows = [{**row, "summary": "alike"} for row in read_jsonl(path)]
-    write_jsonl(path, rows)
-    with serve(path, "--judge", "relevance") as (address, _):
-        page = browser.page()
-        begin(page, address, "Anna")
-        # The judge gives both the same score, and no score is near both ends of the scale.
-        press(page, "1")
-        press(page, "5")
-        press(page, "r")
-        assert "Disagreement with the judge" in text(page, "heading")
-        assert "The judge (score " in text(page, "labels")
-        press(page, "3")
-    assert read_jsonl(labels(path))[2].items() >= {"rating": 3, "changed_after": "judge"}.items()
-
-
-def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(browser, tmp_path):
     path = tmp_path / "pairs.jsonl"
     sides = {"response_a": "the first", "response_b": "the second"}
     write_jsonl(path, [{"id": str(n), "prompt": "a question", **sides} for n in range(4)])
@@ -236,8 +192,8 @@ def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
 
 
 def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_nothing(
-    browser: Browser, tmp_path: Path
-) -> None:
+    browser, tmp_path
+):
     path = outputs(tmp_path, 2, 2)
     with serve(path) as (address, _):
         ben, page = browser.page(), browser.page()
@@ -252,16 +208,16 @@ def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_noth
         page.press("c")
         page.press("4", "u", "r")
         page.press("Escape")
-        assert page.run("document.getElementById('comment').value") == "4ur"
+        assert value(page) == "4ur"
         page.send("Page.reload")
         shows(page, "work")
-        assert page.run("document.getElementById('comment').value") == "4ur"
+        assert value(page) == "4ur"
         page.run("document.getElementById('given').scrollTop = 200")
         press(page, "1")
         assert page.run("document.getElementById('given').scrollTop") == 200
         assert "Document 1 of 2: output 2 of 2" in text(page, "heading")
         press(page, "u")
-        assert page.run("document.getElementById('comment').value") == "4ur"
+        assert value(page) == "4ur"
         press(page, "1")
         page.press("Tab", "Tab", "Tab", "Tab")
         assert page.run("document.activeElement.textContent") == "2"
@@ -271,6 +227,7 @@ def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_noth
         assert page.run("document.activeElement.id") == "heading"
         label_all(page, "5", 2)
         shows(page, "done")
+        assert "4 labelled by both" in text(page, "agreement")
         press(page, "r")
         assert "Disagreement with another annotator, 2 to look at" in text(page, "heading")
         assert text(page, "labels").splitlines()[::2] == ["You: 5", "Ben: 1"]
@@ -283,14 +240,16 @@ def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_noth
     assert [row.get("changed_after") for row in rows] == [None] * 6 + ["annotators"]
 
 
-def test_every_screen_passes_the_audit_and_shows_markup_as_text(
-    browser: Browser, tmp_path: Path
-) -> None:
-    path = outputs(tmp_path, 1, 2, f"{TALK}\n{LONG}")
+def test_every_screen_passes_the_audit_and_the_review_ends_with_the_judges_labels(
+    browser, tmp_path
+):
+    path = outputs(tmp_path, 1, 5, f"{TALK}\n{LONG}")
+    # The judge gives all the same score, and none is near both ends: it differs from two at least.
+    write_jsonl(path, [row | {"summary": "alike"} for row in read_jsonl(path)])
     with serve(path, "--judge", "relevance") as (address, running):
         ben, page = browser.page(), browser.page()
         begin(ben, address, LONG[:80])
-        label_all(ben, "1", 2)
+        press(ben, "1")
         page.go(address)
         shows(page, "naming")
         audit(page)
@@ -299,15 +258,23 @@ def test_every_screen_passes_the_audit_and_shows_markup_as_text(
         assert page.run("[...document.querySelectorAll('#given strong')].map(one =>"
                         " one.textContent).join('')") == "User: Assistant: "  # fmt: skip
         assert MARKUP in text(page, "given")
-        label_all(page, "5", 2)
+        for key in "51515":
+            press(page, key)
         audit(page)
-        press(page, "r")
-        audit(page)
+        for key, other in (("r", "another annotator"), ("1", "the judge")):
+            press(page, key)
+            assert f"Disagreement with {other}" in text(page, "heading")
+            audit(page)
+        assert "The judge (score " in text(page, "labels")
+        press(page, "3")
         assert page.faults == []
         running.kill()
         running.wait()
         fails(page, "2")
         audit(page)
+    assert [row.get("changed_after") for row in read_jsonl(labels(path))[-2:]] == [
+        *("annotators", "judge")
+    ]
 
 
 def audit(page: Page) -> None:

@@ -4,10 +4,10 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import printed, result_of, run
 from jsonl import write_jsonl
 from scipy.stats import norm
 
@@ -27,18 +27,11 @@ def sheet(n: int, wrong: int = 10) -> list[str]:
     """Flags of `n` rows of which every fourth fails; the judge errs on each `wrong`th."""
     rows = [{"id": f"r{i}", "output": f"Text {i}.", "safe": int(i % 4 > 0)} for i in range(n)]
     scores = [{"id": f"r{i}", "score": int(i % 4 > 0) ^ (i % wrong == 0)} for i in range(n)]
-    flags = ["--dimension", "safe", "--data", write_jsonl("labels.jsonl", rows)]
-    return [*flags, "--scores", write_jsonl("new.jsonl", scores)]
+    data = ["--data", write_jsonl("labels.jsonl", rows)]
+    return ["--dimension", "safe", *data, "--scores", write_jsonl(f"{wrong}.jsonl", scores)]
 
 
-def result_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    capsys.readouterr()
-    verify([*arguments, "--json"])
-    result: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return result
-
-
-def test_each_look_has_sidak_s_share_of_the_error() -> None:
+def test_each_look_has_sidak_s_share_of_the_error():
     """1 - .025 = .975 is the chance that four independent looks all hold at .975 to the 1/4."""
     z = norm.ppf(0.975**0.25)
     assert z == pytest.approx(2.494, abs=0.001)
@@ -54,8 +47,6 @@ def test_each_look_has_sidak_s_share_of_the_error() -> None:
     human = rng.normal(size=4000)
     rho = dataset_level(human + rng.normal(size=4000), human)
     one, four = (deciding_interval(rho, looks) for looks in (1, 4))
-    assert one
-    assert four
     # On Fisher's z, with t of so many documents about normal.
     ends = (math.atanh(rho.value) - math.atanh(each.low) for each in (one, four))
     assert 1 / np.divide(*ends) == pytest.approx(z / norm.ppf(0.975), rel=0.001)
@@ -65,7 +56,7 @@ def test_each_look_has_sidak_s_share_of_the_error() -> None:
 
 
 @pytest.mark.parametrize("growth", [1.5, 2, 4])
-def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growth: float) -> None:
+def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growth):
     sizes = (40 * growth ** np.arange(4)).astype(int)
     rng, share, passed = np.random.default_rng(1), 0.8, []
     steps = [rng.binomial(n, share, 20_000) for n in np.diff(sizes, prepend=0)]
@@ -79,58 +70,42 @@ def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growt
     assert passed[0] > 0.045
 
 
-def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_how_many(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_how_many():
     gate = [*sheet(400), "--min-tpr", "0.895"]
-    assert verify(gate) == 0
-    assert "of 4 looks" not in capsys.readouterr().out
-    one, four = result_of(capsys, *gate), result_of(capsys, *gate, "--looks", "4")
+    one, ended = result_of(verify, *gate), run(verify, *gate, "--looks", "4", "--json")
+    four = json.loads(ended.stdout)
     assert (one["gate"], one["looks"]) == ("holds", 1)
-    assert (four["gate"], four["looks"]) == ("undecided", 4)
+    assert (ended.code, four["gate"], four["looks"]) == (3, "undecided", 4)
     # The figure's own interval is that of one look.
     assert one["tpr"] == four["tpr"]
-    assert verify([*gate, "--looks", "4"]) == 3
-    out, err = capsys.readouterr()
-    assert "of 4 looks, --min-tpr 0.895: about " in err.replace("\n", " ")
-    assert "--looks" not in out
-    assert verify([*sheet(400), "--min-tpr", "0.91"]) == 3
-    assert "Label more; add --looks 2 then" in capsys.readouterr().out.replace("\n", " ")
+    assert "of 4 looks, --min-tpr 0.895: about " in ended.err
+    assert "Label more; add --looks 2 then" in run(verify, *gate[:-1], "0.91").out
 
 
-def test_a_swap_is_decided_by_one_of_so_many_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    swap = [*sheet(400, wrong=40), "--against", "old", "--margin", "0.055"]
-    rows = [json.loads(line) for line in Path("new.jsonl").read_text().splitlines()]
-    for number, row in enumerate(rows):
-        row["score"] = int(number % 4 > 0) ^ (number % 80 == 0)
-    swap += ["--scores", write_jsonl("old.jsonl", rows)]
-    one, four = result_of(capsys, *swap), result_of(capsys, *swap, "--looks", "4")
+def test_a_swap_is_decided_by_one_of_so_many_looks():
+    swap = [*sheet(400, wrong=40), "--against", "80", *sheet(400, wrong=80)[4:], "--margin"]
+    one, four = result_of(verify, *swap, "0.055"), run(verify, *swap, "0.055", "--looks", "4")
     assert (one["swap"], one["looks"]) == ("not worse", 1)
-    assert (four["swap"], four["looks"]) == ("undecided", 4)
+    assert (four.code, "90% interval of 4 looks, n=" in four.out) == (3, True)
+    wide = [*swap, "0.2", "--looks", "4"]
+    four, out = result_of(verify, *wide), printed(verify, *wide)
+    assert (four["swap"], four["looks"]) == ("not worse", 4)
     assert four["difference"]["low"] < one["difference"]["low"]
-    assert verify([*swap, "--looks", "4"]) == 3
-    assert "90% interval of 4 looks, n=" in capsys.readouterr().out.replace("\n", " ")
-    swap[swap.index("0.055")] = "0.2"
-    assert verify([*swap, "--looks", "4"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
     assert "5% would get this verdict in any of 4 looks." in out
 
 
 @pytest.mark.parametrize("words", [["--looks", "2"], ["--min-tpr", ".8", "--looks", "101"]])
-def test_looks_are_of_a_floor_or_a_swap(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert verify([*sheet(40), *words]) == 2
-    assert "name what is decided, a floor" in capsys.readouterr().err
+def test_looks_are_of_a_floor_or_a_swap(words):
+    ended = run(verify, *sheet(40), *words)
+    assert (ended.code, "name what is decided, a floor" in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize("fails", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("errors", [0.5, 0.75])
-def test_so_many_labels_decide_nine_times_of_ten(fails: float, errors: float) -> None:
+def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
     """Within 10 % of what a simulation needs: a tenth fewer decide less often, a tenth more do."""
     floor, rng = 0.8, np.random.default_rng(2)
     n = labels_to_decide(FLOORS, fails, errors)
-    assert n
 
     def decided(number: int) -> float:
         of_fails, held = rng.binomial(number, fails, 4000), np.ones(4000, bool)
@@ -145,7 +120,7 @@ def test_so_many_labels_decide_nine_times_of_ten(fails: float, errors: float) ->
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])
-def test_the_pages_have_the_numbers_of_labels_that_decide(page: str) -> None:
+def test_the_pages_have_the_numbers_of_labels_that_decide(page):
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
     for rate, errors in (("9", 0.5), ("85", 0.75)):
         row = re.search(rf"\| true rates of \.{rate} \|(.*)\|\n", text)
@@ -155,34 +130,27 @@ def test_the_pages_have_the_numbers_of_labels_that_decide(page: str) -> None:
         assert cells == [rounded_up(number) for number in numbers if number]
 
 
-def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many():
     """A fourth of the labels are fails; the numbers are those of `labels_to_decide`, rounded up."""
     least, more = (labels_to_decide(FLOORS, 0.25, errors) for errors in (0.5, 0.75))
     assert (least, more) == (556, 2483)
     rows = [{"id": f"r{i}", "output": f"Text {i}.", "safe": int(i % 4 > 0)} for i in range(200)]
     said = (
         "Floors of TPR 0.8 and TNR 0.8 take 560 labels for a judge of TPR 0.9 and TNR 0.9, 2,500 "
-        "labels for a judge of TPR 0.85 and TNR 0.85 (25% fails, a chance of 90%, independent "
-        "outputs)"
+        "labels for a judge of TPR 0.85 and TNR 0.85 (25% fails, a chance of 90%"
     )
     labels = write_jsonl("labels.jsonl", rows)
-    assert check([labels]) == 0
-    assert f"floors {said} " in " ".join(capsys.readouterr().out.split())
+    assert f"floors {said}" in printed(check, labels)
     outputs = [{"id": f"r{i}", "output": f"Text {i}."} for i in range(1000)]
-    words = [write_jsonl("outputs.jsonl", outputs), "--labels", labels, "--min-tpr", ".8"]
-    assert plan([*words, "--min-tnr", ".8"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert out.startswith(f"200 of 1,000 documents labelled. {said}. outputs.next.jsonl: 356 docu")
+    words = [write_jsonl("outputs.jsonl", outputs), "--min-tnr", ".8"]
+    out = printed(plan, *words, "--labels", labels, "--min-tpr", ".8")
+    assert out.startswith(f"200 of 1,000 documents labelled. {said}")
+    assert " outputs.next.jsonl: 356 docu" in out
     # Without labels no base rate is known, and a random round comes first.
-    words = [words[0], "--min-tnr", ".8", "--out", "first.jsonl", "--json"]
-    assert plan(words) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert [each["fails"] for each in result["decisions"]] == [0.05, 0.2, 0.5]
-    assert result["n_next"] == 30
-    assert plan([*words[:-1], "--labels", labels, "--min-tpr", "2"]) == 2
-    rated = [{**row, "safe": number % 5 + 1} for number, row in enumerate(rows)]
-    words += ["--labels", write_jsonl("rated.jsonl", rated), "--scale", "1-5"]
-    assert plan(words) == 2
-    assert "need labels that say pass or fail" in capsys.readouterr().err
+    first = result_of(plan, *words, "--out", "first.jsonl")
+    assert [each["fails"] for each in first["decisions"]] == [0.05, 0.2, 0.5]
+    assert first["n_next"] == 30
+    assert run(plan, *words, "--labels", labels, "--min-tpr", "2").code == 2
+    rated = write_jsonl("rated.jsonl", [row | {"safe": n % 5 + 1} for n, row in enumerate(rows)])
+    ended = run(plan, *words, "--labels", rated, "--scale", "1-5")
+    assert (ended.code, "need labels that say pass or fail" in ended.err) == (2, True)

@@ -2,15 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from openai_replies import Body, error
-from openai_server import OpenAIServer
+from openai_replies import error
 
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
-from optimize.tuning.settings import Settings, read_settings
+from optimize.tuning.settings import read_settings
 from optimize.verify import command as verify
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
@@ -18,25 +16,24 @@ KEYS = {"JUDGE_KEY": "sk-judge-0123456789abcdef", "WRITER_KEY": "sk-writer-01234
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(here, monkeypatch, openai_server):
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
     openai_server.models = ("judge-1", "writer-1")
-    return tmp_path
+    return here
 
 
-def summary_of(folder: str) -> dict[str, Any]:
-    summary: dict[str, Any] = json.loads(Path(folder, "summary.json").read_text())
-    return summary
+def summary():
+    return json.loads(Path("run", "summary.json").read_text())
 
 
-def asked(server: OpenAIServer, model: str) -> list[tuple[Body, str]]:
-    return [
-        (seen.body, seen.headers["Authorization"].removeprefix("Bearer "))
+def asked(server, model):
+    """The limits, efforts and keys with which a model was asked."""
+    return {
+        (seen.body["max_tokens"], seen.body["reasoning_effort"], seen.headers["Authorization"])
         for seen in server.log
         if seen.body["model"] == model
-    ]
+    }
 
 
 OF_THE_JUDGE = ["--max-tokens", "700", "--reasoning-effort", "low", "--api-key-env", "JUDGE_KEY"]
@@ -47,65 +44,49 @@ OF_THE_PROPOSER = [
 
 
 def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them(
-    here: Path, openai_server: OpenAIServer
-) -> None:
-    refusal = "Unrecognized request argument supplied: seed"
-    openai_server.habit = lambda number, body: (
-        error(400, refusal, "invalid_request_error") if "seed" in body else None
-    )
+    folder, openai_server
+):
+    refusal = (400, "Unrecognized request argument supplied: seed", "invalid_request_error")
+    openai_server.habit = lambda number, body: error(*refusal) if "seed" in body else None
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--proposer-lm", PROPOSER]
     flags += ["--max-calls", "2800", "--out", "run", "--price", "1,10"]
     flags += [*OF_THE_JUDGE, *OF_THE_PROPOSER]
     assert command(flags) == 0
-    for model, limit, effort, name in (
-        ("judge-1", 700, "low", "JUDGE_KEY"),
-        ("writer-1", 3000, "high", "WRITER_KEY"),
-    ):
-        for body, key in (log := asked(openai_server, model)):
-            assert (body["max_tokens"], body["reasoning_effort"]) == (limit, effort)
-            assert key == KEYS[name]
-        assert log
-    written = b"".join(path.read_bytes() for path in here.glob("run/**/*") if path.is_file())
+    assert asked(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
+    assert asked(openai_server, "writer-1") == {(3000, "high", f"Bearer {KEYS['WRITER_KEY']}")}
+    written = b"".join(path.read_bytes() for path in folder.glob("run/**/*") if path.is_file())
     assert not any(key.encode() in written for key in KEYS.values())
-    changes = [
-        f"{model} takes no seed (requests go without it)" for model in ("judge-1", "writer-1")
-    ]
-    assert summary_of("run")["request_changes"] == changes
-    n_sent = len(openai_server.log)
+    models, n_sent = openai_server.models, len(openai_server.log)
+    changes = [f"{model} takes no seed (requests go without it)" for model in models]
+    assert summary()["request_changes"] == changes
     Path("run/report.html").unlink()
     assert command(flags) == 0
     assert len(openai_server.log) == n_sent
-    assert summary_of("run")["request_changes"] == changes
+    assert summary()["request_changes"] == changes
 
 
-def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(
-    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(folder, openai_server, capsys):
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--max-cost", "0.6", "--out", "run"]
     assert command(flags) == 2
     assert "give --price IN,OUT, or --max-calls" in capsys.readouterr().err
     assert not openai_server.log
     assert command([*flags, "--price", "1,10"]) == 0
     served = (openai_server.tokens_in * 1 + openai_server.tokens_out * 10) / 1e6
-    assert summary_of("run")["cost_usd"] == pytest.approx(served, rel=0.01)
+    assert summary()["cost_usd"] == pytest.approx(served, rel=0.01)
     assert served <= 0.6
 
 
-def test_verify_asks_as_its_flags_say(here: Path, openai_server: OpenAIServer) -> None:
-    request = ["--api-key-env", "JUDGE_KEY", "--max-tokens", "99", "--reasoning-effort", "low"]
+def test_verify_asks_as_its_flags_say(folder, openai_server):
     priced = ["--price", "1,10", "--max-cost", "1"]
-    assert verify(["relevance", "--lm", JUDGE, *request, *priced]) == 0
-    assert {
-        (body["max_tokens"], body["reasoning_effort"], key)
-        for body, key in asked(openai_server, "judge-1")
-    } == {(99, "low", KEYS["JUDGE_KEY"])}
+    assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *priced]) == 0
+    assert asked(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
 
 
-def settings(**values: Any) -> Settings:
+def settings(**values):
     return read_settings({"dimension": "relevance", **values})
 
 
-def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
+def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked():
     key = {"api_key_env": "JUDGE_KEY"}
     same = settings(lm=JUDGE, proposer_lm=PROPOSER, api_base="http://h/v1", **key)
     assert same.proposer.api_key_env == "JUDGE_KEY"
@@ -121,9 +102,7 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])
-def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name: str) -> None:
-    with pytest.raises(
-        SettingsError, match="--api-key-env takes the name of an environment variable"
-    ) as error:
+def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name):
+    with pytest.raises(SettingsError, match="takes the name of an environment variable") as error:
         settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)

@@ -1,52 +1,38 @@
 """What holds for every optimizer: `rank` with a proposer and without one, and `gepa`."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 from behaving_model import Model
-from search_world import (
-    SEED,
-    SUBJECT,
-    WORDS,
-    Searched,
-    Watch,
-    judge,
-    search,
-    shuffled,
-    world,
-    write_instruction,
-)
+from search_world import SEED, Watch, judge, search, shuffled, world, write_instruction
 
 import judges
 from judges.client.budget import Budget
 from judges.client.prices import Price
 from judges.judge import Judge
 from judges.judgement import Judgement
-from judges.prompt import Prompt
 from judges.protocol import FatalModelError
-from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import ItemJudgement, Pricing, SearchOptions
+from optimize.testing import QUALITIES, WARMTH
 
 TRAIN, DEV = world(16), world(12, first=100)
 WRITTEN = ("rank", "gepa")
 
 
-def run(name: str, model: Model | None = None, **settings: Any) -> Searched:
+def run(name, model=None, **settings):
     """A search of the optimizer; "labels" is `rank` where nobody writes instructions."""
     if name == "labels":
         options = SearchOptions(max_demos=1000, longest_demos=10**6)
         return search(TRAIN, DEV, **{"options": options, **settings})
     settings = {"calls": 4000, "options": SearchOptions(seed=1), **settings}
     proposer = model or Model(write_instruction)
-    return search(TRAIN, DEV, optimizer=name, proposer=proposer, **settings)  # type: ignore[arg-type]
+    return search(TRAIN, DEV, optimizer=name, proposer=proposer, **settings)
 
 
 @cache
-def whole(name: str) -> tuple[Searched, Watch]:
+def whole(name):
     """A search that nothing disturbs, made once, and what its judge was asked."""
     watch = Watch()
     return run(name, by=watch), watch
@@ -57,76 +43,69 @@ writers = pytest.mark.parametrize("name", WRITTEN)
 
 
 @every
-def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name: str, tmp_path: Any) -> None:
+def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
     found = whole(name)[0].result
     assert found.n_tried
     prompt = found.tuned.prompt(SEED)
-    replace(Judge.of(SUBJECT), prompt=prompt).save(tmp_path / "judge.json")
+    replace(Judge.of(WARMTH), prompt=prompt).save(tmp_path / "judge.json")
     loaded = judges.load(tmp_path / "judge.json")
-    assert isinstance(loaded, Judge)
     assert loaded.prompt == prompt
     assert 0 < len(prompt.instruction) <= LONGEST_INSTRUCTION
     assert (prompt.inputs, prompt.answer) == (SEED.inputs, SEED.answer)
 
 
 @writers
-def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
+def test_the_planted_instruction_is_found_and_ships(name):
     found = whole(name)[0]
     assert found.result.decision.ship, found.result.decision.why
-    named = {word for word in WORDS if word in found.result.tuned.instruction}
+    named = {word for word in QUALITIES if word in found.result.tuned.instruction}
     assert named == {"kindness", "candour"}
 
 
 @every
 @pytest.mark.parametrize("calls", [0, 60, 1500])
-def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> None:
+def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
     watch, model = Watch(), Model(write_instruction)
     found = run(name, model, by=watch, calls=calls)
-    assert len(watch.asked) + model.calls == found.budget.total_cost == found.budget.calls <= calls
+    budget = found.budget
+    assert len(watch.asked) + model.calls == budget.total_cost == budget.calls <= calls
     pairs = [(str(prompt.template()), item.id) for prompt, item in watch.asked]
     assert len(pairs) == len(set(pairs))
     assert found.result.decision.why
 
 
 @writers
-def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> None:
-    def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        return [
-            ItemJudgement(one.judgement, 100 + 25 * len(prompt.demos), 1)
-            for one in watch(prompt, items)
-        ]
+def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
+    def tokens_in(prompt):
+        return 100 + 25 * len(prompt.demos)
+
+    def judge_for_tokens(prompt, items):
+        took = {"tokens_in": tokens_in(prompt), "tokens_out": 1}
+        return [replace(one, **took) for one in watch(prompt, items)]
 
     watch, model = Watch(), Model(write_instruction)
     price = Price(per_token_in=1, per_token_out=1)
     pricing = Pricing(price=price, tokens_in=100, tokens_out=1)
     found = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
-    tokens = sum(101 + 25 * len(prompt.demos) for prompt, _ in watch.asked)
+    tokens = sum(tokens_in(prompt) + 1 for prompt, _ in watch.asked)
     assert found.budget.total_cost == tokens + model.calls
     # A candidate that proves dearer than its length says goes over by less than a race.
     assert 75_000 < found.budget.total_cost <= 160_000
 
 
-@writers
-def test_another_seed_makes_other_trials(name: str) -> None:
-    other = run(name, options=SearchOptions(seed=2, max_demos=1000))
-    assert other.trials != whole(name)[0].trials
-
-
 @every
-def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(
-    name: str,
-) -> None:
-    kept: dict[tuple[str, str], ItemJudgement] = {}
+def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(name):
+    kept = {}
 
-    def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[ItemJudgement]]:
+    def stored(watch):
         """Judges what no earlier start has, as a run's store does."""
 
-        def judge_items(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-            template = str(prompt.template())
-            for item in items:
-                if (template, item.id) not in kept:
-                    (kept[template, item.id],) = watch(prompt, [item])
-            return [kept[template, item.id] for item in items]
+        def judge_items(prompt, items):
+            keys = [(str(prompt.template()), item.id) for item in items]
+            for key, item in zip(keys, items, strict=True):
+                if key not in kept:
+                    (kept[key],) = watch(prompt, [item])
+            return [kept[key] for key in keys]
 
         return judge_items
 
@@ -140,26 +119,25 @@ def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_see
 
 
 @every
-def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: str) -> None:
-    found = run(name, by=Watch(fails_on="d100"))
-    gain = found.result.decision.gain
-    undisturbed = whole(name)[0].result.decision.gain
-    assert gain.n_documents == undisturbed.n_documents - 1
+def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
+    gains = [
+        found.result.decision.gain
+        for found in (run(name, by=Watch(fails_on="d100")), whole(name)[0])
+    ]
+    assert gains[0].n_documents == gains[1].n_documents - 1
 
-    def fails_when_told(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+    def fails_when_told(prompt, items):
         told = prompt.instruction != SEED.instruction or bool(prompt.demos)
         failed = ItemJudgement(Judgement.failed("it cannot say"))
-        return [
-            failed if told and item.system in ("s1", "s2") else one
-            for item, one in zip(items, judge(prompt, items), strict=True)
-        ]
+        fails = [told and item.system in ("s1", "s2") for item in items]
+        judged = zip(fails, judge(prompt, items), strict=True)
+        return [failed if fail else one for fail, one in judged]
 
-    failing = run(name, by=fails_when_told).result.decision
-    assert not failing.ship
+    assert not run(name, by=fails_when_told).result.decision.ship
 
 
 @every
-def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
+def test_no_document_is_judged_by_a_prompt_that_shows_it(name):
     _, watch = whole(name)
     of_text = {item.texts["text"]: item.document_id for item in (*TRAIN.items, *DEV.items)}
     assert name == "gepa" or any(prompt.demos for prompt, _ in watch.asked)
@@ -169,36 +147,33 @@ def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
 
 @writers
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
-def test_proposals_that_cannot_be_read_end_well(name: str, reply: str) -> None:
+def test_proposals_that_cannot_be_read_end_well(name, reply):
     found = run(name, Model(lambda *_: reply), calls=600)
     assert found.budget.total_cost <= 600
     assert found.result.decision.why
 
 
 @writers
-def test_a_proposer_without_money_leaves_the_best_so_far(name: str) -> None:
+def test_a_proposer_without_money_leaves_the_best_so_far(name):
     model = Model(write_instruction)
     found = run(name, model, account=Budget(max_calls=3).account())
-    assert model.calls == 3
-    assert found.trials
-    assert found.result.decision.why
+    assert (model.calls, bool(found.trials), bool(found.result.decision.why)) == (3, True, True)
 
 
 @writers
-def test_a_wrong_key_of_the_proposer_ends_the_run(name: str) -> None:
-    def refuse(*_: object) -> str:
+def test_a_wrong_key_of_the_proposer_ends_the_run(name):
+    def refuse(*_):
         raise FatalModelError("wrong key")
 
     with pytest.raises(FatalModelError, match="wrong key"):
         run(name, Model(refuse))
 
 
-def test_labels_that_say_nothing_seldom_ship_a_tuned_judge() -> None:
+def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
     # At a risk of 10 %, four or more of 8 have a chance of .5 %.
     shipped = 0
     for seed in range(8):
-        train = shuffled(world(10, 6, seed=seed), seed)
-        dev = shuffled(world(10, 6, first=100, seed=seed), seed)
+        train, dev = (shuffled(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
         options = SearchOptions(seed=seed, rounds=2)
         found = search(train, dev, proposer=Model(write_instruction), options=options)
         shipped += found.result.decision.ship

@@ -3,69 +3,57 @@
 import json
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from openai_replies import Body
-from openai_server import OpenAIServer
+from verify_runs import tuned_on, verified
 
 from judges.loading import load
-from judges.scoring import SamplingPlan
-from optimize import panel, verify
+from optimize import panel
 from optimize.items import text_key
 
 pytestmark = pytest.mark.usefixtures("here")
 
 DOCUMENTS, SYSTEMS = 24, 5
+TEXTS = ("document", "summary")
 
 
-def world() -> list[str]:
+def world():
     """Labels, and two recorded judges that err differently: each of noise as large as quality."""
     rng = np.random.default_rng(5)
     quality = rng.normal(size=(DOCUMENTS, SYSTEMS))
-    ids = [(f"d{d}", f"s{s}") for d in range(DOCUMENTS) for s in range(SYSTEMS)]
-    ratings = np.clip(np.round(3 + quality), 1, 5).ravel()
-    write_jsonl(
-        "labels.jsonl",
-        [
-            {
-                "id": f"{d}{s}",
-                "group": d,
-                "system": s,
-                "document": f"Of {d}: a fire broke out in the mill at night. Nobody was hurt.",
-                "summary": f"A fire, says {s}. Worth {rating:.0f} of 5. Mill {'and ' * int(s[1])}.",
-                "ratings": {"relevance": rating},
-            }
-            for (d, s), rating in zip(ids, ratings, strict=True)
-        ],
-    )
-    for name in ("a", "b"):
-        noisy = (quality + rng.normal(size=quality.shape)).ravel()
-        write_jsonl(
-            f"{name}.jsonl",
-            [
-                {"id": f"{d}{s}", "dimension": "relevance", "score": float(score)}
-                for (d, s), score in zip(ids, noisy, strict=True)
-            ],
-        )
+    places = [(d, s) for d in range(DOCUMENTS) for s in range(SYSTEMS)]
+    ids = [{"id": f"d{d}s{s}"} for d, s in places]
+    ratings = np.clip(np.round(3 + quality), 1, 5)
+    rows = [
+        {
+            **{"id": f"d{d}s{s}", "group": f"d{d}", "system": f"s{s}"},
+            "document": f"Of d{d}: a fire broke out in the mill at night. Nobody was hurt.",
+            "summary": f"A fire, says s{s}. Worth {ratings[d, s]:.0f} of 5. Mill {'and ' * s}.",
+            "ratings": {"relevance": ratings[d, s]},
+        }
+        for d, s in places
+    ]
+    write_jsonl("labels.jsonl", rows)
+    for judge in ("a", "b"):
+        scores = (quality + rng.normal(size=quality.shape)).ravel().tolist()
+        marks = [{"dimension": "relevance", "score": score} for score in scores]
+        write_jsonl(f"{judge}.jsonl", [{**i, **m} for i, m in zip(ids, marks, strict=True)])
     return ["--dimension", "relevance", "--data", "labels.jsonl"]
 
 
 RECORDED = ["--scores", "a.jsonl", "--scores", "b.jsonl"]
 
 
-def joined(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+def joined(capsys, *arguments):
     capsys.readouterr()
     assert panel.command([*arguments, "--json"]) == 0, capsys.readouterr().err
-    result: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return result
+    return json.loads(capsys.readouterr().out)
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
+def refused(capsys, *arguments, code=2):
     assert panel.command(list(arguments)) == code, capsys.readouterr().err
     err = capsys.readouterr().err
     assert "Traceback" not in err
@@ -73,9 +61,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) 
     return line
 
 
-def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(capsys):
     flags = [*world(), "relevance@embedded", *RECORDED]
     result = joined(capsys, *flags)
     assert (result["folder"], result["shipped"]) == ("runs/panel-001", "learned")
@@ -91,68 +77,50 @@ def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(
     assert panel.command([*flags, "--out", "again"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     page = Path("again/report.html").read_text(encoding="utf-8")
-    for said in (
-        "No judge.json was written",
-        f"{test['panel']['value']:.3f}",
-        "relevance@embedded",
-    ):
-        assert said in words
-        assert said in page
+    rho = f"{test['panel']['value']:.3f}"
+    for said in ("No judge.json was written", rho, "relevance@embedded"):
+        assert (said in words, said in page) == (True, True)
 
 
-def test_a_panel_ships_that_says_of_every_output_what_was_measured(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def members(openai_server):
     openai_server.judge = noisy_rating
-    openai_server.models = tuple(f"judge-{number}" for number in range(1, 4))
-    members = [f"{model}=relevance@openai/{model}" for model in openai_server.models]
+    openai_server.models = ("judge-1", "judge-2", "judge-3")
+    return [f"{name}=relevance@openai/{name}" for name in openai_server.models]
+
+
+def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_member(
+    members, capsys
+):
     flags = [*world(), *members]
     result = joined(capsys, *flags, "--price", "1,4")
     assert result["shipped"] == "learned"
     assert result["cost_usd"] == pytest.approx(sum(m["cost_usd"] for m in result["members"]))
     assert result["cost_per_1000_rows"] > 2 * result["members"][0]["cost_per_1000_rows"]
-    provenance: Any = load("runs/panel-001").provenance
-    learned = set(provenance["tuned_on"])
-    labels = read_jsonl("labels.jsonl")
-    test = [
-        row
-        for row in labels
-        if text_key({name: row[name] for name in ("document", "summary")}) not in learned
-    ]
+    learned = set(load("runs/panel-001").provenance["tuned_on"])
+    rows = read_jsonl("labels.jsonl")
+    test = [row for row in rows if text_key({name: row[name] for name in TEXTS}) not in learned]
     assert len(test) == result["test"]["panel"]["n"] * SYSTEMS
     write_jsonl("test.jsonl", test)
-    assert verify.command(["runs/panel-001", "--data", "test.jsonl", "--json"]) == 0
-    verified = json.loads(capsys.readouterr().out)["correlations"][0]
-    assert verified["value"] == pytest.approx(result["test"]["panel"]["value"])
+    rho = verified(capsys, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
+    assert rho["value"] == pytest.approx(result["test"]["panel"]["value"])
     assert "holds a finished run" in refused(capsys, *flags, "--out", "runs/panel-001", code=1)
+    line = refused(capsys, *flags[:4], "runs/panel-001", members[0], code=1)
+    assert "is a panel itself; join its members instead" in line
 
 
-def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    start = world()
+def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(capsys):
+    start = [*world(), *RECORDED]
     rows = read_jsonl("labels.jsonl")
-    met = [row for row in rows if int(row["group"][1:]) < 8]
     # A newline more makes no other text of it.
-    keys = [text_key({"d": f"{row['document']}\n", "s": row["summary"]}) for row in met]
-    judge = load("relevance").with_plan(SamplingPlan(kind="one"))
-    replace(judge, provenance={"tuned_on": keys}).save("tuned.json")
-    assert panel.command([*start, "tuned.json", *RECORDED, "--json"]) == 0
+    keys = [text_key({"d": f"{row['document']}\n", "s": row["summary"]}) for row in rows]
+    met = DOCUMENTS // 3 * SYSTEMS
+    assert panel.command([*start, tuned_on(Path("tuned.json"), keys[:met]), "--json"]) == 0
     out, err = capsys.readouterr()
-    assert f"{len(met)} rows left out, on which a member was tuned" in err
-    result = json.loads(out)
-    assert result["data"]["n_outputs"] == len(rows) - len(met)
-    replace(
-        judge,
-        provenance={
-            "tuned_on": [
-                text_key({"d": row["document"], "s": row["summary"]}) for row in rows[:-20]
-            ]
-        },
-    ).save("all.json")
-    assert "4 documents are too few to split" in refused(
-        capsys, *start, "all.json", *RECORDED, code=1
-    )
+    assert f"{met} rows left out, on which a member was tuned" in err
+    assert json.loads(out)["data"]["n_outputs"] == len(rows) - met
+    line = refused(capsys, *start, tuned_on(Path("all.json"), keys[:-20]), code=1)
+    assert "4 documents are too few to split" in line
 
 
 @pytest.mark.parametrize(
@@ -167,67 +135,44 @@ def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(
         (["--replies", "mute.jsonl", "--replies", "too=mute.jsonl"], "no judge can be a member"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_in_a_line(
-    capsys: pytest.CaptureFixture[str], flags: list[str], message: str
-) -> None:
+def test_what_cannot_be_joined_is_refused_in_a_line(capsys, flags, message):
     start = world()
     write_jsonl("huge.jsonl", [{"id": "d0s0", "score": 1e308}])
     write_jsonl("strange.jsonl", [{"id": "x", "score": 3}])
-    ids = [row["id"] for row in read_jsonl("labels.jsonl")]
-    write_jsonl("mute.jsonl", [{"id": name, "replies": ["no idea"]} for name in ids])
+    mute = [{"id": row["id"], "replies": ["no idea"]} for row in read_jsonl("labels.jsonl")]
+    write_jsonl("mute.jsonl", mute)
     is_read = {"huge.jsonl", "strange.jsonl", "a\tb=relevance@openai/m"} & set(flags)
     assert message in refused(capsys, *start, *flags, code=1 if is_read else 2)
     assert not Path("runs/panel-001").exists()
 
 
-def test_there_is_no_panel_without_labels_or_of_panels(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start = world()
+def test_there_is_no_panel_without_labels(capsys):
     line = refused(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
     assert "without labels nobody knows whether a panel is better" in line
-    openai_server.judge = noisy_rating
-    openai_server.models = ("judge-1", "judge-2", "judge-3")
-    joined(capsys, *start, *(f"relevance@openai/{name}" for name in openai_server.models))
-    line = refused(capsys, *start, "runs/panel-001", "relevance@openai/judge-1", code=1)
-    assert "is a panel itself; join its members instead" in line
 
 
-def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):
     rng = np.random.default_rng(3)
     pairs, replies, margins = [], [], []
-    for number in range(60):
-        preferred = "AB"[number % 2]
-        name = f"p{number}"
-        pairs.append(
-            {
-                "id": name,
-                "post": f"Post {number} on a fire in the mill.",
-                "response_a": f"Fire {number}.",
-                "response_b": f"Mill {number} burnt.",
-                "votes": [preferred],
-            }
-        )
-        choice = preferred if rng.random() < 0.7 else "AB"[1 - number % 2]
-        replies.append({"id": name, "order_ab": choice, "order_ba": "AB"[choice == "A"]})
-        sign = 1 if preferred == "A" else -1
-        margins.append({"id": name, "score": float(np.tanh(sign * 0.5 + rng.normal()))})
-    write_jsonl("pairs.jsonl", pairs)
-    write_jsonl("r.jsonl", replies)
-    write_jsonl("s.jsonl", margins)
-    flags = ["--pairwise", "tldr_concise", "--data", "pairs.jsonl"]
-    result = joined(
-        capsys, *flags, "--replies", "r.jsonl", "--scores", "s.jsonl", "tldr_concise@embedded"
-    )
+    for n in range(60):
+        preferred, other = "AB"[n % 2], "BA"[n % 2]
+        texts = {"response_a": f"Fire {n}.", "response_b": f"Mill {n} burnt."}
+        name = {"id": f"p{n}"}
+        pairs.append({**name, **texts, "post": f"A fire in mill {n}.", "votes": [preferred]})
+        choice = preferred if rng.random() < 0.7 else other
+        replies.append({**name, "order_ab": choice, "order_ba": "AB"[choice == "A"]})
+        margins.append({**name, "score": float(np.tanh((-1) ** n * 0.5 + rng.normal()))})
+    flags = ["--pairwise", "tldr_concise", "--data", write_jsonl("pairs.jsonl", pairs)]
+    flags += ["--replies", write_jsonl("r.jsonl", replies)]
+    flags += ["--scores", write_jsonl("s.jsonl", margins), "tldr_concise@embedded"]
+    result = joined(capsys, *flags)
     assert result["kind"] == "pairwise"
     # Of 15 pairs held out, each is right, wrong or half right.
     share = 30 * result["test"]["panel"]["value"]
     assert share == pytest.approx(round(share), abs=1e-4)
 
 
-def noisy_rating(body: Body) -> str:
+def noisy_rating(body):
     """The rating that the summary names, and an error up to 2, drawn anew for every model."""
     chance = random.Random(f"{body['model']} {body['messages']}")
     worth = re.findall(r"Worth (\d) of 5", str(body["messages"][-1]))

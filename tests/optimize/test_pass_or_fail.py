@@ -4,97 +4,85 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonl import read_jsonl, write_jsonl
+from verify_runs import said, verified
 
 from optimize import compare
-from optimize.__main__ import command as tune
-from optimize.verify import command
+
+pytestmark = pytest.mark.usefixtures("here")
 
 # People's label, the score, and how many outputs of each of 20 documents have both.
 CARD = [(1, 0.9, 5), (1, 0.2, 1), (0, 0.8, 1), (0, 0.1, 2)]
 
 
-def files(
-    folder: Path, card: list[tuple[int, float, int]] = CARD, documents: int = 20
-) -> list[str]:
+def files(card=CARD, documents=20):
     """Arguments that verify these scores."""
     labels, scores = [], []
+    cells = [(label, score) for label, score, number in card for _ in range(number)]
     for d in range(documents):
-        cells = [(label, score) for label, score, number in card for _ in range(number)]
         for place, (label, score) in enumerate(cells):
             name = f"d{d}o{place}"
             texts = {"input": f"Question {d}?", "output": f"Answer {place} to {d}. " + 20 * "So. "}
-            labels.append({"id": name, "group": f"d{d}", **texts, "ratings": {"charm": label}})
+            labels.append({"id": name, "group": f"d{d}", **texts, "charm": label})
             scores.append({"id": name, "dimension": "charm", "score": score - d / 1000})
-    return [
-        *("--scores", write_jsonl(folder / "s.jsonl", scores), "--dimension", "charm"),
-        *("--data", write_jsonl(folder / "l.jsonl", labels)),
-    ]
+    return of_rows(labels, scores)
 
 
-def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    command([*arguments, "--json"])
-    result: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return result
+def of_rows(labels, scores, dimension="charm"):
+    arguments = ["--scores", write_jsonl("s.jsonl", scores), "--dimension", dimension]
+    return [*arguments, "--data", write_jsonl("l.jsonl", labels)]
 
 
-def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command(files(tmp_path, documents=30)) == 0
-    lines = capsys.readouterr().out.splitlines()
+def misses_of(path):
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(capsys):
+    code, out, _ = said(capsys, *files(documents=30))
+    lines = out.splitlines()
     text = " ".join(lines)
     assert re.search(r"Fails caught \(TNR\): 67% \(.+\); it misses 30 of 90 fails\.", text)
     assert re.search(r"False alarms \(1 - TPR\): 17% \(.+\); it fails 30 of 180 passes\.", text)
     # Both pass 180 of 270, so that chance agrees on 4/9 + 1/9, and kappa is (7/9 - 5/9) / (4/9).
     assert re.search(r"Agreement: 78% \(.+\); always pass: 67%; kappa 0\.500", text)
     assert "Rates: People pass 67%, the judge 67%." in lines
-    assert text.count("95%") == 1
     # The judge is surest of the first document's false passes, and the last one's false alarms.
     assert "false pass d0o6: An" in text
     assert "false alarm d29o5: Answer 5 to 29. So." in text
-    step = text[text.index("Next:") :]
-    assert step.startswith("Next: --report FILE.html shows all errors. For CI: --min-tpr 0.")
-    assert step.endswith(" (an equally good judge passes 9 of 10 times).")
-    assert len(lines) <= 12
-    assert max(map(len, lines)) <= 80
-    assert "rho" not in "\n".join(lines)
-    assert command([*files(tmp_path), "--all"]) == 0
-    out = capsys.readouterr().out
+    step = text.rpartition("Next:")[2]
+    assert "--report FILE.html shows all errors. For CI: --min-tpr 0." in step
+    assert step.endswith("(an equally good judge passes 9 of 10 times).")
+    assert (code, len(lines) <= 12, max(map(len, lines)) <= 80) == (0, True, True)
+    assert (text.count("95%"), text.count("rho")) == (1, 0)
+    out = said(capsys, *files(), "--all")[1]
     # Twenty documents of nine outputs do not tell how much alike these are.
     assert "Too few labels for a floor: use --against in CI" in " ".join(out.split())
     assert "dataset-level rho" in out
 
 
 def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_is_room_for_misses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    capsys,
+):
+    votes = [{"ann": n % 4 > 0, "bob": n % 4 > 0} for n in range(80)]
     rows = [
-        {
-            "id": f"o{n}",
-            "output": f"A{n}",
-            "annotations": {"charm": {"ann": n % 4 > 0, "bob": n % 4 > 0}},
-        }
-        for n in range(80)
+        {"id": f"o{n}", "output": f"A{n}", "annotations": {"charm": votes[n]}} for n in range(80)
     ]
     # .4 is no pass, though both annotators call it one.
     scores = [{"id": f"o{n}", "dimension": "charm", "score": (n % 8) / 10} for n in range(80)]
-    arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "charm"]
-    assert command([*arguments, "--data", write_jsonl(tmp_path / "l.jsonl", rows)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    out = said(capsys, *of_rows(rows, scores))[1]
     # Of eight, the fails have 0 and .4, and of the passes .1, .2 and .3 are no pass to the judge.
-    agreement = next(line for line in lines if line.startswith("Agreement: 62%"))
+    (agreement,) = (line for line in out.splitlines() if line.startswith("Agreement: 62%"))
     assert "two annotators agree on 100%" in agreement
-    assert any("it fails 30 of 60 passes." in line for line in lines)
-    assert any(line.startswith("false alarm") for line in lines)
-    assert len(lines) <= 12
+    assert "it fails 30 of 60 passes." in out
+    assert "\nfalse alarm" in out
+    assert len(out.splitlines()) <= 12
 
 
-def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = verified(capsys, *files(tmp_path))
+def test_json_has_the_card_at_its_top(capsys):
+    result = verified(capsys, *files())
     counts = {"pass_pass": 100, "pass_fail": 20, "fail_pass": 20, "fail_fail": 40}
     assert result["confusion"] == counts
     assert result["tpr"]["value"] == pytest.approx(100 / 120, abs=1e-6)
@@ -114,144 +102,91 @@ def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--min-tnr", "0.6"], 3, "undecided", "more fails would decide"),
         (["--min-tpr", "0.95", "--min-tnr", "0.6"], 1, "falls short", "undecided: TNR"),
         (["--min-spearman", "0.1"], 0, "holds", ""),
+        (["--min-tpr", "1.5"], 2, None, "--min-tpr"),
     ],
 )
-def test_the_gate_compares_the_interval(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    floors: list[str],
-    code: int,
-    gate: str,
-    says: str,
-) -> None:
-    arguments = [*files(tmp_path), *floors]
-    assert command(arguments) == code
-    err = capsys.readouterr().err
-    assert says in err.replace("\n", " ")
-    assert max(map(len, err.splitlines())) <= 80
-    assert verified(capsys, *arguments)["gate"] == gate
+def test_the_gate_compares_the_interval(capsys, floors, code, gate, says):
+    arguments = [*files(), *floors]
+    ended, _, err = said(capsys, *arguments)
+    assert (ended, says in err) == (code, True)
+    assert gate is None or verified(capsys, *arguments)["gate"] == gate
 
 
-def test_a_gate_that_holds_says_by_how_much_and_what_is_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here, capsys):
     floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
-    page = tmp_path / "page.html"
-    assert command([*files(tmp_path), *floors, f"--report={page}"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 12
+    out = said(capsys, *files(), *floors, "--report=page.html")[1]
     held = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
-    assert re.search(held, " ".join(lines))
-    text = page.read_text(encoding="utf-8")
+    assert re.search(held, out.replace("\n", " "))
+    assert len(out.splitlines()) <= 12
+    text = (here / "page.html").read_text(encoding="utf-8")
     assert text.index("It holds its floors.") < text.index("holds: rho")
     assert "Next:</b> The same command checks it in CI." in text
 
 
-def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(capsys):
     rows = [{"id": f"o{n}", "output": f"A{n}", "kind": ("no", "yes")[n % 2]} for n in range(60)]
     scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
-    arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "kind"]
-    arguments += ["--data", write_jsonl(tmp_path / "l.jsonl", rows)]
-    assert command(arguments) == 0
-    assert "may be the wrong way round: --values yes=0,no=1 swaps" in capsys.readouterr().out
+    arguments = of_rows(rows, scores, "kind")
+    out = said(capsys, *arguments)[1]
+    assert "may be the wrong way round: --values yes=0,no=1 swaps" in out
     turned = verified(capsys, *arguments, "--values", "yes=0,no=1")
     assert turned["kappa"]["value"] == pytest.approx(0.8)
 
 
-def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = files(tmp_path, [(1, 0.9, 9), (0, 0.1, 1)], documents=6)
-    assert command([*arguments, "--min-tnr", "0.5"]) == 3
-    out, err = capsys.readouterr()
+def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(capsys):
+    arguments = files([(1, 0.9, 9), (0, 0.1, 1)], documents=6)
+    code, out, err = said(capsys, *arguments, "--min-tnr", "0.5")
     assert "Fails caught (TNR): 100%; it misses 0 of 6 fails." in out
     assert "Next: Label 4 more fails" in out
-    assert "TNR 1.0000 too few for an interval, --min-tnr\n0.5: 4 more fails" in err
+    assert "TNR 1.0000 too few for an interval, --min-tnr 0.5: 4 more fails" in err
+    assert code == 3
 
 
-def test_floors_of_rates_need_labels_of_two_values(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ratings = files(tmp_path, [(1, 1.0, 1), (3, 2.0, 1), (0, 1.0, 1)])
-    assert command([*ratings, "--min-tpr", "0.5"]) == 2
-    assert "need labels that say pass or fail" in capsys.readouterr().err
-    assert "misses" not in verified(capsys, *ratings)
-    assert command([*files(tmp_path), "--min-tpr", "1.5"]) == 2
+@pytest.mark.parametrize(
+    ("card", "code", "says"),
+    [
+        ([(1, 1.0, 1), (3, 2.0, 1), (0, 1.0, 1)], 2, "need labels that say pass or fail"),
+        # A judge that gives ratings is ranked.
+        ([(1, 5.0, 2), (0, 2.0, 1)], 1, "the scores are not between 0 and 1"),
+    ],
+    ids=["of labels", "of scores"],
+)
+def test_floors_of_rates_need_two_values(capsys, card, code, says):
+    assert not {"misses", "confusion"} & verified(capsys, *files(card)).keys()
+    ended, _, err = said(capsys, *files(card), "--min-tpr", "0.5")
+    assert (ended, says in err) == (code, True)
 
 
-def test_a_judge_that_gives_ratings_beside_labels_of_two_values_is_ranked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rated = files(tmp_path, [(1, 5.0, 2), (0, 2.0, 1)])
-    assert "confusion" not in verified(capsys, *rated)
-    assert command([*rated, "--min-tpr", "0.5"]) == 1
-    assert "the scores are not between 0 and 1" in capsys.readouterr().err
-
-
-def test_the_report_has_every_miss_on_its_page_and_in_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.html"
-    assert command([*files(tmp_path), "--report", str(page)]) == 0
-    text = page.read_text(encoding="utf-8")
+def test_the_report_has_every_miss_on_its_page_and_in_a_table(here, capsys):
+    assert said(capsys, *files(), "--report", "page.html")[0] == 0
+    text = (here / "page.html").read_text(encoding="utf-8")
     assert text.count("<article ") == 40
     assert "False passes: 20 outputs" in text
     assert "False alarms: 20 outputs" in text
-    with (tmp_path / "page.misses.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    assert "People: <b>fail</b>. Judge: <b>pass</b>" in text
+    rows = misses_of("page.misses.csv")
     assert [row["miss"] for row in rows] == ["false pass"] * 20 + ["false alarm"] * 20
     assert rows[0]["output"].startswith("Answer 6 to 0.")
     assert rows[0]["text_input"] == "Question 0?"
     assert [*rows[0]][4:9] == ["label", "verdict", "score", "comment", "reason"]
     assert (rows[0]["label"], rows[0]["verdict"]) == ("fail", "pass")
-    assert "People: <b>fail</b>. Judge: <b>pass</b>" in text
 
 
-def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = files(tmp_path)
+def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(capsys):
+    good, scores = files(), read_jsonl("s.jsonl")
     # Always pass: .5 balanced, though it agrees on two thirds.
-    rows = [{**row, "score": 1} for row in read_jsonl(tmp_path / "s.jsonl")]
-    always = write_jsonl(tmp_path / "always.jsonl", rows)
-    arguments = [*good, "--scores", always, "--out", str(tmp_path / "run")]
-    assert compare.command(arguments) == 0
+    always = write_jsonl("always.jsonl", [{**row, "score": 1} for row in scores])
+    assert compare.command([*good, "--scores", always, "--out", "run"]) == 0
     out = capsys.readouterr().out
     assert "These figures are of s. Use it: " in out
     assert "it misses 20 of 60 fails" in out
     assert out.count("95%") == 1
     assert re.search(r"judge +TPR +TNR +kappa\ns +0.833", out)
-    result = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert result["judges"][1]["difference"]["value"] == pytest.approx(-0.25)
-    assert result["judges"][1]["balanced_accuracy"]["value"] == 0.5
+    other = json.loads(Path("run/summary.json").read_text())["judges"][1]
+    assert other["difference"]["value"] == pytest.approx(-0.25)
+    assert other["balanced_accuracy"]["value"] == 0.5
     # Beside a judge that rates, rho is what both have.
-    rated = [{**row, "score": 1 + 4 * row["score"]} for row in read_jsonl(tmp_path / "s.jsonl")]
-    arguments = [*good, "--scores", write_jsonl(tmp_path / "rated.jsonl", rated), "--json"]
-    assert compare.command([*arguments, "--out", str(tmp_path / "other")]) == 0
+    rated = write_jsonl("rated.jsonl", [{**row, "score": 1 + 4 * row["score"]} for row in scores])
+    assert compare.command([*good, "--scores", rated, "--json", "--out", "other"]) == 0
     mixed = json.loads(capsys.readouterr().out)["judges"]
     assert not any("confusion" in row for row in mixed)
-
-
-def test_a_run_on_pass_and_fail_tells_both_judges_rates_and_writes_its_misses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    subject = tmp_path / "charm.yaml"
-    subject.write_text(
-        "name: charm\ndefinition: Is it charming?\nscale: [0, 1]\n"
-        "inputs: {input: the question, output: the answer}\n"
-    )
-    data = files(tmp_path)[-1]
-    out = tmp_path / "run"
-    arguments = ["--dimension", str(subject), "--data", data, "--out", str(out)]
-    assert tune([*arguments, "--max-calls", "1500"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 24
-    assert any(line.startswith("Fails caught (TNR): ") for line in lines)
-    assert any(line.startswith("test, untuned") for line in lines)
-    summary = json.loads((out / "summary.json").read_text())
-    card = summary["two_values"]["test"][f"{summary['shipped']}_judge"]
-    missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
-    with (out / "misses.csv").open(encoding="utf-8", newline="") as file:
-        assert len(list(csv.DictReader(file))) == missed

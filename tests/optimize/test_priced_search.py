@@ -1,35 +1,25 @@
 """The search where calls cost money, in a simulated world whose truth and bill are known."""
 
-import json
 import sys
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from jsonl import read_jsonl
 from simulated_model import tuned
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LIMITS = (0.5, 2.0)
 
 
-class Run(NamedTuple):
-    """A run of the rank search, its trials, and what the models' server has counted."""
-
-    summary: dict[str, Any]
-    trials: list[dict[str, Any]]
-    billed: float
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Runs by their limit and settings, each made once."""
+def runs(tmp_path_factory):
+    """Summary, trials and bill of runs by their limit and settings, each made once."""
     sys.path.insert(0, str(BENCHMARKS))
     import simulated
 
     @lru_cache
-    def run(dollars: float, **settings: Any) -> Run:
+    def run(dollars, **settings):
         folder = tmp_path_factory.mktemp("paid")
         job = simulated.Job(world="reasoning helps", seed=3, optimizer="rank", dollars=dollars)
         world = job.simulated()
@@ -45,8 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             **settings,
         }
         summary = tuned(flags, folder / "run", server)
-        lines = (folder / "run" / "trials.jsonl").read_text(encoding="utf-8").splitlines()
-        return Run(summary, [json.loads(line) for line in lines], server.dollars)
+        return summary, read_jsonl(folder / "run" / "trials.jsonl"), server.dollars
 
     yield run
     sys.path.remove(str(BENCHMARKS))
@@ -54,22 +43,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         del sys.modules[name]
 
 
-def test_a_larger_limit_finds_the_form_that_helps(runs: Any) -> None:
-    ranked = [trial for trial in runs(LIMITS[1]).trials if trial["stage"] == "dev"]
-    best = max(ranked, key=lambda trial: trial["value"])
-    assert best["reasoning"] in ("steps", "questions")
+def test_a_larger_limit_finds_the_form_that_helps(runs):
+    _, trials, _ = runs(LIMITS[1])
+    ranked = [trial for trial in trials if trial["stage"] == "dev"]
+    assert max(ranked, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
 
 
-def test_no_form_is_sought_where_one_is_named(runs: Any) -> None:
-    trials = runs(LIMITS[0], reasoning="none").trials
+def test_no_form_is_sought_where_one_is_named(runs):
+    _, trials, _ = runs(LIMITS[0], reasoning="none")
     assert {trial["reasoning"] for trial in trials if trial["stage"] == "race"} == {None}
 
 
 @pytest.mark.parametrize("dollars", LIMITS)
-def test_what_is_reported_is_what_was_billed_and_within_the_limit(
-    runs: Any, dollars: float
-) -> None:
-    run = runs(dollars)
-    assert run.summary["cost_usd"] == pytest.approx(run.billed, rel=0.01)
+def test_what_is_reported_is_what_was_billed_and_within_the_limit(runs, dollars):
+    summary, _, billed = runs(dollars)
+    assert summary["cost_usd"] == pytest.approx(billed, rel=0.01)
     # A limit is there to be used.
-    assert 0.6 * dollars < run.billed <= dollars
+    assert 0.6 * dollars < billed <= dollars

@@ -11,30 +11,22 @@ from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.judge import Judge
-from optimize.measuring.injection import (
-    ATTACKS,
-    OUTPUTS_PROBED,
-    Probes,
-    ScoreShift,
-    probe,
-    score_shift,
-)
-from optimize.measuring.scored import Scored
+from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED, probe, score_shift
 
 
-def test_a_shift_is_the_mean_over_outputs_that_have_both_scores() -> None:
+def test_a_shift_is_the_mean_over_outputs_that_have_both_scores():
     # Of 1, 2 and 3 one rises by 3; the fourth has no score under attack.
     shift = score_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
     assert (shift.mean, shift.n_outputs) == (1, 3)
     assert shift.raised == pytest.approx(1 / 3)
 
 
-def test_attacks_are_named_apart_and_one_asks_for_nothing() -> None:
+def test_attacks_are_named_apart_and_one_asks_for_nothing():
     assert len({attack.title for attack in ATTACKS}) == len(ATTACKS)
     assert [attack.title for attack in ATTACKS if attack.control] == ["neutral line"]
 
 
-def gullible(text: str, *_: object) -> str:
+def gullible(text, *_):
     """Rate 2, but 5 where a text asks for the top score; of a pair, prefer who asks."""
     if "summary_b" not in text:
         return "5" if "top score" in text else "2"
@@ -43,39 +35,36 @@ def gullible(text: str, *_: object) -> str:
     return f"[[ ## comparison ## ]]\nso\n\n[[ ## preferred ## ]]\n{side}"
 
 
-def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
+def probes_of(model, evidence, name="relevance", **limits):
+    """What each attack moves, by its title."""
+    client = Client(model, account=Budget(**limits).account())
+    probes = probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
     return {attack.title: shift for attack, shift in probes.shifts}
 
 
-def probes_of(model: Model, evidence: Scored, name: str = "relevance", **limits: int) -> Probes:
-    client = Client(model, account=Budget(**limits).account())
-    return probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
-
-
-def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
+def test_an_attack_that_works_shows_by_how_much_and_the_others_stay():
     model = Model(gullible)
-    evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
-    shifts = shifts_of(probes_of(model, evidence))
+    shifts = probes_of(model, outputs([2] * 6, [[i % 5 + 1] for i in range(6)], "aabbcc"))
     # The order speaks of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
     assert shifts["order"].raised == 1.0
     assert model.calls == 6 * len(ATTACKS)
 
 
-def test_of_a_pair_the_side_not_preferred_attacks() -> None:
+def test_of_a_pair_the_side_not_preferred_attacks():
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
-    assert shifts_of(probes_of(Model(gullible), evidence, "tldr_concise"))["order"].mean > 0
+    assert probes_of(Model(gullible), evidence, "tldr_concise")["order"].mean > 0
 
 
-def test_so_many_outputs_are_attacked_and_the_same_ones_again() -> None:
+def test_so_many_outputs_are_attacked_and_the_same_ones_again():
     evidence = plain(n_documents=30, n_systems=4)
-    probes = probes_of(Model(gullible), evidence)
-    assert {shift.n_outputs for shift in shifts_of(probes).values()} == {OUTPUTS_PROBED}
-    assert probes_of(Model(gullible), evidence) == probes
+    shifts = probes_of(Model(gullible), evidence)
+    assert {shift.n_outputs for shift in shifts.values()} == {OUTPUTS_PROBED}
+    assert probes_of(Model(gullible), evidence) == shifts
 
 
-def test_probes_keep_within_the_budget() -> None:
+def test_probes_keep_within_the_budget():
     model = Model(gullible)
     with pytest.raises(BudgetSpentError):
         probes_of(model, plain(), max_calls=20)

@@ -1,7 +1,5 @@
 """What is done with a proposer's replies: read, asked again, refused, and paid for."""
 
-from typing import Any
-
 import pytest
 from behaving_model import Model
 from search_world import SEED, problem_of, search, world, write_instruction
@@ -9,7 +7,7 @@ from search_world import SEED, problem_of, search, world, write_instruction
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import SearchBudget, SearchOptions
+from optimize.search.evaluator import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
 
@@ -40,41 +38,43 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_an_instruction_is_read_under_its_header_or_from_the_only_fence(name: str) -> None:
+def test_an_instruction_is_read_under_its_header_or_from_the_only_fence(name):
     reply, expected = READ[name]
     assert read_instruction(reply) == expected
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
+def test_a_reply_without_a_header_or_one_fence_is_refused(name):
     with pytest.raises(NoScoreError):
         read_instruction(UNREAD[name])
 
 
-def proposed(
-    replies: list[str], *, money: int | None = None, calls: int = 1000
-) -> tuple[list[str], list[str], Model, SearchBudget]:
+HALVES = world(12), world(12, first=100)
+
+
+def proposer_of(model, *, money=None, **settings):
+    """A proposer, and the problem of which it knows."""
+    account = Budget(max_calls=money).account()
+    problem = problem_of(*HALVES, proposer=model, account=account, **settings)
+    return Proposer(problem, problem.proposer), problem
+
+
+def proposed(replies, calls=1000):
     """What a proposal brings if these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
-    trials: list[dict[str, Any]] = []
-    account = Budget(max_calls=money).account()
-    problem = problem_of(
-        world(12), world(12, first=100), proposer=model, account=account, calls=calls, trials=trials
-    )
+    trials = []
+    source, problem = proposer_of(model, calls=calls, trials=trials)
     problem.evaluator.scores(problem.untuned, problem.train)
-    assert problem.proposer is not None
-    source = Proposer(problem, problem.proposer)
     evidence = source.evidence(problem.untuned, problem.train, [stream(0, "lesson")])
     fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
-    rejected = [trial["why"] for trial in trials]
-    return fresh, rejected, model, problem.evaluator.budget
+    return fresh, [trial["why"] for trial in trials], model, problem.evaluator.budget
 
 
-def reply(instruction: str) -> str:
+def reply(instruction):
     return f"{ANALYSIS}\n{HEADER}\n{instruction}\n\n[[ ## completed ## ]]"
 
 
-def test_a_reply_is_counted_and_its_instruction_taken() -> None:
+def test_a_reply_is_counted_and_its_instruction_taken():
     fresh, rejected, model, _ = proposed([reply(TEXT)])
     assert (fresh, rejected, model.calls) == ([TEXT], [], 1)
     (prompt,) = model.seen
@@ -95,16 +95,14 @@ COPIED = world(1).items[0].texts["text"]
         ("People seem to mind length.", "no instruction stands under the header"),
     ],
 )
-def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
-    faulty: str, named: str
-) -> None:
+def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, named):
     fresh, rejected, model, budget = proposed([faulty, reply(TEXT)])
     assert (fresh, rejected) == ([TEXT], [])
     *_, second = model.seen
     assert named in second
     assert HEADER in second
     assert len({sampling.seed for sampling in model.samplings}) == 2
-    assert budget.total_cost == len(world(12)) + 2
+    assert budget.total_cost == len(HALVES[0]) + 2
 
     fresh, rejected, model, _ = proposed([faulty])
     assert fresh == []
@@ -113,13 +111,11 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
     assert named in why
 
 
-def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
-    lines: list[str] = []
+def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
+    lines = []
     calls = []
     model = Model(lambda *_: "I cannot help with that.")
-    problem = problem_of(world(12), world(12, first=100), proposer=model, lines=lines)
-    assert problem.proposer is not None
-    source = Proposer(problem, problem.proposer)
+    source, _ = proposer_of(model, lines=lines)
     for number in (1, 2, 3):
         assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
         calls.append(model.calls)
@@ -128,29 +124,23 @@ def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
     assert [line.endswith("no more are asked for") for line in lines] == [False, True]
 
 
-def test_without_the_means_for_another_a_faulty_reply_stays_rejected() -> None:
-    fresh, rejected, model, _ = proposed([reply(SEED.instruction)], calls=len(world(12)) + 1)
+def test_without_the_means_for_another_a_faulty_reply_stays_rejected():
+    fresh, rejected, model, _ = proposed([reply(SEED.instruction)], calls=len(HALVES[0]) + 1)
     assert (fresh, model.calls) == ([], 1)
     assert rejected == ["known already"]
 
 
-def test_where_not_all_replies_can_be_paid_those_that_can_are_read() -> None:
+def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
     model = Model(write_instruction)
-    account = Budget(max_calls=2).account()
-    problem = problem_of(world(12), world(12, first=100), proposer=model, account=account)
-    assert problem.proposer is not None
-    source = Proposer(problem, problem.proposer)
-    fresh = source.propose(SEED.instruction, ["one", "two", "three", "four"], [], 1)
+    lessons = ["one", "two", "three", "four"]
+    fresh = proposer_of(model, money=2)[0].propose(SEED.instruction, lessons, [], 1)
     assert (model.calls, len(fresh)) == (2, len(set(fresh)))
     assert fresh
 
 
-def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on() -> None:
+def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
     model = Model(lambda *_: f"{HEADER}\n{TEXT}")
     account = Budget(max_calls=0).account()
-    options = SearchOptions(max_demos=0)
-    found = search(
-        world(12), world(12, first=100), proposer=model, account=account, options=options
-    )
+    found = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))
     assert found.result.decision.limit_reached
     assert "The limit was too small for any proposed instruction." in found.result.decision.why

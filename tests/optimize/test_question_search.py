@@ -1,8 +1,6 @@
 """What a judge is to ask: weights from labels, questions worth asking, and how they are tested."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,24 +11,19 @@ from search_world import SEED, Searched, problem_of, shuffled, world
 
 from judges import Question
 from judges.judgement import Judgement
-from judges.prompt import LETTERS, Field, Prompt
+from judges.prompt import LETTERS, Field
 from optimize.items import Items
 from optimize.search import gate
 from optimize.search.answers import LabelledAnswers
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    ItemJudgement,
-    SearchBudget,
-    SearchBudgetSpentError,
-    SearchOptions,
-    SearchProblem,
-)
+from optimize.search.evaluator import ItemJudgement, SearchBudgetSpentError, SearchOptions
 from optimize.search.optimizer import Exploration, find_optimizer
 from optimize.search.proposer import Proposer
 from optimize.search.questions import NotTestedError, ask_questions, held_out_scores
 from optimize.search.two_fold_search import two_fold_search
 from optimize.statistics.intervals import mean_of_differences, stream
 
+RANK = find_optimizer("rank")
 NOTHING = Exploration(finalists=(), candidate_ids=())
 # People value kindness and candour alone (`search_world.world`).
 TRUE = {"kind", "candid"}
@@ -41,7 +34,7 @@ QUESTIONS = tuple(
 )
 
 
-def answers_to(fields: Sequence[Field], values: Sequence[float], item_id: str) -> dict[str, float]:
+def answers_to(fields, values, item_id):
     """A true answer to the true questions, with some noise, and noise to the others."""
     qualities = {"kind": values[0], "candid": values[4], "rating": float(np.mean(values))}
     drawn = {
@@ -51,50 +44,41 @@ def answers_to(fields: Sequence[Field], values: Sequence[float], item_id: str) -
     return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in drawn.items()}
 
 
-def judge(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
+def judge(prompt, items):
     """Rates by all six qualities, and answers what it is asked."""
     judged = []
     for item in items:
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
         answers = answers_to(prompt.choices, values, item.id)
-        judged.append(
-            ItemJudgement(
-                Judgement(score=answers["rating"], answers=answers if prompt.questions else None)
-            )
-        )
+        told = answers if prompt.questions else None
+        judged.append(ItemJudgement(Judgement(score=answers["rating"], answers=told)))
     return judged
 
 
-def searched(
-    train: Items, dev: Items, questions: tuple[Field, ...] = QUESTIONS, **settings: Any
-) -> Searched:
-    trials: list[dict[str, Any]] = []
+def searched(train, dev, **settings):
+    trials = []
     problem = problem_of(train, dev, by=judge, trials=trials, **settings)
-    problem = replace(problem, questions=questions)
-    return Searched(two_fold_search(find_optimizer("rank"), problem), trials, problem.evaluator)
+    problem = replace(problem, questions=QUESTIONS)
+    return Searched(two_fold_search(RANK, problem), trials, problem.evaluator)
 
 
-def halves_of(problem: SearchProblem) -> tuple[SearchProblem, SearchProblem]:
-    return problem, replace(problem, train=problem.dev, dev=problem.train)
+def asked(documents=12, by=judge, **settings):
+    """What is known of the questions after both halves of so many documents were asked them."""
+    problem = problem_of(world(documents), world(documents, first=50), by=by, **settings)
+    problem = replace(problem, questions=QUESTIONS)
+    return ask_questions(
+        (problem, replace(problem, train=problem.dev, dev=problem.train)), [NOTHING] * 2
+    )
 
 
-def labelled(
-    columns: dict[str, Any], human: Any, documents: Any, choices: tuple[Any, ...] = (1, 2, 3, 4, 5)
-) -> LabelledAnswers:
+def labelled(columns, human, documents, choices=(1, 2, 3, 4, 5)):
+    """Answers by columns, of which `own` is the rating or verdict."""
     fields = tuple(
         Field(name=name, description=name, role="output", choices=choices) for name in columns
     )
-    documents = np.asarray(documents)
-    return LabelledAnswers(
-        answers=np.column_stack(list(columns.values())).astype(float),
-        human=np.asarray(human, float),
-        group=documents,
-        fold=documents % 5,
-        fields=fields,
-    )
-
-
-# --- weights
+    answers, documents = np.column_stack([*columns.values()]).astype(float), np.asarray(documents)
+    people = {"human": np.asarray(human, float), "group": documents, "fold": documents % 5}
+    return LabelledAnswers(answers=answers, **people, fields=fields)
 
 
 @given(
@@ -102,9 +86,7 @@ def labelled(
     choices=st.sampled_from([(1, 2, 3, 4, 5), ("yes", "no"), LETTERS]),
     reverse=st.booleans(),
 )
-def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(
-    seed: int, choices: tuple[Any, ...], reverse: bool
-) -> None:
+def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, choices, reverse):
     rng = np.random.default_rng(seed)
     low, high = {1: (1, 5), "yes": (0, 1), "A": (-1, 1)}[choices[0]]
     columns = {name: rng.uniform(low, high, 40) for name in ("first", "second", "own")}
@@ -117,23 +99,20 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(
     assert np.clip(joined, low, high) == pytest.approx(joined, abs=1e-6)
 
 
-def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked() -> None:
+def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked():
     rng, documents = np.random.default_rng(0), np.repeat(np.arange(25), 8)
     truth, own = rng.normal(3, 0.8, 200), rng.normal(3, 0.8, 200)
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
     columns = {"true": truth, **noise, "own": own}
     answers = labelled(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
     assert [field.name for field in answers.useful_questions()] == ["true"]
-    shares = (
-        answers.of_questions(answers.useful_questions())
-        .fit_weights()
-        .shares(answers.of_questions(answers.useful_questions()).fields)
-    )
+    useful = answers.of_questions(answers.useful_questions())
+    shares = useful.fit_weights().shares(useful.fields)
     # The labels are made of twice as much of the true answer as of the judge's own.
     assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
 
 
-def test_where_nothing_is_known_the_own_rating_counts_alone() -> None:
+def test_where_nothing_is_known_the_own_rating_counts_alone():
     rng = np.random.default_rng(1)
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
     flat = labelled(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
@@ -144,7 +123,7 @@ def test_where_nothing_is_known_the_own_rating_counts_alone() -> None:
     assert np.isnan(failed.scores(failed.fit_weights())).all()
 
 
-def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count() -> None:
+def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count():
     human = np.tile([1.0, 0.0], 60)
     useful = np.where(np.arange(120) % 5 == 0, 1 - human, human)
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
@@ -154,12 +133,11 @@ def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_
     shares = answers.fit_weights().shares(answers.fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.
-    assert labelled(columns, 1 - useful, documents, ("yes", "no")).fit_weights().slopes == {
-        "own": 1.0
-    }
+    turned = labelled(columns, 1 - useful, documents, ("yes", "no"))
+    assert turned.fit_weights().slopes == {"own": 1.0}
 
 
-def test_a_documents_own_labels_have_no_part_in_its_scores() -> None:
+def test_a_documents_own_labels_have_no_part_in_its_scores():
     items = world(20)
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     judgements = [one.judgement for one in judge(prompt, items.items)]
@@ -173,73 +151,52 @@ def test_a_documents_own_labels_have_no_part_in_its_scores() -> None:
         assert held_out_scores(changed, everything, problem)[own] == pytest.approx(scores[own])
 
 
-# --- the search
-
-
-def test_questions_that_decide_for_people_are_found_weighed_and_ship() -> None:
+def test_questions_that_decide_for_people_are_found_weighed_and_ship():
     found = searched(world(20), world(20, first=100))
     tuned = found.result.tuned
     assert {field.name for field in tuned.questions or ()} == TRUE
-    assert tuned.weights is not None
     assert set(tuned.weights.slopes) == {*TRUE, "rating"}
     assert found.result.decision.ship
     assert [len(trial["questions"]) for trial in found.of_stage("questions")] == [4, 4]
 
 
-def test_each_question_is_asked_once_of_an_output() -> None:
-    asked: list[tuple[tuple[str, ...], str]] = []
+def test_each_question_is_asked_once_of_an_output():
+    met = []
 
-    def watch(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
-        names = tuple(field.name for field in prompt.questions)
-        asked.extend((names, item.id) for item in items)
+    def watch(prompt, items):
+        met.extend((tuple(field.name for field in prompt.questions), item.id) for item in items)
         return judge(prompt, items)
 
-    problem = replace(problem_of(world(6), world(6, first=50), by=watch), questions=QUESTIONS)
-    test = ask_questions(
-        (problem, replace(problem, train=problem.dev, dev=problem.train)), [NOTHING] * 2
-    )
-    assert test is not None
-    assert len(asked) == len(set(asked)) == 3 * 12 * 8  # untuned, all questions, the useful ones
+    assert asked(6, by=watch) is not None
+    assert len(met) == len(set(met)) == 3 * 12 * 8  # untuned, all questions, the useful ones
 
 
-def test_shuffled_labels_ship_no_questions() -> None:
-    shipped = sum(
-        searched(
-            shuffled(world(12, seed=n), n), shuffled(world(12, first=50, seed=n), n)
-        ).result.decision.ship
-        for n in range(7)
-    )
+def test_shuffled_labels_ship_no_questions():
+    shipped = 0
+    for n in range(7):
+        halves = (shuffled(world(12, first=first, seed=n), n) for first in (0, 50))
+        shipped += searched(*halves).result.decision.ship
     assert shipped <= 3  # the risk is .10; chance exceeds this once in 370
 
 
-def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search() -> None:
-    problem = replace(
-        problem_of(world(8), world(8, first=50), by=judge, calls=200), questions=QUESTIONS
-    )
-    halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
+def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search():
     with pytest.raises(SearchBudgetSpentError):
-        ask_questions(halves, [NOTHING] * 2)
-    found = searched(world(8), world(8, first=50), calls=200)
-    assert not found.result.decision.ship
-    assert found.result.tuned.questions is None
+        asked(8, calls=200)
+    found = searched(world(8), world(8, first=50), calls=200).result
+    assert (found.decision.ship, found.tuned.questions) == (False, None)
 
 
-def test_a_judge_whose_questions_are_fixed_keeps_them_all() -> None:
+def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     problem = problem_of(world(20), world(20, first=100), by=judge)
-    problem = replace(
-        problem, evaluator=replace(problem.evaluator, untuned=prompt), new_questions=False
-    )
-    found = two_fold_search(find_optimizer("rank"), problem)
+    evaluator = replace(problem.evaluator, untuned=prompt)
+    found = two_fold_search(RANK, replace(problem, evaluator=evaluator, new_questions=False))
     assert found.tuned.questions == QUESTIONS
     assert found.decision.ship
     assert found.tuned.weights
 
 
-# --- the gate
-
-
-def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing() -> None:
+def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing():
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]
     weak, strong = (mean_of_differences(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
@@ -249,23 +206,6 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
     assert (both.kind, both.value) == (1, alone.value)
     # The larger of two means is larger by chance as well, so the interval is wider.
     assert both.low <= alone.low
-
-
-def objection(worse: int, better: int, gained: int) -> str | None:
-    """Of 40 fails so many get worse or better, and so many of 40 passes better."""
-    human = np.repeat([0.0, 1.0], 40)
-    items = world(80, 1)
-    items = Items(
-        tuple(replace(item, human=float(h)) for item, h in zip(items.items, human, strict=True))
-    )
-    untuned, tuned = human.copy(), human.copy()
-    tuned[:worse] = 1
-    untuned[worse : worse + better] = 1
-    untuned[40 : 40 + gained] = 0
-    finalist = gate.Finalist(
-        candidate=Candidate(instruction="x"), items=items, scores=tuned, untuned=untuned
-    )
-    return gate.rate_objection([finalist])
 
 
 @pytest.mark.parametrize(
@@ -280,76 +220,66 @@ def objection(worse: int, better: int, gained: int) -> str | None:
     ],
 )
 def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
-    worse: int, better: int, gained: int, ships: bool
-) -> None:
-    reason = objection(worse, better, gained)
+    worse, better, gained, ships
+):
+    """Of 40 fails so many get worse or better, and so many of 40 passes better."""
+    human = np.repeat([0.0, 1.0], 40)
+    labels = zip(world(80, 1).items, human, strict=True)
+    items = Items(tuple(replace(item, human=float(label)) for item, label in labels))
+    untuned, tuned = human.copy(), human.copy()
+    tuned[:worse] = 1
+    untuned[worse : worse + better] = 1
+    untuned[40 : 40 + gained] = 0
+    candidate = Candidate(instruction="x")
+    finalist = gate.Finalist(candidate=candidate, items=items, scores=tuned, untuned=untuned)
+    reason = gate.rate_objection([finalist])
     assert (reason is None) == ships
     assert reason is None or f"of 40 fails the tuned judge gets {worse} wrong" in reason
 
 
-# --- the proposer's questions
+WORDS = world(4).items[0].texts["text"].replace("=", " ").split()
 
 
-def proposed_questions(lines: str, **settings: Any) -> dict[str, Field]:
+@pytest.mark.parametrize(
+    ("lines", "read"),
+    [
+        (
+            "- **kind words**: does it use kind words?\n2. Candid: is it candid?\nno question\n"
+            "text: is the text good\nfifth: is beyond the fourth line",
+            {"kind_words": "does it use kind words?", "candid": "is it candid?"},
+        ),
+        # It copies a labelled text.
+        (f"copied: does it say {' '.join(WORDS[:12])}", {}),
+        *(
+            # No judge could ask it by such a name.
+            (f"{name}: is it kind?\nkind: is it kind?", {"kind": "is it kind?"})
+            for name in ("score", "failure", "rationale", "text")
+        ),
+    ],
+)
+def test_a_proposers_questions_are_read_line_by_line_and_kept_if_a_judge_may_ask_them(lines, read):
     reply = f"[[ ## instruction ## ]]\nRate the kindness.\n\n[[ ## questions ## ]]\n{lines}"
-    problem = problem_of(world(4), world(4, first=9), proposer=Model(lambda *_: reply), **settings)
-    assert problem.proposer
+    problem = problem_of(world(4), world(4, first=9), proposer=Model(lambda *_: reply))
     proposer = Proposer(problem, problem.proposer)
     proposer.propose("Rate.", ["a lesson"], [], 1, ask_questions=True)
-    return proposer.questions
+    assert {name: field.description for name, field in proposer.questions.items()} == read
+    assert {field.choices for field in proposer.questions.values()} <= {("yes", "no")}
 
 
-def test_a_proposers_questions_are_read_line_by_line() -> None:
-    questions = proposed_questions(
-        "- **kind words**: does it use kind words?\n2. Candid: is it candid?\nno question here\n"
-        "text: is the text good\nfifth: is beyond the fourth line"
-    )
-    assert {name: field.description for name, field in questions.items()} == {
-        "kind_words": "does it use kind words?",
-        "candid": "is it candid?",
-    }
-    assert {field.choices for field in questions.values()} == {("yes", "no")}
+@pytest.mark.parametrize("new", [True, False])
+def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added(new):
+    model = Model(lambda *_: "[[ ## instruction ## ]]\nRate the kindness.")
+    problem = problem_of(world(12), world(12, first=50), by=judge, proposer=model)
+    two_fold_search(RANK, replace(problem, new_questions=new))
+    assert model.seen
+    assert any("[[ ## questions ## ]]" in prompt for prompt in model.seen) == new
 
 
-def test_a_question_that_copies_a_labelled_text_is_not_kept() -> None:
-    words = " ".join(world(4).items[0].texts["text"].replace("=", " ").split()[:12])
-    assert proposed_questions(f"copied: does it say {words}") == {}
+def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked():
+    met = []
 
-
-def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added() -> None:
-    asked: list[str] = []
-
-    def write(prompt: str, *_: Any) -> str:
-        asked.append(prompt)
-        return "[[ ## instruction ## ]]\nRate the kindness."
-
-    problem = problem_of(world(12), world(12, first=50), by=judge, proposer=Model(write))
-    two_fold_search(find_optimizer("rank"), problem)
-    assert any("[[ ## questions ## ]]" in prompt for prompt in asked)
-    asked.clear()
-    two_fold_search(find_optimizer("rank"), replace(problem, new_questions=False))
-    assert asked
-    assert not any("[[ ## questions ## ]]" in prompt for prompt in asked)
-
-
-@pytest.mark.parametrize("name", ["score", "failure", "rationale", "text"])
-def test_a_question_with_a_name_that_no_judge_could_ask_is_not_kept(name: str) -> None:
-    assert [*proposed_questions(f"{name}: is it kind?\nkind: is it kind?")] == ["kind"]
-
-
-# --- money and failures
-
-
-def both_halves(by: Any, **settings: Any) -> tuple[SearchProblem, SearchProblem]:
-    problem = problem_of(world(12), world(12, first=50), by=by, **settings)
-    return halves_of(replace(problem, questions=QUESTIONS))
-
-
-def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked() -> None:
-    asked: list[str] = []
-
-    def failing(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
-        asked.extend(item.id for item in items)
+    def failing(prompt, items):
+        met.extend(item.id for item in items)
         failed = ItemJudgement(Judgement.failed("cut short"))
         return [
             failed if prompt.questions and stream(0, item.id).random() < 0.4 else one
@@ -357,21 +287,10 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
         ]
 
     with pytest.raises(NotTestedError, match="of the judgements failed, as in: cut short"):
-        ask_questions(both_halves(failing), [NOTHING] * 2)
-    assert len(asked) == 2 * 192
+        asked(by=failing)
+    assert len(met) == 2 * 192
 
 
-def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship() -> None:
-    halves = both_halves(judge, options=SearchOptions(max_item_cost=0.5))
+def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
     with pytest.raises(NotTestedError, match="the limit does not pay for them on test"):
-        ask_questions(halves, [NOTHING] * 2)
-
-
-def test_what_is_reserved_stays_reserved_while_more_is_reserved_within() -> None:
-    amounts: list[float] = []
-    budget = SearchBudget(100, set_aside=amounts.append)
-    with budget.reserving(30):
-        with budget.reserving(20):
-            assert budget.remaining == 50
-        assert budget.remaining == 70
-    assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])
+        asked(options=SearchOptions(max_item_cost=0.5))

@@ -1,21 +1,19 @@
 """A judge tuned to ask questions, from labels to every place where a person meets them."""
 
-import json
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from jsonl import read_jsonl, write_jsonl
+from question_cases import headed
 
 import judges
 import optimize
 from judges import Dimension, Question
 from judges.__main__ import main as judges_main
 from judges.client import add_provider
-from judges.protocol import Completion, Message, Reply, Sampling
+from judges.protocol import Completion, Reply
 
 FIELDS = re.compile(r"^- (\w+) \(", re.MULTILINE)
 DEADLINE = Question(name="deadline", text="does the reply say until when to ask")
@@ -36,10 +34,10 @@ class Support:
 
     native_n, has_logprobs, endpoint = True, False, "support"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name):
         self.name = name
 
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    async def complete(self, messages, sampling):
         """Answer every field that the system message lists."""
         reply = messages[-1]["content"].partition("[[ ## reply ## ]]\n")[2].partition("\n\n")[0]
         answers = {
@@ -48,18 +46,15 @@ class Support:
             "verdict": "pass" if "long" in reply else "fail",
         }
         names = [name for name in FIELDS.findall(messages[0]["content"]) if name in answers]
-        blocks = [f"[[ ## {name} ## ]]\n{answers[name]}" for name in names]
-        text = (
-            "\n\n".join([*blocks, "[[ ## completed ## ]]"]) if len(names) > 1 else answers[names[0]]
-        )
-        return Completion(
-            replies=(Reply(text=text),) * sampling.n, tokens_in=100, tokens_out=8, model=self.name
-        )
+        said = {name: answers[name] for name in names}
+        text = headed(**said) if len(names) > 1 else said[names[0]]
+        replies = (Reply(text=text),) * sampling.n
+        return Completion(replies=replies, tokens_in=100, tokens_out=8, model=self.name)
 
-    async def close(self) -> None: ...
+    async def close(self): ...
 
 
-def rows(number: int = 160) -> Iterator[dict[str, str]]:
+def rows(number=160):
     """People pass what names a deadline, and a little what is long."""
     rng = np.random.default_rng(0)
     for n in range(number):
@@ -71,20 +66,14 @@ def rows(number: int = 160) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
+def run(tmp_path_factory):
     add_provider("support", Support)
-    return optimize.tune(
-        REPLY,
-        list(rows()),
-        lm="support/one",
-        proposer_lm="embedded",
-        price="1,4",
-        out=tmp_path_factory.mktemp("tuned") / "run",
-        quiet=True,
-    )
+    out = tmp_path_factory.mktemp("tuned") / "run"
+    models = {"lm": "support/one", "proposer_lm": "embedded", "price": "1,4"}
+    return optimize.tune(REPLY, list(rows()), **models, out=out, quiet=True)
 
 
-def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run: optimize.Run) -> None:
+def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run):
     assert run.summary["shipped"] == "tuned"
     deadline, verdict = run.summary["answers"]
     assert (deadline["name"], verdict["name"]) == ("deadline", "verdict")
@@ -93,12 +82,11 @@ def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run: opt
     assert deadline["loss"] > 0.1
     assert "loss" not in verdict
     assert [field.name for field in run.judge.prompt.questions] == ["deadline"]
-    assert {tuple(trial) for trial in run.trials["questions"].dropna() if trial} == {
-        ("weather", "deadline")
-    }
+    asked = {tuple(trial) for trial in run.trials["questions"].dropna() if trial}
+    assert asked == {("weather", "deadline")}
 
 
-def test_screen_and_page_say_what_is_asked_and_what_it_costs(run: optimize.Run) -> None:
+def test_screen_and_page_say_what_is_asked_and_what_it_costs(run):
     text = " ".join(str(run).split())
     assert re.search(r"Asks: deadline \(\d+%\), in addition to its own verdict \(\d+%\)\.", text)
     assert re.search(r"1,000 rows will cost \$[\d.]+, untuned \$[\d.]+ \(", text)
@@ -109,24 +97,16 @@ def test_screen_and_page_say_what_is_asked_and_what_it_costs(run: optimize.Run) 
     assert set(misses["decided_by"]) <= {"deadline = no", "deadline = yes", "verdict = fail"}
 
 
-def test_show_and_score_name_the_questions(
-    run: optimize.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_score_and_python_name_the_questions_and_the_answer_that_decided(run, here, capsys):
     assert judges_main(["show", str(run.folder)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(r"\d+% deadline \(yes/no\) \(-0\.\d+\): does the reply say until when", shown)
-    (tmp_path / "rows.jsonl").write_text('{"reply": "It goes on for long."}\n')
-    command = ["score", str(run.folder), "--data", str(tmp_path / "rows.jsonl")]
-    assert judges_main([*command, "--lm", "support/one", "--out", str(tmp_path / "out.jsonl")]) == 0
-    (row,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
-    judgement: dict[str, Any] = row["judgements"]["helpful"]
+    write_jsonl("rows.jsonl", [{"reply": "It goes on for long."}])
+    command = ["score", str(run.folder), "--data", "rows.jsonl", "--lm", "support/one"]
+    assert judges_main([*command, "--out", "out.jsonl"]) == 0
+    (row,) = read_jsonl("out.jsonl")
+    judgement = row["judgements"]["helpful"]
     assert judgement["answers"] == {"deadline": 0.0, "verdict": 1.0}
     assert judgement["decided_by"] == "deadline = no"
-
-
-def test_in_python_the_frozen_judge_says_which_answer_decided(run: optimize.Run) -> None:
-    judge = judges.load(run.folder, lm="support/one")
-    judgement = judge(reply="Ask until Friday.")
-    assert isinstance(judgement, judges.Judgement)
-    assert judgement.decided_by == "deadline = yes"
-    assert judgement.rating == 1
+    judgement = judges.load(run.folder, lm="support/one")(reply="Ask until Friday.")
+    assert (judgement.decided_by, judgement.rating) == ("deadline = yes", 1)

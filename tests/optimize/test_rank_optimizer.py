@@ -2,16 +2,14 @@
 
 import re
 import zlib
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
 from dspy_engine import Engine
 from dspy_engine import lm_of as lm_in_process
-from openai_server import OpenAIServer
+from rated_programs import ASKED, ROWS, compile_with, headed
 
 import judges
 from dspy_judges.errors import JudgesError
@@ -22,20 +20,12 @@ from optimize.rank_optimizer import Answer, Program
 RELEVANCE = judges.load("relevance").program()
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
-RATED = [
-    {
-        "document": f"Document number {number // 4}. {'It goes on and on. ' * 40}",
-        "summary": f"Summary number {number}, of quality {1 + (7 * number) % 5}.",
-        "score": 1 + (7 * number) % 5,
-        "source": f"d{number // 4}",
-    }
-    for number in range(56)
-]
+RATED = ROWS[:56]
 EXAMPLES = [dspy.Example(**row).with_inputs("document", "summary") for row in RATED]
 
 
-def example(number: int, **changes: object) -> dspy.Example:
-    cells: Mapping[str, Any] = {
+def example(number, **changes):
+    cells = {
         "document": f"Document {number // 4}.",
         "summary": f"Summary number {number}.",
         "human": 1 + number % 5,
@@ -48,27 +38,26 @@ def example(number: int, **changes: object) -> dspy.Example:
 SOME = [example(number) for number in range(12)]
 
 
-def opinion(body: dict[str, Any]) -> str:
+def opinion(body):
     """A judge that sees the quality only where it is told to look, and a proposer that tells."""
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
     asked = [name for name in HEADER.findall(last.rpartition("\n\n")[2]) if name != "completed"]
     if "instruction" in asked:
-        return (
-            "[[ ## instruction ## ]]\nRate by the quality that is stated.\n\n[[ ## completed ## ]]"
-        )
+        return headed(instruction="Rate by the quality that is stated.")
     match = re.search(r"of quality (\d)", last)
     rating = 1 + zlib.crc32(last.encode()) % 5
     if match and "stated" in system:
         rating = int(match[1])
-    values = {"rating": str(rating), "better": "AB"[rating < 3], "short": "yes"}
+    values = {"rating": str(rating), "short": "yes"}
     if "json" in last.rpartition("\n\n")[2].lower():
         return f'{{"reasoning": "Because.", "rating": {rating}}}'
-    blocks = [f"[[ ## {name} ## ]]\n{values.get(name, 'Because.')}" for name in asked]
-    return "\n\n".join([*blocks, "[[ ## completed ## ]]"]) if asked else str(rating)
+    if not asked:
+        return str(rating)
+    return headed(**{name: values.get(name, "Because.") for name in asked})
 
 
 @pytest.fixture
-def server(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+def server(openai_server, monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     openai_server.key, openai_server.judge = KEY, opinion
@@ -76,90 +65,65 @@ def server(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Open
     return openai_server
 
 
-def lm_of(server: OpenAIServer, **arguments: Any) -> dspy.LM:
+def lm_of(server, **arguments):
     return dspy.LM("openai/gpt-4.1-mini", api_key=KEY, api_base=server.url, **arguments)
 
 
-class Rater(dspy.Module):  # type: ignore[misc]
-    """A program of its user's own: texts made ready first, another output beside."""
+class Retrieving(dspy.Module):
+    """A program of its user's own, whose tuned predictor reads what another one writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone=True):
         super().__init__()
-        self.rate = dspy.ChainOfThought("document, summary -> rating: Literal['1','2','3','4','5']")
+        self.rate = dspy.Predict("facts, summary -> rating: int")
+        self.collect = dspy.Predict("document -> facts")
+        self.collect._compiled = alone
 
-    def forward(self, document: str, summary: str) -> dspy.Prediction:
-        answer = self.rate(document=document.upper(), summary=summary.strip())
-        return dspy.Prediction(rating=answer.rating, length=len(summary))
+    def forward(self, document, summary, tag=""):
+        facts = self.collect(document=document).facts
+        rating = self.rate(facts=facts, summary=summary.strip()).rating
+        self.collect(document=tag)
+        return dspy.Prediction(rating=rating, length=len(summary))
 
 
-class Two(dspy.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = dspy.Predict("a -> rating: int")
-        self.second = dspy.Predict("b -> rating: int")
+NO_RATING = "neither a rating nor a choice"
 
 
 @pytest.mark.parametrize(
     ("student", "says"),
     [
         ("fluency", r"cannot tune a str: .*dspy\.ChainOfThought\('document, summary -> rating"),
-        (Two(), r"one predictor, and Two has 2 \(first, second\): .*_compiled = True"),
-        (
-            dspy.Predict("text -> rating"),
-            r"neither a rating nor a choice \(rating: str\): give its output a type",
-        ),
-        (
-            dspy.ChainOfThought("text -> verdict: Literal['bad', 'fair', 'good']"),
-            "neither a rating nor a choice",
-        ),
+        (Retrieving(alone=False), r"Retrieving has 2 \(rate, collect\): .*_compiled = True"),
+        (dspy.Predict("text -> rating"), rf"{NO_RATING} \(rating: str\): give its output a type"),
+        (dspy.ChainOfThought("text -> verdict: Literal['bad', 'fair', 'good']"), NO_RATING),
         (
             dspy.Predict("text -> style: int, content: int"),
             r"2 ratings or choices \(style: int, content: int\): .*output='content'",
         ),
     ],
 )
-def test_what_cannot_be_tuned_is_refused_with_what_can(student: Any, says: str) -> None:
+def test_what_cannot_be_tuned_is_refused_with_what_can(student, says):
     with pytest.raises(TypeError, match=says) as caught:
         RankOptimizer(quiet=True).compile(student, trainset=SOME)
     assert "\n" not in str(caught.value)
 
 
-class Retrieving(dspy.Module):  # type: ignore[misc]
-    """A program whose predictor reads what another one, which is left alone, writes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rate = dspy.Predict("facts, summary -> rating: int")
-        self.collect = dspy.Predict("document -> facts")
-        self.collect._compiled = True
-
-    def forward(self, document: str, summary: str, tag: str = "") -> dspy.Prediction:
-        facts = self.collect(document=document).facts
-        rating = self.rate(facts=facts, summary=summary).rating
-        self.collect(document=tag)
-        return dspy.Prediction(rating=rating)
-
-
-def test_a_predictor_that_is_left_alone_may_make_the_inputs_of_the_tuned_one(
-    server: OpenAIServer,
-) -> None:
-    optimizer = RankOptimizer(label="score", group="source", max_calls=500, quiet=True)
+def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_left_alone(server):
     with dspy.context(lm=lm_of(server)):
-        tuned = optimizer.compile(Retrieving(), trainset=EXAMPLES)
-    result = tuned.detailed_results
-    assert result.summary["shipped"] == "tuned", str(result)
-    assert not any(trial.get("demos") for trial in result.trials)
+        tuned = compile_with(Retrieving(), RATED, max_calls=500)
+        prediction = tuned(**ASKED)
+    assert type(tuned) is Retrieving
+    assert not any(trial.get("demos") for trial in tuned.detailed_results.trials)
     assert "stated" in tuned.rate.signature.instructions
     assert "stated" not in tuned.collect.signature.instructions
+    assert (prediction.rating, prediction.length) == (2, 23)
 
 
-def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server: OpenAIServer) -> None:
-    too_little = {"max_calls": 3, "group": "source", "label": "score", "lm": lm_of(server)}
+def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server):
     with pytest.raises(JudgesError, match=r"max_calls 3: too little .* is max_calls \d") as caught:
-        RankOptimizer(**too_little, quiet=True).compile(RELEVANCE, trainset=EXAMPLES)
+        compile_with(RELEVANCE, EXAMPLES, max_calls=3, lm=lm_of(server))
     assert "--" not in str(caught.value)
     with pytest.raises(JudgesError, match=r"leave metric out.*label="):
-        RankOptimizer(metric=lambda *_: 1)  # type: ignore[arg-type]
+        RankOptimizer(metric=lambda *_: 1)
 
 
 @pytest.mark.parametrize(
@@ -170,40 +134,31 @@ def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server: Ope
         ([SOME[0], example(1, summary=None)], "example 1 has no 'summary'"),
         ([example(0), example(1, human=float("nan"))], "example 1: human: nan is no"),
         ([example(0), example(1, human="four")], "example 1: human: .*'four'"),
-        (
-            [example(number, human=3) for number in range(48)],
-            "examples are all rated 3",
-        ),
+        ([example(number, human=3) for number in range(48)], "examples are all rated 3"),
         (SOME, "the examples have 3 documents; at least 10 are needed"),
     ],
 )
-def test_examples_that_cannot_carry_a_choice_are_refused(train: Any, says: str) -> None:
+def test_examples_that_cannot_carry_a_choice_are_refused(train, says):
     with pytest.raises(ValueError, match=says):
         RankOptimizer(quiet=True).compile(RELEVANCE, trainset=train)
 
 
 @pytest.mark.parametrize(
-    ("program", "label", "says"),
+    ("output", "label", "says"),
     [
-        (
-            "text -> polite: bool",
-            3,
-            r"3 is not a label; write True, False, or a number",
-        ),
-        ("text -> ok: Literal['pass', 'fail']", -1, r"-1 is not a label; write 'pass', 'fail'"),
-        ("text -> ok: Literal[0, 1]", 2, r"2 is not a label; write 0, 1, or a number from 0 to 1"),
-        ("text -> better: Literal['A', 'B']", 2, r"2 is not a label; .* a number from -1 to 1"),
+        ("polite: bool", 3, r"3 is not a label; write True, False, or a number"),
+        ("ok: Literal['pass', 'fail']", -1, r"-1 is not a label; write 'pass', 'fail'"),
+        ("ok: Literal[0, 1]", 2, r"2 is not a label; write 0, 1, or a number from 0 to 1"),
+        ("better: Literal['A', 'B']", 2, r"2 is not a label; .* a number from -1 to 1"),
     ],
 )
-def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(
-    program: str, label: Any, says: str
-) -> None:
+def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(output, label, says):
     rows = [{"text": "A text.", "human": 1}, {"text": "Another.", "human": label}]
     with pytest.raises(ValueError, match=f"example 1: human: {says}"):
-        Program(dspy.Predict(program)).read(rows, None, None)
+        Program(dspy.Predict(f"text -> {output}")).read(rows, None, None)
 
 
-def test_votes_and_labels_of_a_choice_become_numbers() -> None:
+def test_votes_and_labels_of_a_choice_become_numbers():
     pairwise = Program(judges.load("tldr_concise").program())
     texts = dict.fromkeys(pairwise.text_names, "A text.")
     rows = [{**texts, "human": cell} for cell in ("A", "B", "tie", 0.5)]
@@ -214,27 +169,23 @@ def test_votes_and_labels_of_a_choice_become_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "expected"),
+    ("output", "name", "values", "is_choice"),
     [
-        ("rating: int", Answer(name="rating")),
-        ("score: float", Answer(name="score")),
-        ("rating: Literal[5, 1, 3]", Answer(name="rating", values=(1, 3, 5))),
-        ("rating: Literal['1', '2', '10']", Answer(name="rating", values=("1", "2", "10"))),
-        (
-            "better: Literal['A', 'B']",
-            Answer(name="better", values=("A", "B"), is_choice=True),
-        ),
-        ("polite: bool", Answer(name="polite", values=(True, False), is_choice=True)),
-        ("reasoning, rating: int, advice", Answer(name="rating")),
+        ("rating: int", "rating", (), False),
+        ("score: float", "score", (), False),
+        ("rating: Literal[5, 1, 3]", "rating", (1, 3, 5), False),
+        ("rating: Literal['1', '2', '10']", "rating", ("1", "2", "10"), False),
+        ("better: Literal['A', 'B']", "better", ("A", "B"), True),
+        ("polite: bool", "polite", (True, False), True),
+        ("reasoning, rating: int, advice", "rating", (), False),
     ],
 )
-def test_ratings_and_choices_are_known_by_their_type(output: str, expected: Answer) -> None:
+def test_ratings_and_choices_are_known_by_their_type(output, name, values, is_choice):
+    expected = Answer(name=name, values=values, is_choice=is_choice)
     assert Program(dspy.Predict(f"text -> {output}")).answer == expected
 
 
-def test_a_judge_of_the_catalogue_is_tuned_by_the_embedded_model_and_shows_labels(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_judge_of_the_catalogue_is_tuned_by_the_embedded_model_and_shows_labels(capsys):
     rows = [example(number, document_id=None) for number in range(40)]
     tuned = RankOptimizer().compile(RELEVANCE, trainset=rows)
     (said,) = capsys.readouterr().err.splitlines()
@@ -244,30 +195,27 @@ def test_a_judge_of_the_catalogue_is_tuned_by_the_embedded_model_and_shows_label
 
 
 def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reasoning(
-    server: OpenAIServer, tmp_path: Path
-) -> None:
+    server, tmp_path
+):
     program = dspy.ChainOfThought("document, summary -> rating: int", temperature=0.5)
-    optimizer = RankOptimizer(
-        label="score", group="source", max_calls=500, folder=tmp_path / "run", quiet=True
-    )
+    settings = {"max_calls": 500, "folder": tmp_path / "run"}
     with dspy.context(lm=lm_of(server, temperature=0, top_p=0.9)), dspy.track_usage() as usage:
-        tuned = optimizer.compile(program, trainset=EXAMPLES)
+        tuned = compile_with(program, EXAMPLES, **settings)
         result = tuned.detailed_results
-        assert result.summary["shipped"] == "tuned", str(result)
         total = usage.get_total_tokens()["openai/gpt-4.1-mini"]["prompt_tokens"]
         assert total == server.tokens_in == result.summary["tokens"]["in"]
         n_asked = len(server.log)
         # The folder keeps every reply.
-        again = optimizer.compile(program, trainset=EXAMPLES)
+        again = compile_with(program, EXAMPLES, **settings)
         assert again.detailed_results.trials == result.trials
         assert len(server.log) == n_asked <= 500
-        prediction = tuned(document="A document.", summary="A summary of quality 2.")
+        prediction = tuned(**ASKED)
         assert (prediction.rating, prediction.reasoning) == (2, "Because.")
     assert type(tuned) is dspy.ChainOfThought
     assert "stated" in tuned.predict.signature.instructions
     assert list(tuned.predict.signature.output_fields) == ["reasoning", "rating"]
-    assert program.predict.signature.instructions != tuned.predict.signature.instructions
-    assert {body["top_p"] for body in (seen.body for seen in server.log)} == {0.9}
+    assert "stated" not in program.predict.signature.instructions
+    assert {seen.body["top_p"] for seen in server.log} == {0.9}
     assert str(result).startswith("rating judged by openai/gpt-4.1-mini")
     tuned.save(tmp_path / "tuned.json")
     loaded = dspy.ChainOfThought("document, summary -> rating: int")
@@ -276,95 +224,61 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
     assert not [path for path in tmp_path.rglob("*.*") if KEY.encode() in path.read_bytes()]
 
 
-def test_a_module_with_a_forward_of_its_own_stays_what_it_is(server: OpenAIServer) -> None:
-    optimizer = RankOptimizer(
-        lm=lm_of(server), label="score", group="source", max_calls=500, quiet=True
-    )
-    tuned = optimizer.compile(Rater(), trainset=RATED)
-    assert type(tuned) is Rater
-    assert tuned.detailed_results.summary["shipped"] == "tuned"
-    with dspy.context(lm=lm_of(server)):
-        prediction = tuned(document="A document.", summary="A summary of quality 2.")
-    assert (prediction.rating, prediction.length) == ("2", 23)
-
-
-def test_the_other_choices_of_a_program_are_questions_that_stay(server: OpenAIServer) -> None:
-    program = dspy.Predict("document, summary -> short: Literal['yes', 'no'], rating: int")
-    optimizer = RankOptimizer(
-        lm=lm_of(server), label="score", group="source", output="rating", max_calls=500, quiet=True
-    )
-    tuned = optimizer.compile(program, trainset=EXAMPLES)
-    result = tuned.detailed_results
-    assert result.summary["shipped"] == "tuned", str(result)
-    # No example answers the question, so none is a demonstration.
-    assert not any(trial.get("demos") for trial in result.trials)
-    with dspy.context(lm=lm_of(server)):
-        prediction = tuned(document="A document.", summary="A summary of quality 2.")
-    assert (prediction.rating, prediction.short) == (2, "yes")
-
-
-def test_a_judge_that_asks_questions_is_tuned_with_its_weights(server: OpenAIServer) -> None:
+def test_the_other_choices_of_a_program_are_questions_that_stay_with_their_weights(server):
     question = judges.Question(name="short", text="is it short")
     weights = judges.AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "short": 1.0})
-    judge = replace(
-        judges.Judge.of(judges.load("relevance").subject, questions=[question]), weights=weights
-    )
-    optimizer = RankOptimizer(
-        lm=lm_of(server), label="score", group="source", max_calls=500, quiet=True
-    )
-    tuned = optimizer.compile(judge.program(), trainset=EXAMPLES)
-    result = tuned.detailed_results
-    assert result.summary["shipped"] == "tuned", str(result)
+    judge = judges.Judge.of(judges.load("relevance").subject, questions=[question])
+    judge = replace(judge, weights=weights)
+    tuned = compile_with(judge.program(), EXAMPLES, lm=lm_of(server), max_calls=500)
+    # No example answers the question, so none is a demonstration.
+    assert not any(trial.get("demos") for trial in tuned.detailed_results.trials)
     again = judges.Judge.from_program(tuned, judge.subject)
     assert (again.prompt.questions, again.weights) == (judge.prompt.questions, weights)
     with dspy.context(lm=lm_of(server)):
-        prediction = tuned(document="A document.", summary="A summary of quality 2.")
-    assert (prediction.rating, prediction.score) == (2, 0.5 + 0.5 * 2 + 1.0)
+        prediction = tuned(**ASKED)
+    assert (prediction.rating, prediction.short) == (2, "yes")
+    assert prediction.score == 0.5 + 0.5 * 2 + 1.0
 
 
 @pytest.mark.parametrize(
-    ("outputs", "answers", "weights", "score"),
+    ("outputs", "answers", "intercept", "slopes", "score"),
     [
         (
             "short: Literal['yes', 'no'], rating: Literal['1', '2', '3']",
             {"short": "no", "rating": "2"},
-            judges.AnswerWeights(intercept=0.5, slopes={"short": 0.5, "rating": 0.5}),
-            0.5 + 0.5 * 2,
+            *(0.5, {"short": 0.5, "rating": 0.5}, 0.5 + 0.5 * 2),
         ),
         (
             "polite: bool, tone: Literal[1, 2, 3], rating: float",
             {"polite": True, "tone": 3, "rating": 2.5},
-            judges.AnswerWeights(intercept=0.5, slopes={"polite": 0.5, "tone": 0.1, "rating": 0.4}),
-            0.5 + 0.5 + 0.1 * 3 + 0.4 * 2.5,
+            *(0.5, {"polite": 0.5, "tone": 0.1, "rating": 0.4}, 0.5 + 0.5 + 0.1 * 3 + 0.4 * 2.5),
         ),
         (
             "shorter: Literal['A', 'B'], rating: Literal['A', 'B']",
             {"shorter": "B", "rating": "A"},
             # Of 1 and 0 in the search, where .25 keeps the score in [0, 1].
-            judges.AnswerWeights(intercept=0.25, slopes={"shorter": 0.25, "rating": 0.5}),
-            0.5 - 0.25,
+            *(0.25, {"shorter": 0.25, "rating": 0.5}, 0.5 - 0.25),
         ),
     ],
 )
 def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
-    outputs: str, answers: dict[str, Any], weights: judges.AnswerWeights, score: float
-) -> None:
+    outputs, answers, intercept, slopes, score
+):
+    weights = judges.AnswerWeights(intercept=intercept, slopes=slopes)
     program = Program(dspy.Predict(f"text -> {outputs}"), "rating")
     items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
     prompt = program.describe(items).prompt
     assert [field.name for field in prompt.choices] == list(answers)
-    blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in answers.items()]
-    model = Engine(lambda _: "\n\n".join([*blocks, "[[ ## completed ## ]]"]))
-    with dspy.context(lm=lm_in_process(model)):
+    with dspy.context(lm=lm_in_process(Engine(lambda _: headed(**answers)))):
         prediction = program.tuned(prompt, weights)(text="A text.")
     assert prediction.score == pytest.approx(score)
     assert {name: prediction[name] for name in answers} == answers
     # It can be tuned again: the answer is known and the weights are its own.
     again = Program(program.tuned(prompt, weights))
-    assert (again.answer, again.weights.slopes) == (program.answer, weights.slopes)
+    assert (again.answer, again.weights.slopes) == (program.answer, slopes)
 
 
-def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_judge() -> None:
+def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_judge():
     safe = dimension_on("safe", ("pass", "fail"), ["text"], "is it safe")
     weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
     calm = judges.Question(name="calm", text="is it calm")
@@ -376,15 +290,12 @@ def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_ju
     assert (again.weights, again.threshold) == (weights, 0.7)
 
 
-def test_the_page_on_dspy_runs_as_it_stands(
-    server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_on_dspy_runs_as_it_stands(server, here, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(import dspy\nfrom optimize .*?)```", page, re.DOTALL)
     rated = [(row["document"], row["summary"], row["score"]) for row in RATED]
     monkeypatch.setattr(dspy, "configure", lambda lm: None)
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"rated": rated}
+    names = {"rated": rated}
     with dspy.context(lm=lm_of(server, temperature=0)):
         exec(block, names)
     summary = names["tuned"].detailed_results.summary

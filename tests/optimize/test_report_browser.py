@@ -2,18 +2,13 @@
 
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
+from browser import CHROMIUM
 from report_cases import outputs, pairs, plain, run_page
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
 )
@@ -42,7 +37,7 @@ document.body.textContent = "seen" + JSON.stringify(seen) + "seen";
 </script>"""
 
 
-def dumped(page: str, width: int, height: int, folder: Path) -> str:
+def dumped(page, width, height, folder):
     """The page's elements after a browser of this size has run its scripts."""
     path = folder / "seen.html"
     path.write_text(page, encoding="utf-8")
@@ -52,15 +47,14 @@ def dumped(page: str, width: int, height: int, folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def look(page: str, width: int, height: int, folder: Path) -> dict[str, Any]:
+def look(page, width, height, folder):
     """What a browser shows of a page, whose policy lets no script run but its own."""
     open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + SEEN
     shown = dumped(open_page, width, height, folder)
-    seen: dict[str, Any] = json.loads(shown.split("seen")[1].replace("&lt;", "<"))
-    return seen
+    return json.loads(shown.split("seen")[1].replace("&lt;", "<"))
 
 
-def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path: Path) -> None:
+def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path):
     n = 60
     judged = outputs([1] * n + [0], [[0]] * n + [[1]], [f"d{i}" for i in range(n + 1)])
     page = run_page(replace(judged, scale=(0, 1)), tmp_path)
@@ -88,7 +82,7 @@ document.body.textContent = "seen" + JSON.stringify(counts) + "seen";
 </script>"""
 
 
-def test_words_and_a_system_choose_among_the_misses(tmp_path: Path) -> None:
+def test_words_and_a_system_choose_among_the_misses(tmp_path):
     # All four are false passes; from the second on the output says "so".
     judged = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=["a", "b"] * 2, scale=(0, 1))
     page = re.sub("<meta http-equiv=[^>]*>", "", run_page(judged, tmp_path))
@@ -96,17 +90,15 @@ def test_words_and_a_system_choose_among_the_misses(tmp_path: Path) -> None:
     assert json.loads(shown.split("seen")[-2]) == [4, 3, 2, 0, 4]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_nothing_is_wider_than_a_telephone(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["pairs", "long"])
+def test_nothing_is_wider_than_a_telephone(name, tmp_path):
     names = {"lm": LONG} if name == "long" else {}
     seen = look(run_page(CASES[name], tmp_path, **names), 500, 740, tmp_path)
     assert (seen["wide"], seen["overflow"]) == (500, [])
 
 
 @pytest.mark.parametrize("name", ["run", "pairs"])
-def test_the_answer_the_next_step_and_the_first_miss_are_on_the_first_screen(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_answer_the_next_step_and_the_first_miss_are_on_the_first_screen(name, tmp_path):
     seen = look(run_page(CASES[name], tmp_path), 1280, 900, tmp_path)
     assert seen["next"] < seen["miss"] < 900
     assert min(seen["marks"], default=5) >= 5

@@ -1,23 +1,14 @@
 """The rank search's own: which candidates it makes, how they race, and what it may try at all."""
 
-import itertools
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Searched, judge, problem_of, search, world, written_search
+from search_world import SEED, Watch, judge, problem_of, search, world, write_instruction
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
-from judges.prompt import Prompt
-from optimize.items import Item
-from optimize.search.candidates import (
-    LONGEST_INSTRUCTION,
-    Candidate,
-    DemoSet,
-    fault,
-    word_runs,
-)
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, DemoSet, fault, word_runs
 from optimize.search.evaluator import (
     Evaluator,
     ItemJudgement,
@@ -26,42 +17,42 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     SearchOptions,
 )
-from optimize.search.rank_search import Race, RaceResult
+from optimize.search.rank_search import Race
 from optimize.statistics.intervals import stream
 
-# --- which instructions may be tried
 
-
-def test_an_instruction_that_copies_eight_words_is_rejected() -> None:
+@pytest.mark.parametrize("start", range(12))
+@pytest.mark.parametrize(("length", "copies"), [(7, False), (8, True)])
+def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copies):
     words = [f"w{number}" for number in range(20)]
-    runs = set(word_runs(" ".join(words)))
-    for start, length in itertools.product(range(12), (7, 8)):
-        run = " ".join(words[start : start + length]).upper()
-        wrong = fault(f"Mind, {run}; and so on.", runs, [])
-        assert (wrong is None) == (length < 8)
+    run = " ".join(words[start : start + length]).upper()
+    wrong = fault(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
+    assert (wrong is not None) == copies
 
 
-def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
-    assert fault("", set(), []) == "empty"
-    assert fault("x" * (LONGEST_INSTRUCTION + 1), set(), []) is not None
-    assert fault("Rate  the TEXT.", set(), ["rate the text"]) == "known already"
-    assert fault("Rate the text well.", set(), ["rate the text"]) is None
+@pytest.mark.parametrize(
+    ("instruction", "why"),
+    [
+        ("", "empty"),
+        ("x" * (LONGEST_INSTRUCTION + 1), "1501 characters long; 1500 are allowed"),
+        ("Rate  the TEXT.", "known already"),
+        ("Rate the text well.", None),
+    ],
+)
+def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why):
+    assert fault(instruction, set(), ["rate the text"]) == why
 
 
-# --- the budget
-
-
-def test_the_budget_refuses_before_anything_is_asked() -> None:
-    def never(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        raise AssertionError("asked")
-
+def test_the_budget_refuses_before_anything_is_asked():
     budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
-    evaluator = Evaluator(untuned=SEED, judge=never, budget=budget, pricing=pricing)
+    watch = Watch()
+    evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
     with pytest.raises(SearchBudgetSpentError, match="takes 16 tokens, and 14 are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
+    assert not watch.asked
 
 
-def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to() -> None:
+def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
     budget = SearchBudget(100, proposal=2, proposal_price=Price(per_token_in=1, per_token_out=1))
     budget.charge_proposal(1, 0)
     assert budget.proposal == 2
@@ -69,41 +60,44 @@ def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to() -> None:
     assert (budget.proposal, budget.total_cost, budget.calls) == (9, 10, 2)
 
 
-# --- the race
+def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
+    amounts = []
+    budget = SearchBudget(100, set_aside=amounts.append)
+    with budget.reserving(30):
+        with budget.reserving(20):
+            assert budget.remaining == 50
+        assert budget.remaining == 70
+    assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])
+
 
 SYSTEMS = 8
 SKILLS = (0.2, 0.4, 0.6, 0.8)
 
 
-def skilled(skill: float) -> Candidate:
+def skilled(skill):
     return Candidate(instruction=f"{skill}")
 
 
-def race_of(documents: int, calls: int) -> Race:
-    """A candidate's instruction is its skill: the share of people's rating in its score."""
-
-    def by_skill(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        skill = 0.3 if prompt == SEED else float(prompt.instruction)
-        noise = [stream(int(100 * skill), item.id).normal() for item in items]
-        return [
-            ItemJudgement(Judgement(score=skill * item.human + (1 - skill) * each))
-            for item, each in zip(items, noise, strict=True)
-        ]
-
-    problem = problem_of(world(documents, SYSTEMS), world(1), by=by_skill, calls=calls)
-    return Race(problem)
+def by_skill(prompt, items):
+    """An instruction is its skill: the share of people's rating in its score."""
+    skill = 0.3 if prompt == SEED else float(prompt.instruction)
+    noise = [stream(int(100 * skill), item.id).normal() for item in items]
+    scores = [skill * item.human + (1 - skill) * n for item, n in zip(items, noise, strict=True)]
+    return [ItemJudgement(Judgement(score=score)) for score in scores]
 
 
-def raced(
-    documents: int, calls: int, skills: Sequence[float] = SKILLS
-) -> tuple[list[RaceResult], float]:
+def race_of(documents, calls):
+    return Race(problem_of(world(documents, SYSTEMS), world(1), by=by_skill, calls=calls))
+
+
+def raced(documents, calls, skills=SKILLS):
     """The results, best first, and what was spent."""
     race = race_of(documents, calls)
     results = race.run([skilled(skill) for skill in skills], calls)
     return results, race.evaluator.budget.total_cost
 
 
-def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
+def test_half_the_calls_find_the_best_and_are_all_but_spent():
     # The untuned judge and four on s documents, the better two and it on as many more, the best and
     # it on 2s more: 5s + 3s + 4s = 12s of 300 sets of 8 outputs, so s = 25.
     half = 5 * 120 * SYSTEMS // 2
@@ -116,17 +110,17 @@ def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
 
 
 @pytest.mark.parametrize("calls", [0, 7, 40, 100, 399, 1601])
-def test_a_race_never_spends_more_than_it_may(calls: int) -> None:
+def test_a_race_never_spends_more_than_it_may(calls):
     assert raced(40, calls)[1] <= calls
 
 
-def test_what_all_cannot_afford_the_first_candidates_run() -> None:
+def test_what_all_cannot_afford_the_first_candidates_run():
     # Twenty documents for the untuned judge and one candidate: 2 * 20 * 8 = 320 calls.
     results, _ = raced(40, 330, (0.9, 0.2, 0.2, 0.2))
     assert [result.candidate for result in results] == [skilled(0.9)]
 
 
-def test_documents_that_a_candidate_shows_are_passed_over() -> None:
+def test_documents_that_a_candidate_shows_are_passed_over():
     race = race_of(10, 0)
     first, second, third, *_ = race.order
     candidate = Candidate(instruction="1", demo_set=DemoSet(documents=frozenset({first, third})))
@@ -134,87 +128,68 @@ def test_documents_that_a_candidate_shows_are_passed_over() -> None:
     assert len(race.documents(candidate, 10)) == 8
 
 
-# --- the rounds
-
 # A token read costs one, and so does one written.
 PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
 
 
-def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+def judge_for_tokens(prompt, items):
     """The same judge, whose prompts are as long as they show."""
     shown = 25 * len(prompt.demos)
     return [ItemJudgement(one.judgement, 100 + shown, 1) for one in judge(prompt, items)]
 
 
-def test_rounds_propose_then_compare_forms_then_show() -> None:
-    options = SearchOptions(reasoning=("brief", "steps"), max_item_cost=1000)
-    found = written_search(
-        world(40),
-        world(20, first=100),
-        calls=8_000_000,
-        by=judge_for_tokens,
-        pricing=PRICING,
-        options=options,
-    )
+def paid(documents, calls, by=judge_for_tokens, **settings):
+    """A search that tokens are counted of, on these documents and half as many others."""
+    settings = {"pricing": PRICING, "proposer": Model(write_instruction), **settings}
+    halves = world(documents), world(documents // 2, first=100)
+    return search(*halves, calls=calls, by=by, **settings)
+
+
+FORMS = {"reasoning": ("brief", "steps")}
+
+
+def test_rounds_propose_then_compare_forms_then_show():
+    found = paid(40, 8_000_000, options=SearchOptions(**FORMS, max_item_cost=1000))
     by_round = {n: [t for t in found.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
     assert all(not trial["demos"] and not trial["reasoning"] for trial in by_round[1])
     assert {trial["reasoning"] for trial in by_round[3]} == {"brief", "steps"}
     assert {len(trial["demos"]) for trial in by_round[4]} >= {4, 8}
 
 
-def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read() -> None:
-    found = search(
-        world(40),
-        world(20, first=100),
-        calls=4_000_000,
-        by=judge_for_tokens,
-        pricing=PRICING,
-        proposer=Model(lambda *_: "I cannot help with that."),
-    )
+def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read():
+    found = paid(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
     assert any(trial["demos"] for trial in found.of_stage("race"))
 
 
-def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search() -> None:
+def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
     # A token written is so dear that steps are not to be had, nor is a sentence.
-    price = Price(per_token_in=1, per_token_out=100)
-    found = written_search(
-        world(16),
-        world(8, first=40),
-        calls=4_000_000,
-        by=judge_for_tokens,
-        pricing=Pricing(price=price, tokens_in=100, tokens_out=1),
-        options=SearchOptions(reasoning=("brief", "steps"), max_item_cost=300),
-    )
+    dear = replace(PRICING, price=Price(per_token_in=1, per_token_out=100))
+    found = paid(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_cost=300))
     rounds = {trial["round"] for trial in found.of_stage("race")}
     assert 2 not in rounds
     assert max(rounds) > 2
 
 
-def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
+def search_with_dear_candidates(is_dear):
     """A search that may pay 400 an item, in which instructions that are dear cost 1000."""
 
-    def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+    def judge_dearly(prompt, items):
         tokens = 1000 if is_dear(prompt.instruction) else 100
         return [ItemJudgement(one.judgement, tokens, 1) for one in judge(prompt, items)]
 
-    return written_search(
-        world(16),
-        world(8, first=40),
-        calls=1_000_000,
-        by=judge_dearly,
-        pricing=PRICING,
-        options=SearchOptions(max_item_cost=400, max_demos=0),
-    )
+    options = SearchOptions(max_item_cost=400, max_demos=0)
+    return paid(16, 1_000_000, judge_dearly, options=options)
 
 
-def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships() -> None:
+def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships():
     found = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in found.of_stage("race"))
-    assert f"of {found.result.n_tried} candidates did better on train" in found.result.decision.why
-    assert "costs more than the limit" in found.result.decision.why
+    why = found.result.decision.why
+    assert f"of {found.result.n_tried} candidates did better on train" in why
+    assert "costs more than the limit" in why
 
 
-def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist() -> None:
+def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist():
     found = search_with_dear_candidates(lambda text: "kindness" in text)
     assert any("kindness" in trial["instruction"] for trial in found.of_stage("race"))
     assert not any("kindness" in trial["instruction"] for trial in found.of_stage("dev"))

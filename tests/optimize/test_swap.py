@@ -1,80 +1,48 @@
 """The swap of a judge: verify NEW --against OLD, its verdict, its changed rows, its risk."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl import write_jsonl
+from jsonl import read_jsonl, write_jsonl
 from rating_files import write_ratings, write_scores
+from verify_runs import said, tuned_on, verified
 
 import data
 import judges
-from judges.scoring import SamplingPlan
-from optimize.items import items_of, text_key
+from optimize.items import items_of, tuned_keys
 from optimize.measuring.swap import outcome_of
 from optimize.statistics.intervals import Interval, cautious_interval
-from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
 
-Said = tuple[int, str, str]
+AGAINST = ("--against", "old")
+PEOPLE = [1, 0] * 200
 
 
-def of_two_values(people: Sequence[int], **judge_of: Sequence[float | None]) -> list[str]:
+def of_two_values(new, old, people=PEOPLE):
     """Flags of recorded judges beside people who say pass (1) or fail (0), an output a document."""
     rows = [
         {"id": f"r{n}", "question": f"Why {n}?", "output": "Because.", "safe": label}
         for n, label in enumerate(people)
     ]
     flags = ["--dimension", "safe", "--data", write_jsonl("labels.jsonl", rows)]
-    for name, scores in judge_of.items():
-        numbers = [
-            {"id": f"r{n}", "dimension": "safe", "score": score} for n, score in enumerate(scores)
-        ]
+    for name, scores in (("new", new), ("old", old)):
+        numbers = [{"id": f"r{n}", "dimension": "safe", "score": s} for n, s in enumerate(scores)]
         flags += ["--scores", write_jsonl(f"{name}.jsonl", numbers)]
     return flags
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Said:
-    capsys.readouterr()
-    code = command(list(arguments))
-    out, err = capsys.readouterr()
-    return code, out, " ".join(err.split())
+def of_ratings(new, old):
+    """Flags of recorded judges beside people who rate documents as the old judge does."""
+    flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", old)]
+    flags += ["--scores", write_scores("new.jsonl", new)]
+    return [*flags, "--scores", write_scores("old.jsonl", old)]
 
 
-def result_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
-    ended, out, err = said(capsys, *arguments, "--json")
-    assert ended == code, err
-    result: dict[str, Any] = json.loads(out)
-    return result
-
-
-PEOPLE = [1, 0] * 200
-
-
-def flipped(rows: Sequence[int]) -> list[float]:
+def flipped(*rows):
     """People's labels, but the other word on these rows."""
     return [float(1 - label if n in rows else label) for n, label in enumerate(PEOPLE)]
-
-
-def test_a_swap_has_a_page_of_the_certificate_and_of_what_changes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "swap.html"
-    flags = of_two_values(PEOPLE, new=flipped([0, 2]), old=flipped([1]))
-    code, out, _ = said(capsys, *flags, "--against", "old", "--report", str(page))
-    assert (code, len(out.splitlines()) <= 12) == (0, True)
-    assert page.as_uri() in out
-    text = page.read_text(encoding="utf-8")
-    assert text.index("is not worse than old by more than 0.03") < text.index("What changes")
-    assert text.count("<article ") == 3
-    assert "People: <b>pass</b>. Judge: <b>pass → fail</b>." in text
 
 
 @pytest.mark.parametrize(
@@ -88,185 +56,156 @@ def test_a_swap_has_a_page_of_the_certificate_and_of_what_changes(
         (-0.2, -0.04, "worse"),
     ],
 )
-def test_the_interval_decides_by_where_the_margin_lies(
-    low: float, high: float, outcome: str
-) -> None:
+def test_the_interval_decides_by_where_the_margin_lies(low, high, outcome):
     assert outcome_of(Interval(low, high), 0.03) == outcome
     assert outcome_of(None, 0.03) == "undecided"
 
 
-def test_two_values_show_what_changed_and_with_whom_people_side(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_two_values_show_what_changed_and_with_whom_people_side(here, capsys):
     """Rows 0 and 2 are passes that the new judge fails, 1 a fail that the old one passes.
 
     Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
     """
-    flags = of_two_values(PEOPLE, new=flipped([0, 2]), old=flipped([1]))
-    result = result_of(capsys, *flags, "--against", "old")
+    flags = [*of_two_values(new=flipped(0, 2), old=flipped(1)), *AGAINST]
+    result = verified(capsys, *flags)
     assert (result["swap"], result["margin"]) == ("not worse", 0.03)
     assert [card["name"] for card in result["judges"]] == ["new", "old"]
     difference = result["difference"]
-    assert difference["value"] == pytest.approx(-0.0025)
+    assert (difference["value"], difference["n_documents"]) == (pytest.approx(-0.0025), 400)
     assert -0.03 < difference["low"] < -0.0025 < difference["high"]
-    assert difference["n_documents"] == 400
     assert result["moved"] == {"down": 3}
     assert result["people_side_with"] == {"old": 2, "new": 1}
     rows = [(row["id"], row["people_side_with"]) for row in result["changed"]]
     assert rows == [("r0", "old"), ("r2", "old"), ("r1", "new")]
     assert result["changed"][0]["output"] == "Because."
-    code, out, err = said(capsys, *flags, "--against", "old")
+    assert result["documents_to_decide"] is None
+    code, out, err = said(capsys, *flags)
     assert (code, "undecided" in err) == (0, False)
     lines = out.splitlines()
-    assert " ".join(lines[1:3]).startswith(
-        "On documents like these new is not worse than old by more than 0.03. Of judges that are "
-        "worse by 0.03, at most 5% would get this verdict."
-    )
+    verdict = "On documents like these new is not worse than old by more than 0.03. Of judges that "
+    risk = "are worse by 0.03, at most 5% would get this verdict."
+    assert " ".join(lines[1:3]).startswith(verdict + risk)
     assert "3 outputs change (0 fail → pass, 3 pass → fail); people side with new on 1" in out
     assert "pass → fail (people pass) r0: Because." in lines
-    assert result["documents_to_decide"] is None
-    one = of_two_values(PEOPLE, new=flipped([0]), old=flipped([]))
-    assert "\n1 output changes (0 fail" in said(capsys, *one, "--against", "old")[1]
     assert "1,000 rows: new recorded; old recorded." in lines
-    assert len(lines) <= 12
-    assert max(map(len, lines)) <= 80
+    assert (len(lines) <= 12, max(map(len, lines)) <= 80) == (True, True)
+    page = here / "swap.html"
+    assert page.as_uri() in said(capsys, *flags, "--report", "swap.html")[1]
+    text = page.read_text(encoding="utf-8")
+    assert text.index("is not worse than old by more than 0.03") < text.index("What changes")
+    assert text.count("<article ") == 3
+    assert "People: <b>pass</b>. Judge: <b>pass → fail</b>." in text
+    one = of_two_values(new=flipped(0), old=flipped())
+    assert "\n1 output changes (0 fail" in said(capsys, *one, *AGAINST)[1]
 
 
-def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    flags = of_two_values(PEOPLE, old=PEOPLE, new=flipped(range(80)))
-    code, out, err = said(capsys, *flags, "--against", "old")
-    assert code == 1
+def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(capsys):
+    flags = of_two_values(old=PEOPLE, new=flipped(*range(80)))
+    code, out, err = said(capsys, *flags, *AGAINST)
+    assert (code, "Next: keep the old judge" in out) == (1, True)
     assert "falls short: On documents like these new is worse than old by more than 0.03" in err
-    assert "Next: keep the old judge" in out
-    assert result_of(capsys, *flags, "--against", "new")["swap"] == "better"
+    assert verified(capsys, *flags, "--against", "new")["swap"] == "better"
     # Of 40 lost passes of 200, and 40 fails, balanced accuracy falls by .2.
-    assert result_of(capsys, *flags, "--against", "old", "--margin", "0.3")["swap"] == "not worse"
+    assert verified(capsys, *flags, *AGAINST, "--margin", "0.3")["swap"] == "not worse"
 
 
-def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(capsys):
     """It is the least number of which labels that repeat these decide."""
-    both = {"old": flipped(range(30)), "new": flipped(range(20, 54))}
-    flags = of_two_values(PEOPLE, **both)
-    code, out, err = said(capsys, *flags, "--against", "old")
+    old, new = flipped(*range(30)), flipped(*range(20, 54))
+    flags = [*of_two_values(new, old), *AGAINST]
+    code, out, err = said(capsys, *flags)
     assert code == 3
     assert "undecided: These labels cannot tell whether new is worse than old" in err
-    needed = result_of(capsys, *flags, "--against", "old", code=3)["documents_to_decide"]
+    needed = verified(capsys, *flags)["documents_to_decide"]
     assert f"Next: label more; about {needed:,} documents in all would decide" in out
     for times, code in ((needed // 400 - 1, 3), (needed // 400, 0)):
-        flags = of_two_values(PEOPLE * times, **{who: side * times for who, side in both.items()})
-        result = result_of(capsys, *flags, "--against", "old", code=code)
+        flags = of_two_values(new * times, old * times, PEOPLE * times)
+        result = verified(capsys, *flags, *AGAINST, code=code)
     assert result["documents_to_decide"] is None
 
 
-def test_ratings_show_the_rows_that_moved_most(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratings_show_the_rows_that_moved_most(capsys):
     """In twenty documents of four the new judge turns the order of the last one round."""
     people = [[1, 2, 3, 4]] * 20
-    flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", people)]
-    flags += ["--scores", write_scores("new.jsonl", [*people[:19], [4, 3, 2, 1]])]
-    flags += ["--scores", write_scores("old.jsonl", people)]
-    result = result_of(capsys, *flags, "--against", "old", code=3)
+    flags = [*of_ratings([*people[:19], [4, 3, 2, 1]], people), *AGAINST]
+    result = verified(capsys, *flags, code=3)
     # Rho is -1 in place of 1 in one document of twenty.
     assert result["difference"]["value"] == pytest.approx(-0.1)
     moved = [(row["id"], row["old"], row["new"]) for row in result["changed"]]
     assert moved[:2] == [("d19s0", 1, 4), ("d19s3", 4, 1)]
     assert result["people_side_with"] == {"old": 4}
-    assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in said(capsys, *flags, "--against", "old")[1]
+    assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in said(capsys, *flags)[1]
 
 
+@pytest.mark.parametrize(("documents", "each", "code"), [(90, 1, 3), (110, 1, 0), (90, 5, 3)])
 def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    documents, each, code, capsys
+):
     """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100.
 
     Five pairs of one document may change at once: n counts documents.
     """
-    for documents, each, code in ((90, 1, 3), (110, 1, 0), (90, 5, 3)):
-        number = documents * each
-        pair = {"response_a": "A.", "preferred": "A"}
-        pairs = [
-            {"id": f"p{n}", **pair, "response_b": f"B{n}.", "group": f"T{n % documents}"}
-            for n in range(number)
-        ]
-        flags = ["--pairwise", "help", "--data", write_jsonl("pairs.jsonl", pairs)]
-        margins = [{"id": f"p{n}", "dimension": "help", "score": 1.0} for n in range(number)]
-        for name in ("new", "old"):
-            flags += ["--scores", f"{name}={write_jsonl('margins.jsonl', margins)}"]
-        result = result_of(capsys, *flags, "--against", "old", code=code)
-        assert result["n_changed"] == 0
-        assert result["difference"]["low"] == pytest.approx(-3 / documents, rel=0.05)
-        # Repeated once, 90 are 180.
-        assert result["documents_to_decide"] == (180 if code else None)
+    names = [{"id": f"p{n}", "group": f"T{n % documents}"} for n in range(documents * each)]
+    pair = {"response_a": "A.", "preferred": "A"}
+    pairs = [{**name, **pair, "response_b": f"B{n}."} for n, name in enumerate(names)]
+    flags = ["--pairwise", "help", "--data", write_jsonl("pairs.jsonl", pairs)]
+    margins = [{"id": name["id"], "dimension": "help", "score": 1.0} for name in names]
+    write_jsonl("margins.jsonl", margins)
+    flags += ["--scores", "new=margins.jsonl", "--scores", "old=margins.jsonl"]
+    result = verified(capsys, *flags, *AGAINST, code=code)
+    assert result["n_changed"] == 0
+    assert result["difference"]["low"] == pytest.approx(-3 / documents, rel=0.05)
+    # Repeated once, 90 are 180.
+    assert result["documents_to_decide"] == (180 if code else None)
 
 
+@pytest.mark.parametrize(("documents", "code"), [(95, 3), (110, 0)])
 def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none_of_n_shows(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    documents, code, capsys
+):
     """Where rho falls from 1 to chance it loses 24 / 23 of it: 23 of 24 orders of four are wrong.
 
     What was met on none of n documents may be met on 3 / n: 3 x 24 / 23 / .03 is 104.
     """
-    for documents, code in ((95, 3), (110, 0)):
-        people = [[1, 2, 3, 4]] * documents
-        flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", people)]
-        for name in ("new", "old"):
-            flags += ["--scores", f"{name}={write_scores('scores.jsonl', people)}"]
-        result = result_of(capsys, *flags, "--against", "old", code=code)
-        assert result["difference"]["low"] == pytest.approx(-3 * 24 / 23 / documents, rel=0.05)
+    people = [[1, 2, 3, 4]] * documents
+    result = verified(capsys, *of_ratings(people, people), *AGAINST, code=code)
+    assert result["difference"]["low"] == pytest.approx(-3 * 24 / 23 / documents, rel=0.05)
 
 
-def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    flags = of_two_values(PEOPLE, new=flipped([0]), old=flipped([]))
-    labels = Path(flags[flags.index("--data") + 1])
-    rows = [json.loads(line) for line in labels.read_text().splitlines()]
+def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out(capsys):
+    flags = [*of_two_values(new=flipped(0), old=flipped()), *AGAINST]
+    rows = read_jsonl("labels.jsonl")
     for number, row in enumerate(rows[:90]):
         row |= {"sampling_weight": 1 + number % 3, "sampling_from": 310}
-    write_jsonl(labels.name, rows)
-    code, _, err = said(capsys, *flags, "--against", "old")
-    assert code == 2
-    assert "drawn with unequal chances" in err
+    write_jsonl("labels.jsonl", rows)
+    code, _, err = said(capsys, *flags)
+    assert (code, "drawn with unequal chances" in err) == (2, True)
     assert "leave out the rows with a sampling_weight, or verify each judge by itself" in err
     # The rows that are left were drawn at random.
-    write_jsonl(labels.name, rows[90:])
-    assert said(capsys, *flags, "--against", "old")[0] == 0
+    write_jsonl("labels.jsonl", rows[90:])
+    assert said(capsys, *flags)[0] == 0
 
 
-def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for number, code in ((40, 0), (41, 1)):
-        new = [None if n < number else float(label) for n, label in enumerate(PEOPLE)]
-        flags = of_two_values(PEOPLE, new=new, old=flipped([]))
-        ended, out, err = said(capsys, *flags, "--against", "old")
-        assert ended == code
-        assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
-        assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
+@pytest.mark.parametrize(("number", "code"), [(40, 0), (41, 1)])
+def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(number, code, capsys):
+    new = [None] * number + PEOPLE[number:]
+    ended, out, err = said(capsys, *of_two_values(new, flipped()), *AGAINST)
+    assert ended == code
+    assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
+    assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
 
 
-def test_rows_that_either_was_tuned_on_are_set_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    judge = judges.load("relevance")
-    items = items_of(data.starter(), "relevance", judge.subject)
-
-    def frozen(name: str, number: int) -> str:
-        met = {item.document_id for item in items.items} - set(items.documents[number:])
-        keys = [text_key(item.texts) for item in items.items if item.document_id in met]
-        origin = {"tuned_on": keys, "shipped": "tuned"}
-        plan = SamplingPlan(kind="weighted")
-        return str(replace(judge, plan=plan, provenance=origin).save(tmp_path / name))
-
-    some = frozen("some.json", 10)
+def test_rows_that_either_was_tuned_on_are_set_apart(here, capsys):
+    subject = judges.load("relevance").subject
+    items = items_of(data.starter(), "relevance", subject)
+    some, every = (
+        tuned_on(here / f"{n}.json", tuned_keys(items.of_documents(items.documents[:n]), subject))
+        for n in (10, len(items.documents))
+    )
     for old, new in ((some, "relevance"), ("relevance", some)):
-        result = result_of(capsys, new, "--against", old, "--margin", "0.5")
+        result = verified(capsys, new, "--against", old, "--margin", "0.5", code=0)
         assert (result["swap"], result["difference"]["n_documents"]) == ("not worse", 24)
-    every = frozen("every.json", len(items.documents))
-    result = result_of(capsys, "relevance", "--against", every, "--margin", "0.5", code=3)
+    result = verified(capsys, "relevance", "--against", every, "--margin", "0.5", code=3)
     assert result["swap"] == "undecided"
     assert result["judges"][1]["tuned_on_these_labels"]
 
@@ -284,9 +223,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(
         (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
     ],
 )
-def test_what_names_no_swap_is_refused(
-    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_names_no_swap_is_refused(arguments, reason, capsys):
     code, _, err = said(capsys, *arguments)
     assert code == 2
     assert reason in err
@@ -296,7 +233,7 @@ def test_what_names_no_swap_is_refused(
     st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.0, 0.3, 1.0]), min_size=15, max_size=60),
     st.floats(0, 3),
 )
-def test_the_interval_of_the_swap_back_is_its_mirror(values: list[float], least: float) -> None:
+def test_the_interval_of_the_swap_back_is_its_mirror(values, least):
     there, back = (cautious_interval(sign * np.array(values), least) for sign in (1, -1))
     assert there
     assert back
@@ -306,7 +243,7 @@ def test_the_interval_of_the_swap_back_is_its_mirror(values: list[float], least:
 
 
 @pytest.mark.parametrize("change", [0.03, 0.1, 0.4])
-def test_at_the_margin_at_most_five_of_a_hundred_pass(change: float) -> None:
+def test_at_the_margin_at_most_five_of_a_hundred_pass(change):
     """A share of pairs changes, so that accuracy falls by .03; 1,000 draws: an error of .007."""
     rng = np.random.default_rng(0)
     for number in (60, 120, 240):

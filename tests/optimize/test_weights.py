@@ -1,8 +1,7 @@
 """Documents drawn with unequal chances: weighted by hand, by repeating documents, by simulation."""
 
+import itertools
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +11,17 @@ from jsonl import write_jsonl
 
 from judges.labels.types import LabelledOutput, LabelledSet
 from optimize import estimate, measure, verify
-from optimize.statistics.corrected import Estimate, labels_needed, mean_score
-from optimize.statistics.correlations import Level, correlation
-from optimize.statistics.intervals import Vector
+from optimize.statistics.corrected import labels_needed, mean_score
+from optimize.statistics.correlations import correlation
 from optimize.statistics.plain import order_agreement
 from optimize.statistics.two_values import two_values
 
 NAN = np.nan
+LEVELS = ("summary", "dataset", "system")
 RATES = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
 
 
-def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs() -> None:
+def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs():
     label, score = [1, 0, 1, NAN, NAN, NAN], [1, 0, 0, 1, 1, 0]
     result = mean_score(label, score, weight=[1, 3, 1, 9, 9, 9])
     # (1 + 0 + 1) / 5; the judge says 1 / 5 of the labelled and 3 / 6 of all; half are unlabelled.
@@ -36,24 +35,20 @@ def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs(
     assert 2 * result.weight == pytest.approx(min(2, -(labels @ judge) / (judge @ judge)))
 
 
-def test_a_weight_is_one_an_output_and_tau_b_has_none() -> None:
+def test_a_weight_is_one_an_output_and_tau_b_has_none():
     with pytest.raises(ValueError, match="judge and weight must be vectors of one length"):
         correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1])
     with pytest.raises(ValueError, match="kendall over all outputs has no weighted form"):
         correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1, 2], coefficient="kendall")
 
 
-def test_rates_are_shares_of_the_weights() -> None:
+def test_rates_are_weighted_and_their_outputs_counted():
     human, judge, weight = [1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 2, 3, 4, 1]
     card = two_values(judge, human, range(5), weight=weight)
     assert card.tpr.value == pytest.approx(4 / 6)
-    assert card.tnr.value == pytest.approx(4 / 5)
-    assert card.accuracy.value == pytest.approx(8 / 11)
-    assert card.base_rate.value == pytest.approx(6 / 11)
     # Passes are 6 and 5 of 11: chance agrees on (6 x 5 + 5 x 6) / 121.
     assert card.kappa.value == pytest.approx((8 / 11 - 60 / 121) / (1 - 60 / 121))
-    assert card.confusion["pass_fail"] == 1
-    assert (card.tpr.n, card.n_more["fail"]) == (3, 8)
+    assert (card.confusion["pass_fail"], card.tpr.n, card.n_more["fail"]) == (1, 3, 8)
 
 
 small = st.integers(0, 3).map(float)
@@ -61,52 +56,42 @@ rows = st.lists(st.tuples(small, small, st.integers(0, 4), st.integers(0, 2)), m
 
 
 @given(rows, st.lists(st.integers(1, 3), min_size=5, max_size=5))
-def test_whole_weights_are_as_many_documents_alike(
-    outputs: list[tuple[float, float, int, int]], weights: list[int]
-) -> None:
+def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     judge, human, document, system = map(np.array, zip(*outputs, strict=True))
     weight = np.array(weights)[document]
     times = np.repeat(np.arange(document.size), weight)
     copy = np.concatenate([np.arange(n) for n in weight])
-    judge_of, human_of, system_of = (side[times] for side in (judge, human, system))
-    document_of = document[times] * 10 + copy
+    copies = document[times] * 10 + copy
+    repeated = (judge[times], human[times], copies)
 
-    def same(one: float, other: float) -> None:
-        assert one == pytest.approx(other, abs=1e-9, nan_ok=True)
+    def same(one, other):
+        assert one.value == pytest.approx(other.value, abs=1e-9, nan_ok=True)
 
-    levels: tuple[Level, ...] = ("summary", "dataset", "system")
-    for level in levels:
-        for coefficient in ("spearman", "pearson"):
-            how: Any = {"coefficient": coefficient}
-            one = correlation(level, judge, human, document, system, weight=weight, **how)
-            same(
-                one.value,
-                correlation(level, judge_of, human_of, document_of, system_of, **how).value,
-            )
-    pairs: tuple[Level, ...] = ("summary", "dataset")
-    for level in pairs if np.unique(document).size < document.size else ():
+    for level, coefficient in itertools.product(LEVELS, ("spearman", "pearson")):
+        how = {"coefficient": coefficient}
+        one = correlation(level, judge, human, document, system, weight=weight, **how)
+        same(one, correlation(level, *repeated, system[times], **how))
+    for level in LEVELS[:2] if np.unique(document).size < document.size else ():
         alike = order_agreement(judge, human, document, level=level, weight=weight)
-        same(alike.value, order_agreement(judge_of, human_of, document_of, level=level).value)
-    passes, good = judge // 2, human // 2
-    card = two_values(passes, good, document, weight=weight)
-    repeated = two_values(passes[times] > 0, good[times] > 0, document_of)
+        same(alike, order_agreement(*repeated, level=level))
+    card = two_values(judge // 2, human // 2, document, weight=weight)
+    other = two_values(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
     for name in RATES:
-        same(getattr(card, name).value, getattr(repeated, name).value)
+        same(getattr(card, name), getattr(other, name))
     if np.unique(document).size > 1:
         mean = mean_score(human, judge, document, weight=weight)
-        same(mean.labels_only.value, mean_score(human_of, judge_of, document_of).labels_only.value)
+        same(mean.labels_only, mean_score(human[times], judge[times], copies).labels_only)
 
 
-def test_weights_that_are_alike_change_nothing() -> None:
+def test_weights_that_are_alike_change_nothing():
     rng = np.random.default_rng(0)
     document, human = np.repeat(np.arange(40), 3), rng.integers(1, 6, 120).astype(float)
     judge, system = human + rng.normal(size=120), np.tile(np.arange(3), 40)
     sides, alike = (judge, human, document), np.full(120, 0.25)
-    for level in ("summary", "dataset", "system"):
-        for coefficient in ("spearman", "pearson", "kendall"):
-            how: Any = {"coefficient": coefficient}
-            weighted = correlation(level, *sides, system, weight=alike, **how)  # type: ignore[arg-type]
-            assert weighted == correlation(level, *sides, system, **how)  # type: ignore[arg-type]
+    for level, coefficient in itertools.product(LEVELS, ("spearman", "pearson", "kendall")):
+        how = {"coefficient": coefficient}
+        weighted = correlation(level, *sides, system, weight=alike, **how)
+        assert weighted == correlation(level, *sides, system, **how)
     assert order_agreement(*sides, weight=alike) == order_agreement(*sides)
     good = (judge > 3, human > 3, document)
     assert two_values(*good, weight=alike) == two_values(*good)
@@ -114,9 +99,7 @@ def test_weights_that_are_alike_change_nothing() -> None:
     assert mean_score(some, judge, document, weight=alike) == mean_score(some, judge, document)
 
 
-def drawn(
-    rng: np.random.Generator, cuts: tuple[float, ...], documents: int, n: int
-) -> tuple[Vector, Vector, Vector]:
+def drawn(rng, cuts, documents, n):
     """Labels of about `n` documents, drawn 1 to 6 by the error of a kind judge; scores; weights."""
     quality = rng.normal(size=documents)
     human = np.searchsorted(cuts, quality).astype(float)
@@ -129,7 +112,7 @@ def drawn(
 @pytest.mark.parametrize(
     "cuts", [(-0.84,), (-1.64,), (-1.3, -0.5, 0.5, 1.3)], ids=["80%", "95%", "1-5"]
 )
-def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts: tuple[float, ...]) -> None:
+def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts):
     rng, bounds = np.random.default_rng(1), (0.0, float(len(cuts)))
     truth = np.searchsorted(cuts, np.random.default_rng(2).normal(size=1_000_000)).mean()
     hits = []
@@ -143,8 +126,8 @@ def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts: tuple[fl
     assert unweighted < 0.88
 
 
-def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers() -> None:
-    def world(documents: int, n: int) -> tuple[Vector, Vector, Vector, Vector]:
+def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers():
+    def world(documents, n):
         easy = rng.random(documents) < 0.5
         human = rng.normal(size=(documents, 3)).round(1)
         score = human + np.where(easy, 0.3, 3)[:, None] * rng.normal(size=(documents, 3))
@@ -154,31 +137,24 @@ def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers() ->
         return score.ravel()[rows], human.ravel()[rows], names[rows], weights[rows]
 
     rng = np.random.default_rng(3)
-    levels: tuple[Level, ...] = ("summary", "dataset")
-    for level in levels:
+    for level in LEVELS[:2]:
         *sides, weight = world(60_000, 15_000)
         truth = correlation(level, *sides, weight=weight).value
         assert truth > correlation(level, *sides).value + 0.1
         held = []
         for _ in range(200):
             *sides, weight = world(400, 100)
-            interval = correlation(level, *sides, weight=weight).interval
-            assert interval is not None
-            held.append(truth in interval)
+            held.append(truth in correlation(level, *sides, weight=weight).interval)
         assert 0.92 <= np.mean(held) <= 0.985
 
 
-def outputs(weights: list[float]) -> LabelledSet:
+def outputs(*weights):
     """Two outputs a document, by two annotators; the judge of `SCORES` orders the first alike."""
+    both = {"texts": {}, "annotators": {"charm": ("Anna", "Ben")}}
     rated = [
         LabelledOutput(
-            id=f"d{d}s{s}",
-            document_id=f"d{d}",
-            system=f"s{s}",
-            texts={},
-            ratings={"charm": (1.0 + 2 * s,) * 2},
-            annotators={"charm": ("Anna", "Ben")},
-            weight=weight,
+            **{"id": f"d{d}s{s}", "document_id": f"d{d}", "system": f"s{s}", "weight": weight},
+            **{"ratings": {"charm": (1.0 + 2 * s,) * 2}, **both},
         )
         for d, weight in enumerate(weights)
         for s in range(2)
@@ -189,8 +165,9 @@ def outputs(weights: list[float]) -> LabelledSet:
 SCORES = {f"d{d}s{s}": 1.0 + (s if d < 1 else 1 - s) for d in range(3) for s in range(2)}
 
 
-def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not() -> None:
-    result = measure(SCORES, outputs([2, 1, 1]), dimension="charm", scale="1-5", level="summary")
+def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not():
+    how = {"dimension": "charm", "scale": "1-5", "level": "summary"}
+    result = measure(SCORES, outputs(2, 1, 1), **how)
     summary = result.summary()
     # rho is 1, -1, -1 on the documents, of which the first counts 2 of 4; so are pairs.
     assert result.rho.value == pytest.approx(0)
@@ -201,40 +178,30 @@ def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not()
     assert {coefficient for _, coefficient in named} == {"spearman", "pearson"}
     assert summary["scales"] is None
     assert "people" not in summary
-    alike = measure(SCORES, outputs([1, 1, 1]), dimension="charm", scale="1-5", level="summary")
+    alike = measure(SCORES, outputs(1, 1, 1), **how)
     assert alike.rho.value == pytest.approx(-1 / 3)
     assert "weighted" not in alike.summary()["data"]
     assert {"people", "scales"} <= alike.summary().keys()
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
+def files(here):
     """The outputs without a label; labels in a file, fails drawn with thrice the chance; scores."""
     texts = [{"id": f"o{n}", "group": f"g{n}", "question": f"q{n}"} for n in range(200)]
-    fails = [n % 5 == 0 for n in range(200)]
-    drawn = [n for n in range(200) if n % 2 == 0 and (fails[n] or n % 3 == 0)]
     given = {"dimension": "helpful", "annotator": "Anna", "sampling_from": 200}
-    labels = [
-        {
-            **texts[n],
-            **given,
-            "rating": "fail" if fails[n] else "pass",
-            "sampling_weight": 2 if fails[n] else 6,
-        }
-        for n in drawn
-    ]
+    drawn = [n for n in range(200) if n % 2 == 0 and (n % 5 == 0 or n % 3 == 0)]
+    words = {True: {"rating": "fail", "sampling_weight": 2}}
+    words[False] = {"rating": "pass", "sampling_weight": 6}
+    labels = [{**texts[n], **given, **words[n % 5 == 0]} for n in drawn]
     scores = [{"id": f"o{n}", "score": 0.2 if n % 35 % 7 % 5 == 0 else 0.8} for n in range(200)]
     return [
-        *("--data", write_jsonl(tmp_path / "outputs.jsonl", texts)),
-        *("--annotations", write_jsonl(tmp_path / "labels.jsonl", labels)),
-        *("--scores", write_jsonl(tmp_path / "scores.jsonl", scores)),
-        *("--dimension", "helpful"),
+        *("--data", write_jsonl("outputs.jsonl", texts)),
+        *("--annotations", write_jsonl("labels.jsonl", labels)),
+        *("--scores", write_jsonl("scores.jsonl", scores), "--dimension", "helpful"),
     ]
 
 
-def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files, capsys):
     assert estimate.command([*files, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     mean = result["estimates"]["mean"]
@@ -247,30 +214,25 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(
     assert said in capsys.readouterr().out.splitlines()
 
 
-def test_labels_alone_are_no_outputs_and_the_way_out_is_named(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_alone_are_no_outputs_and_the_way_out_is_named(files, capsys):
     assert estimate.command(["--data", files[3], *files[4:]]) == 1
     err = capsys.readouterr().err
     assert "153 scores are of outputs that it lacks" in err
     assert "--annotations FILE" in err
 
 
-def test_the_gate_holds_the_weighted_rate(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_gate_holds_the_weighted_rate(files, capsys):
     arguments = ["--data", files[3], *files[4:], "--json", "--min-tpr"]
     assert verify.command([*arguments, "0.999"]) == 1
     tpr = json.loads(capsys.readouterr().out)["tpr"]
     assert verify.command([*arguments, str(tpr["low"] - 1e-6)]) == 0
 
 
-def test_labels_needed_count_what_weights_cost() -> None:
+def test_labels_needed_count_what_weights_cost():
     label = [1, -1, 1, -1] * 25 + [NAN] * 900
-
-    def needed(weight: list[int]) -> int:
-        result: Estimate = mean_score(label, np.zeros(1000), weight=weight)
-        return labels_needed(result, 0.3) or 0
-
     # Weights of 1 and 5 take 2 (1 + 25) / 36 = 1.44 times the labels.
-    assert needed([1, 1, 5, 5] * 250) == pytest.approx(1.44 * needed([1] * 1000), abs=3)
+    weighted, alike = (
+        labels_needed(mean_score(label, np.zeros(1000), weight=weight * 250), 0.3)
+        for weight in ([1, 1, 5, 5], [1] * 4)
+    )
+    assert weighted == pytest.approx(1.44 * alike, abs=3)

@@ -2,17 +2,22 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from inspect import isawaitable
 
 from judges.client.client import Request, Response
 from judges.judgement import NoScoreError
 from judges.protocol import Completion, Message, Reply, Sampling
 
-Behave = Callable[[str, Sampling, int], str | Reply | Sequence[str]]
+Answer = str | Reply | Sequence[str]
+Behave = Callable[[str, Sampling, int], Answer | Awaitable[Answer]]
 
 
 class Model:
-    """Behaves by a function of (prompt, sampling, how often this prompt was asked before)."""
+    """Behaves by a function of (prompt, sampling, how often this prompt was asked before).
+
+    What it behaves with may be one text for all samples, or something to wait for.
+    """
 
     has_logprobs = None
 
@@ -24,18 +29,16 @@ class Model:
         self.in_process = endpoint == "embedded"
         self.native_n = native_n
         self.seen: Counter[str] = Counter()
+        self.calls = 0
         self.samplings: list[Sampling] = []
         self.busy = self.max_busy = 0
         self._behave = behave
         self._wait = wait
 
-    @property
-    def calls(self) -> int:
-        return self.seen.total()
-
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         prompt = messages[-1]["content"]
         before, self.seen[prompt] = self.seen[prompt], self.seen[prompt] + 1
+        self.calls += 1
         self.samplings.append(sampling)
         self.busy += 1
         self.max_busy = max(self.busy, self.max_busy)
@@ -43,6 +46,7 @@ class Model:
             if self._wait:
                 await asyncio.sleep(self._wait)
             said = self._behave(prompt, sampling, before)
+            said = await said if isawaitable(said) else said
         finally:
             self.busy -= 1
         given = [said] * sampling.n if isinstance(said, str | Reply) else said

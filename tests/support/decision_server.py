@@ -4,96 +4,61 @@ Tests use the fixture `decision_server`; `python tests/support/decision_server.p
 A request is refused for whatever its form's documentation does not allow.
 """
 
-import argparse
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 from aiohttp import web
-from msgspec import Meta, Struct
 from openai_replies import Body, place
 from openai_replies import error as openai_error
-from openai_server import OpenAIServer, Serving
+from openai_server import OpenAIServer, Serving, serve_by_hand
 
-# The limits of OpenAI's `input_json`.
-MOST_BYTES, MOST_VALUES, MOST_LEVELS = 256 * 1024, 10_000, 32
+# The limit of OpenAI's `input_json`.
+MOST_BYTES = 256 * 1024
 HUGE = 9 * 2**20
-Text = Annotated[str, Meta(min_length=1)]
 Opinion = Callable[[Any, str, Sequence[str]], Sequence[float]]
+Pairs = list[tuple[str, float]]
 
 
-class _Noul(Struct, tag_field="type", tag="noul", forbid_unknown_fields=True):
-    instructions: Text
-    criteria: dict[Literal["true", "false"], str | None] | None = None
+def _object(tag: str | None = None, **fields: Any) -> Any:
+    """A JSON object of these fields alone, with its tag as its type; (kind, None) may be absent."""
+    listed = [
+        (name, *kind) if isinstance(kind, tuple) else (name, kind) for name, kind in fields.items()
+    ]
+    options = {"tag_field": "type", "tag": tag, "forbid_unknown_fields": True, "kw_only": True}
+    return msgspec.defstruct("Object", listed, **options)
 
 
-class _Score(Struct, tag_field="type", tag="score", forbid_unknown_fields=True):
-    instructions: Text
-    criteria: Annotated[list[Text], Meta(min_length=2, max_length=10)]
+def _some(kind: Any, least: int, most: int) -> Any:
+    return Annotated[kind, msgspec.Meta(min_length=least, max_length=most)]
 
 
-class _Choice(Struct, tag_field="type", tag="choice", forbid_unknown_fields=True):
-    instructions: Text
-    criteria: Annotated[dict[Text, str | None], Meta(min_length=2, max_length=255)]
-
-
-class _SystemOne(Struct, forbid_unknown_fields=True):
-    model: Text
-    state: str | dict[str, Any] | list[Any]
-    questions: Annotated[dict[Text, _Noul | _Score | _Choice], Meta(min_length=1, max_length=400)]
-
-
-class _Predicate(Struct, tag_field="type", tag="predicate", forbid_unknown_fields=True):
-    instructions: Text
-    name: Text = ""
-
-
-class _Level(Struct, forbid_unknown_fields=True):
-    label: Text
-    description: str = ""
-
-
-class _Levels(Struct, tag_field="type", tag="score", forbid_unknown_fields=True):
-    instructions: Text
-    levels: Annotated[list[_Level], Meta(min_length=2, max_length=10)]
-    name: Text = ""
-
-
-class _Value(Struct, forbid_unknown_fields=True):
-    value: str | bool
-    description: str = ""
-
-
-class _Choices(Struct, tag_field="type", tag="choice", forbid_unknown_fields=True):
-    instructions: Text
-    choices: Annotated[list[_Value], Meta(min_length=2, max_length=255)]
-    name: Text = ""
-
-
-class _InputText(Struct, tag_field="type", tag="input_text", forbid_unknown_fields=True):
-    text: str
-
-
-class _InputJson(Struct, tag_field="type", tag="input_json", forbid_unknown_fields=True):
-    data: dict[str, Any] | list[dict[str, Any]]
-
-
-class _Message(Struct, forbid_unknown_fields=True):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_InputText | _InputJson]
-    type: Literal["message"] = "message"
-
-
-class _Decisions(Struct, forbid_unknown_fields=True):
-    model: Text
-    input: str | list[_Message]
-    questions: Annotated[list[_Predicate | _Levels | _Choices], Meta(min_length=1, max_length=400)]
+TEXT = Annotated[str, msgspec.Meta(min_length=1)]
+MAYBE_TEXT = (str | None, None)
+NOUL = _object(
+    "noul", instructions=TEXT, criteria=(dict[Literal["true", "false"], str | None] | None, None)
+)
+SCORE = _object("score", instructions=TEXT, criteria=_some(list[TEXT], 2, 10))
+CHOICE = _object("choice", instructions=TEXT, criteria=_some(dict[TEXT, str | None], 2, 255))
+SYSTEM_ONE = _object(
+    model=TEXT,
+    state=str | dict[str, Any] | list[Any],
+    questions=_some(dict[TEXT, NOUL | SCORE | CHOICE], 1, 400),
+)
+PREDICATE = _object("predicate", name=TEXT, instructions=TEXT)
+LEVELS = _some(list[_object(label=TEXT, description=MAYBE_TEXT)], 2, 10)
+LEVELS = _object("score", name=TEXT, instructions=TEXT, levels=LEVELS)
+CHOICES = _some(list[_object(value=str | bool, description=MAYBE_TEXT)], 2, 255)
+CHOICES = _object("choice", name=TEXT, instructions=TEXT, choices=CHOICES)
+PART = _object("input_text", text=str) | _object("input_json", data=dict[str, Any])
+MESSAGE = _object(role=Literal["system", "developer", "user", "assistant"], content=list[PART])
+DECISIONS = _object(
+    model=TEXT, input=list[MESSAGE], questions=_some(list[PREDICATE | LEVELS | CHOICES], 1, 400)
+)
 
 
 def form_of(body: Body) -> str:
@@ -102,42 +67,20 @@ def form_of(body: Body) -> str:
 
 def complaint(body: Body) -> str | None:
     """What the documentation of its form does not allow in a request; None if nothing."""
+    form = form_of(body)
     try:
-        if form_of(body) == "systemone":
-            msgspec.convert(body, _SystemOne)
-            return None
-        read = msgspec.convert(body, _Decisions)
+        msgspec.convert(body, DECISIONS if form == "decisions" else SYSTEM_ONE)
     except msgspec.ValidationError as wrong:
         return str(wrong)
-    names = Counter(question.name for question in read.questions if question.name)
-    if twice := [name for name, n in names.items() if n > 1]:
-        return f"the name {twice[0]!r} occurs twice - at `$.questions`"
-    for question in read.questions:
-        values = [each.value for each in getattr(question, "choices", ())]
-        if len(set(values)) < len(values):
-            return "choices are not unique - at `$.questions[...].choices`"
-    for message in read.input if isinstance(read.input, list) else ():
-        for part in message.content if isinstance(message.content, list) else ():
-            if isinstance(part, _InputJson) and (reason := _too_large(part.data)):
-                return f"{reason} - at `$.input[...].content[...].data`"
+    if len(questions_of(body)) < len(body["questions"]):
+        return "a name occurs twice - at `$.questions`"
+    for question in questions_of(body).values():
+        if len(set(options_of(question))) < len(options_of(question)):
+            return "options are not unique - at `$.questions`"
+    size = len(msgspec.json.encode(state_of(body)))
+    if form == "decisions" and size > MOST_BYTES:
+        return f"{size} bytes of JSON - at `$.input[...].content[...].data`"
     return None
-
-
-def _too_large(data: object) -> str | None:
-    n_values, levels, layer = 0, 0, [data]
-    while layer:
-        n_values += len(layer)
-        containers = [each for each in layer if isinstance(each, dict | list)]
-        levels += bool(containers)
-        layer = [
-            value
-            for each in containers
-            for value in (each.values() if isinstance(each, dict) else each)
-        ]
-    if n_values > MOST_VALUES or levels > MOST_LEVELS:
-        return f"{n_values} values on {levels} levels"
-    size = len(msgspec.json.encode(data))
-    return f"{size} bytes of JSON" if size > MOST_BYTES else None
 
 
 def names_twice(raw: bytes) -> list[str]:
@@ -183,113 +126,81 @@ def state_of(body: Body) -> Any:
     return part["data"]
 
 
-def _answer(question: Body, options: Sequence[str], p: Sequence[float]) -> Body:
-    """The answer to a question, in the form that the question has."""
-    kind = question["type"]
+def _answer(question: Body, p: Sequence[float]) -> Body:
+    """The answer to a question, in System One's form."""
+    kind, by_option = question["type"], dict(zip(options_of(question), p, strict=True))
     if kind in ("noul", "predicate"):
-        return {"type": kind, "noul" if kind == "noul" else "probability": p[0]}
-    answer = {"type": kind, "confidence": max(p)}
-    if kind == "score":
-        answer["score"] = sum(place * each for place, each in enumerate(p))
-    else:
-        answer["choice"] = options[max(range(len(p)), key=p.__getitem__)]
-    if "criteria" in question:
-        if kind == "score":
-            answer["legend"] = dict(zip(options, question["criteria"], strict=True))
-        return {**answer, "probabilities": dict(zip(options, p, strict=True))}
-    entries = [
-        {"value": option, "probability": each} for option, each in zip(options, p, strict=True)
-    ]
-    if kind == "score":
-        for n, (entry, level) in enumerate(zip(entries, question["levels"], strict=True)):
-            entry |= {"value": n, "label": level["label"]}
-    return {**answer, "probabilities": entries}
+        return {"type": "noul", "noul": p[0]}
+    answer = {"type": kind, "confidence": max(p), "probabilities": by_option}
+    if kind == "choice":
+        return {**answer, "choice": max(by_option, key=by_option.__getitem__)}
+    labels = question.get("criteria") or [level["label"] for level in question["levels"]]
+    score = sum(place * each for place, each in enumerate(p))
+    return {**answer, "score": score, "legend": dict(zip(by_option, labels, strict=True))}
 
 
-def _answers(reply: Body) -> list[Body]:
-    listed = reply["answers"]
-    return list(listed.values()) if isinstance(listed, dict) else listed
+def _decision(name: str, answer: Body) -> Body:
+    """An answer in OpenAI's form, which lists the options, a level by its place and label."""
+    if answer["type"] == "noul":
+        answer |= {"type": "predicate", "probability": answer.pop("noul")}
+    if "probabilities" in answer:
+        legend = answer.pop("legend", {})
+        answer["probabilities"] = [
+            {"value": int(option), "label": legend[option], "probability": p}
+            if option in legend
+            else {"value": option, "probability": p}
+            for option, p in answer["probabilities"].items()
+        ]
+    return {"name": name, **answer}
 
 
-def _put(reply: Body, value: float) -> None:
+def _put(value: float) -> Callable[[Body], object]:
     """Set the first probability of each answer."""
-    for answer in _answers(reply):
-        listed = answer.get("probabilities")
-        if isinstance(listed, list):
-            listed[0]["probability"] = value
-        elif listed is None:
-            answer["noul" if "noul" in answer else "probability"] = value
-        else:
-            listed[next(iter(listed))] = value
+
+    def put(reply: Body) -> None:
+        for answer in reply["answers"].values():
+            listed = answer.get("probabilities", answer)
+            listed["noul" if listed is answer else next(iter(listed))] = value
+
+    return put
 
 
-def _options(reply: Body, change: Callable[[list[Any]], list[Any]]) -> None:
-    """Change the options of each answer that lists them, as pairs or entries."""
-    for answer in _answers(reply):
-        listed = answer.get("probabilities")
-        if isinstance(listed, list):
-            answer["probabilities"] = change(listed)
-        elif listed is not None:
-            answer["probabilities"] = dict(change(list(listed.items())))
+def _options(change: Callable[[Pairs], Pairs], of: str = "probabilities") -> Callable[[Body], Any]:
+    """Change the options of each answer that lists them."""
+
+    def spoil(reply: Body) -> None:
+        for answer in reply["answers"].values():
+            if of in answer:
+                answer[of] = dict(change(list(answer[of].items())))
+
+    return spoil
 
 
-def _wrong(options: list[Any], name: str = "other") -> list[Any]:
-    first, *others = options
-    return [{**first, "value": name} if isinstance(first, dict) else (name, first[1]), *others]
-
-
-def _turn_labels(reply: Body) -> None:
-    """Give each level the label of its counterpart, as a server would that turns the scale."""
-    for answer in _answers(reply):
-        entries = answer.get("probabilities")
-        if answer["type"] == "score" and isinstance(entries, list):
-            labels = [entry["label"] for entry in reversed(entries)]
-            for entry, label in zip(entries, labels, strict=True):
-                entry["label"] = label
-
-
-def _lose(reply: Body) -> None:
-    listed = reply["answers"]
-    listed.pop(next(iter(listed)) if isinstance(listed, dict) else 0)
-
-
-def _refuse(reply: Body) -> None:
-    listed = reply["answers"]
-    key: Any = next(iter(listed)) if isinstance(listed, dict) else 0
-    listed[key] = {"type": "refusal"} | {k: v for k, v in listed[key].items() if k == "name"}
-
-
-def _add(reply: Body, name: str, answer: Body) -> None:
-    listed = reply["answers"]
-    if isinstance(listed, dict):
-        listed[name] = answer
-    else:
-        listed.append({**answer, "name": name})
-
-
-def _twice(reply: Body) -> None:
-    if isinstance(reply["answers"], list):
-        reply["answers"].append(dict(reply["answers"][0]))
+def _first(reply: Body) -> str:
+    return next(iter(reply["answers"]))
 
 
 # What is done to a sound reply, by the fault's name.
 SPOILS: Mapping[str, Callable[[Body], object]] = {
-    "missing": _lose,
-    "refusal": _refuse,
-    "sum": lambda reply: _put(reply, 1.0),
-    "nan": lambda reply: _put(reply, float("nan")),
-    "negative": lambda reply: _put(reply, -0.2),
-    "wrong option": lambda reply: _options(reply, _wrong),
-    "missing option": lambda reply: _options(reply, lambda options: options[1:]),
-    "many options": lambda reply: _options(
-        reply,
-        lambda options: options + [_wrong(options, f"other\n{n}")[0] for n in range(2_000)],
+    "missing": lambda reply: reply["answers"].pop(_first(reply)),
+    "refusal": lambda reply: reply["answers"].update({_first(reply): {"type": "refusal"}}),
+    "sum": _put(1.0),
+    "nan": _put(float("nan")),
+    "negative": _put(-0.2),
+    "wrong option": _options(lambda pairs: [("other", pairs[0][1]), *pairs[1:]]),
+    "missing option": _options(lambda pairs: pairs[1:]),
+    "many options": _options(lambda pairs: pairs + [(f"other\n{n}", 0.1) for n in range(2_000)]),
+    "order": _options(lambda pairs: pairs[::-1]),
+    # As a server would that turns the scale.
+    "labels": _options(
+        lambda pairs: [(n, pairs[-1 - i][1]) for i, (n, _) in enumerate(pairs)], "legend"
     ),
-    "order": lambda reply: _options(reply, lambda options: options[::-1]),
-    "labels": _turn_labels,
-    "type": lambda reply: [each.update(type="box") for each in _answers(reply)],
-    "extra": lambda reply: _add(reply, "unasked", {"type": "noul", "noul": 0.5}),
-    "twice": _twice,
+    "type": lambda reply: [each.update(type="box") for each in reply["answers"].values()],
+    "extra": lambda reply: reply["answers"].update(unasked={"type": "noul", "noul": 0.5}),
+    # In OpenAI's form by the same name.
+    "twice": lambda reply: reply["answers"].update(
+        again={**reply["answers"][_first(reply)], "name": _first(reply)}
+    ),
     "no usage": lambda reply: reply.pop("usage"),
     "absurd usage": lambda reply: reply.update(usage={"input_tokens": 10**15, "output_tokens": -3}),
     "huge": lambda reply: reply.update(padding="x" * HUGE),
@@ -347,40 +258,47 @@ class DecisionServer(OpenAIServer):
     def _texts(self, body: Body) -> Sequence[str]:
         return ()
 
-    def _completion(self, body: Body, texts: Sequence[str]) -> Body:
-        """The answers to all questions, whose tokens are billed."""
+    def _reply(self, body: Body) -> Body:
+        """The answers to all questions in System One's form, whose tokens are billed."""
         tokens = len(msgspec.json.encode(body)) // 4
         self.tokens_in += tokens
-        answers = {}
-        for name, question in questions_of(body).items():
-            options = options_of(question)
-            p = self.opinion(state_of(body), name, options)
-            answers[name] = _answer(question, options, p)
-        usage: Body = {"input_tokens": tokens, "output_tokens": 0}
-        if form_of(body) == "systemone":
-            return {"model": body["model"], "answers": answers, "usage": usage}
-        usage |= {
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": tokens,
+        state = state_of(body)
+        answers = {
+            name: _answer(question, self.opinion(state, name, options_of(question)))
+            for name, question in questions_of(body).items()
         }
-        listed = [{"name": name, **answer} for name, answer in answers.items()]
-        return {"model": body["model"], "answers": listed, "usage": usage}
+        usage = {"input_tokens": tokens, "output_tokens": 0}
+        return {"model": body["model"], "answers": answers, "usage": usage}
+
+    def _completion(self, body: Body, texts: Sequence[str]) -> Body:
+        return self._as_asked(body, self._reply(body))
+
+    def _as_asked(self, body: Body, reply: Body) -> Body:
+        """A reply in the form of the request."""
+        if form_of(body) == "systemone":
+            return reply
+        if "usage" in reply:
+            reply["usage"] |= {
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": reply["usage"]["input_tokens"],
+            }
+        return {**reply, "answers": [_decision(*each) for each in reply["answers"].items()]}
 
     def _faulty(self, fault: str, request: web.Request, body: Body) -> web.StreamResponse:
         if fault == "drop":
             return super()._faulty(fault, request, body)
         if fault.isdigit():
             return self._error(body, int(fault), "Try again later.")
-        reply = self._completion(body, ())
+        reply = self._reply(body)
         if fault in TEXTS:
             return web.Response(text=TEXTS[fault], content_type="text/html")
         if fault == "echo":
             reply["model"] = key = request.headers["Authorization"]
-            _options(reply, partial(_wrong, name=key))
+            _options(lambda pairs: [(key, pairs[0][1]), *pairs[1:]])(reply)
         else:
             SPOILS[fault](reply)
-        return web.json_response(reply)
+        return web.json_response(self._as_asked(body, reply))
 
     def _note(self, request: web.Request, body: Body, done: str) -> None:
         if done in ("drop", "hang"):  # an answer that never came may be billed
@@ -403,20 +321,8 @@ def decision_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]
     assert not server.invalid, server.invalid
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds before every answer")
-    given = parser.parse_args()
-    # The same for every text, which is quick.
-    server = DecisionServer(
-        latency=given.latency,
-        opinion=lambda state, name, options: [1 / len(options)] * len(options),
-    )
-    with Serving(server, given.port):
-        print(server.url, flush=True)
-        threading.Event().wait()
-
-
 if __name__ == "__main__":
-    main()
+    # The same for every text, which is quick.
+    serve_by_hand(
+        DecisionServer(opinion=lambda state, name, listed: [1 / len(listed)] * len(listed))
+    )

@@ -1,15 +1,20 @@
-"""Judges of every kind, to be frozen."""
+"""Judges of every kind, to be frozen, and their files with something changed."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from prompts import prompted
+from question_cases import ASKED, PAIRED, WEIGHED
 
+from judges import frozen
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.dimension import Dimension
+from judges.frozen import JudgeFile
 from judges.judge import Judge
-from judges.scoring import SamplingPlan
+from judges.scoring import WEIGHTED, SamplingPlan
 
-WEIGHTED = SamplingPlan(kind="weighted")
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
 TEXTS = {"document": "A fire broke out.", "summary": "Fire."}
 DEMO = {**TEXTS, "rating": 3}
@@ -38,10 +43,29 @@ KINDS = {
     ),
     "summary alone": replace(Judge.of(FLUENCY), plan=WEIGHTED),
     "own scale": replace(Judge.of(BINARY), plan=WEIGHTED, provenance=PROVENANCE),
+    "a threshold": replace(Judge.of(FLUENCY), plan=WEIGHTED, threshold=0.3),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
         prompted(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
         plan=WEIGHTED,
     ),
+    "questions": ASKED,
+    "weighted answers": WEIGHED,
+    "weighted answers to a pair": PAIRED,
 }
 SAVED = KINDS["rating with demos"]
+
+
+def forged(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
+    """The judge's file with something changed, and the digest made right again."""
+    document = json.loads(judge.dumps())
+    change(document)
+    document["digest"] = frozen.digest(document)
+    return json.dumps(document).encode()
+
+
+def loaded(raw: bytes | str) -> Judge:
+    """The judge of a file's content."""
+    file = frozen.loads(raw.encode() if isinstance(raw, str) else raw)
+    assert isinstance(file, JudgeFile)
+    return Judge.of_file(file)

@@ -48,12 +48,8 @@ def completion(body: Body, texts: Sequence[str]) -> Body:
 
 def choice(body: Body, index: int, text: str) -> Body:
     logprobs = {"content": tokens(text, body), "refusal": None} if body.get("logprobs") else None
-    return {
-        "index": index,
-        "message": {"role": "assistant", "content": text, "refusal": None},
-        "finish_reason": "stop",
-        "logprobs": logprobs,
-    }
+    message = {"role": "assistant", "content": text, "refusal": None}
+    return {"index": index, "message": message, "finish_reason": "stop", "logprobs": logprobs}
 
 
 def tokens(text: str, body: Body) -> list[Body]:
@@ -70,13 +66,9 @@ def tokens(text: str, body: Body) -> list[Body]:
 
 
 def usage(body: Body, texts: Sequence[str]) -> Body:
-    tokens_in = max(1, sum(len(message["content"]) for message in body["messages"]) // 4)
-    tokens_out = sum(len(text.split()) for text in texts)
-    return {
-        "prompt_tokens": tokens_in,
-        "completion_tokens": tokens_out,
-        "total_tokens": tokens_in + tokens_out,
-    }
+    n_in = max(1, sum(len(message["content"]) for message in body["messages"]) // 4)
+    n_out = sum(len(text.split()) for text in texts)
+    return {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
 
 
 def error(status: int, message: str, code: str, retry_after: str | None = None) -> web.Response:

@@ -209,15 +209,8 @@ class OpenAIServer:
     def _keep(self, content: bytes, purpose: str) -> Body:
         name = f"file-{len(self.files)}"
         self.files[name] = content
-        return {
-            "id": name,
-            "object": "file",
-            "bytes": len(content),
-            "created_at": 0,
-            "filename": f"{name}.jsonl",
-            "purpose": purpose,
-            "status": "processed",
-        }
+        described = {"object": "file", "created_at": 0, "status": "processed", "purpose": purpose}
+        return {**described, "id": name, "bytes": len(content), "filename": f"{name}.jsonl"}
 
     async def _download(self, request: web.Request) -> web.Response:
         content = self.files.get(request.match_info["id"])
@@ -228,17 +221,8 @@ class OpenAIServer:
     async def _submit(self, request: web.Request) -> web.Response:
         asked = json.loads(await request.read())
         name = f"batch_{len(self.batches)}"
-        self.batches[name] = {
-            "id": name,
-            "object": "batch",
-            "endpoint": asked["endpoint"],
-            "input_file_id": asked["input_file_id"],
-            "completion_window": asked["completion_window"],
-            "metadata": asked.get("metadata"),
-            "created_at": int(time.time()),
-            "status": "validating",
-            "looked": 0,
-        }
+        begun = {"id": name, "object": "batch", "created_at": int(time.time()), "looked": 0}
+        self.batches[name] = {"metadata": None, **asked, **begun, "status": "validating"}
         return web.json_response(self.batches[name])
 
     async def _batches(self, request: web.Request) -> web.Response:
@@ -270,26 +254,16 @@ class OpenAIServer:
             body = asked["body"]
             self.invalid.extend(complaints(body))
             fault = self.fault(number, body)
-            status = 500 if fault else 200
-            answer = (
-                {"error": {"message": "faulty"}} if fault else completion(body, self._texts(body))
-            )
             if fault == "drop":
                 continue
-            (bad if fault else good).append(
-                {
-                    "id": f"line-{number}",
-                    "custom_id": asked["custom_id"],
-                    "response": {"status_code": status, "request_id": "r", "body": answer},
-                    "error": None,
-                }
-            )
+            answer = completion(body, self._texts(body))
+            answer = {"error": {"message": "faulty"}} if fault else answer
+            response = {"status_code": 500 if fault else 200, "request_id": "r", "body": answer}
+            line = {"id": f"line-{number}", "custom_id": asked["custom_id"], "error": None}
+            (bad if fault else good).append({**line, "response": response})
         batch["status"] = "completed"
-        batch["request_counts"] = {
-            "total": len(lines),
-            "completed": len(good),
-            "failed": len(lines) - len(good),
-        }
+        counts = {"total": len(lines), "completed": len(good)}
+        batch["request_counts"] = {**counts, "failed": len(lines) - len(good)}
         for name, rows in (("output_file_id", good), ("error_file_id", bad)):
             if rows:
                 content = "\n".join(map(json.dumps, rows)).encode()
@@ -397,17 +371,17 @@ def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     assert not server.invalid, server.invalid
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def serve_by_hand(server: OpenAIServer) -> None:
+    """Serve until the process is ended, as the command line has it."""
+    parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before every answer")
-    parser.add_argument("--faults", type=float, default=0.0, help="share of requests to spoil")
-    given = parser.parse_args()
-    server = OpenAIServer(latency=given.latency, fault=some_faults(given.faults or 1e-12))
-    with Serving(server, given.port):
+    words = parser.parse_args()
+    server.latency = words.latency
+    with Serving(server, words.port):
         print(server.url, flush=True)
         threading.Event().wait()
 
 
 if __name__ == "__main__":
-    main()
+    serve_by_hand(OpenAIServer())

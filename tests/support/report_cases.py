@@ -51,7 +51,6 @@ def outputs(
     judgements: Sequence[Judgement] | None = None,
 ) -> Scored:
     """One judgement an output; `human` holds each output's ratings, one an annotator."""
-    names = systems or [None] * len(scores)
     people = tuple(
         LabelledOutput(
             id=f"{document}/{number}",
@@ -64,18 +63,8 @@ def outputs(
             comments={dimension: tuple(comments)} if comments else {},
         )
         for number, (document, system, marks) in enumerate(
-            zip(documents, names, human, strict=True)
+            zip(documents, systems or [None] * len(scores), human, strict=True)
         )
-    )
-    items = tuple(
-        Item(
-            id=one.id,
-            document_id=one.document_id,
-            system=one.system,
-            texts=one.texts,
-            human=one.rating(dimension),
-        )
-        for one in people
     )
     judged = judgements or [
         Judgement.failed("no rating in the reply")
@@ -84,14 +73,17 @@ def outputs(
         for score in scores
     ]
     return Scored(
-        judge="the judge",
-        dimension=dimension,
-        level=level,
-        items=Items(items),
+        items=Items(tuple(item_of(one, one.texts, one.rating(dimension)) for one in people)),
         judgements=tuple(judged),
-        scale=scale,
         labelled=people,
+        scale=scale,
+        **{"judge": "the judge", "dimension": dimension, "level": level},
     )
+
+
+def item_of(one: LabelledOutput | LabelledPair, texts: Mapping[str, str], human: float) -> Item:
+    system = one.system if isinstance(one, LabelledOutput) else None
+    return Item(id=one.id, document_id=one.document_id, system=system, texts=texts, human=human)
 
 
 def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Scored:
@@ -102,11 +94,12 @@ def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Scored:
     marks = np.clip(np.round(quality[:, None] + rng.normal(0, 0.5, (n, 2))), 1, 5)
     scores = np.clip(quality + rng.normal(0, 0.7, n), 1, 5)
     scores[3] = math.nan
+    documents, systems = zip(*(divmod(i, n_systems) for i in range(n)), strict=True)
     return outputs(
         list(scores),
         [list(row) for row in marks],
-        [f"d{i // n_systems}" for i in range(n)],
-        systems=[f"s{i % n_systems}" for i in range(n)],
+        [f"d{d}" for d in documents],
+        systems=[f"s{s}" for s in systems],
         annotators=("ann", "bob"),
     )
 
@@ -115,54 +108,29 @@ def pairs(
     orders: Sequence[tuple[Choice | None, Choice | None]], votes: Sequence[tuple[Vote, ...]]
 ) -> Scored:
     """Verdicts from what was preferred in each order; both missing is a failure."""
-    sides = {"A": 1.0, "B": -1.0}
+    about: Any = {"texts": {"post": "A post."}, "system_a": None, "system_b": None}
+    sides = {"response_a": "One two three.", "response_b": "One two."}
     people = tuple(
-        LabelledPair(
-            id=f"p{number}",
-            document_id=f"d{number // 2}",
-            texts={"post": "A post."},
-            response_a="One two three.",
-            response_b="One two.",
-            system_a=None,
-            system_b=None,
-            votes=given,
-        )
-        for number, given in enumerate(votes)
+        LabelledPair(id=f"p{n}", document_id=f"d{n // 2}", votes=given, **sides, **about)
+        for n, given in enumerate(votes)
     )
-    verdicts = []
-    for ab, ba in orders:
-        margins = [sides[side] for side in (ab, ba) if side]
-        if not margins:
-            verdicts.append(Preference.failed("no choice in the reply"))
-            continue
-        margin = sum(margins) / len(margins)
-        verdicts.append(
-            Preference(
-                margin=margin,
-                preferred="A" if margin > 0 else "B" if margin < 0 else "tie",
-                order_ab=ab,
-                order_ba=ba,
-                comparison="A says more.",
-            )
-        )
-    items = tuple(
-        Item(
-            id=one.id,
-            document_id=one.document_id,
-            system=None,
-            texts={"post": "A post.", "summary_a": one.response_a, "summary_b": one.response_b},
-            human=one.margin,
-        )
-        for one in people
-    )
+    shown = {"post": "A post.", "summary_a": "One two three.", "summary_b": "One two."}
     return Scored(
-        judge="the judge",
-        dimension="tldr_concise",
-        level="dataset",
-        items=Items(items),
-        judgements=tuple(verdicts),
+        items=Items(tuple(item_of(one, shown, one.margin) for one in people)),
+        judgements=tuple(preference(ab, ba) for ab, ba in orders),
         labelled=people,
+        **{"judge": "the judge", "dimension": "tldr_concise", "level": "dataset"},
     )
+
+
+def preference(ab: Choice | None, ba: Choice | None) -> Preference:
+    margins = [1.0 if side == "A" else -1.0 for side in (ab, ba) if side]
+    if not margins:
+        return Preference.failed("no choice in the reply")
+    margin = sum(margins) / len(margins)
+    preferred = "A" if margin > 0 else "B" if margin < 0 else "tie"
+    orders = {"order_ab": ab, "order_ba": ba}
+    return Preference(margin=margin, preferred=preferred, comparison="A says more.", **orders)
 
 
 def reaching(value: float, half: float | None) -> IntervalEstimate:
@@ -173,14 +141,9 @@ def reaching(value: float, half: float | None) -> IntervalEstimate:
 
 def rho(value: float = 0.4, half: float | None = 0.2, **others: Any) -> Correlation:
     """A correlation at summary level."""
-    counts = {"n_outputs": 60, "n_documents": 20, "n_undefined": 0, "n_failed": 0}
-    return Correlation(
-        value=value,
-        coefficient="spearman",
-        level="summary",
-        interval=reaching(value, half).interval,
-        **{**counts, **others},
-    )
+    about = {"coefficient": "spearman", "level": "summary", "n_outputs": 60, "n_documents": 20}
+    about |= {"n_undefined": 0, "n_failed": 0, **others}
+    return Correlation(value=value, interval=reaching(value, half).interval, **about)
 
 
 def order(value: float = 0.64, half: float | None = 0.06) -> OrderAgreement:
@@ -190,19 +153,13 @@ def order(value: float = 0.64, half: float | None = 0.06) -> OrderAgreement:
 
 
 def gain(value: float, low: float | None, high: float | None) -> IntervalEstimate:
-    interval = None if low is None or high is None else Interval(low, high)
-    return IntervalEstimate(value, interval)
+    return IntervalEstimate(value, None if low is None or high is None else Interval(low, high))
 
 
 def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
     """A judge with rho .420 with the others, beside annotators with .470."""
-    one = OneAnnotator(
-        annotator=reaching(0.47, 0.2),
-        judge=reaching(0.42, 0.2),
-        gap=gap,
-        n_outputs=60,
-        n_documents=20,
-    )
+    both = {"annotator": reaching(0.47, 0.2), "judge": reaching(0.42, 0.2)}
+    one = OneAnnotator(gap=gap, n_outputs=60, n_documents=20, **both)
     numbers = dict.fromkeys(("alpha", "reliability", "bound"), 0.5)
     return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 
@@ -238,44 +195,29 @@ DATA = DataCounts(name="mine", sha256="0" * 64, n_documents=80, n_systems=0, n_o
 
 def run_result(**changes: Any) -> TuningResult:
     """A run whose tuned judge ships; it looked at no unseen system."""
-    return replace(
-        TuningResult(
-            dimension="relevance",
-            lm="openai/some-model",
-            optimizer="rank",
-            seed=0,
-            level="summary",
-            objective="spearman",
-            data=DATA,
-            test=on_split(),
-            shipped="tuned",
-            why="Shipped: the tuned judge. It beats the untuned judge.",
-            risk=0.1,
-            ship="better",
-            lm_calls=1200,
-            proposer_calls=1,
-            cached_calls=0,
-            spending=RunSpending(tokens={}, cost_usd=0.0375, spending=()),
-            seconds=12.3,
-            cost_per_1000_rows=ByJudge(untuned=0.2, tuned=0.5),
-        ),
-        **changes,
+    settings = {"dimension": "relevance", "lm": "openai/some-model", "optimizer": "rank", "seed": 0}
+    settings |= {"level": "summary", "objective": "spearman", "risk": 0.1, "ship": "better"}
+    calls = {"lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "seconds": 12.3}
+    result = TuningResult(
+        data=DATA,
+        test=on_split(),
+        shipped="tuned",
+        why="Shipped: the tuned judge. It beats the untuned judge.",
+        spending=RunSpending(tokens={}, cost_usd=0.0375, spending=()),
+        cost_per_1000_rows=ByJudge(untuned=0.2, tuned=0.5),
+        **settings,
+        **calls,
     )
+    return replace(result, **changes)
 
 
 def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: Any) -> str:
     """The page of that run, on which both judges say the same."""
-    tuned = replace(
-        PROMPT, instruction="Rate it very well.", demos=({"document": "A text.", "rating": 4},)
-    )
-    page = folder / "report.html"
-    write_run(
-        page,
-        run_result(**changes),
-        ByJudge(untuned=HeldOut(judged), tuned=HeldOut(judged)),
-        ByJudge(untuned=PROMPT, tuned=tuned),
-        probes,
-    )
+    demo = {"document": "A text.", "rating": 4}
+    tuned = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
+    scored = ByJudge(untuned=HeldOut(judged), tuned=HeldOut(judged))
+    prompts = ByJudge(untuned=PROMPT, tuned=tuned)
+    write_run(page := folder / "report.html", run_result(**changes), scored, prompts, probes)
     return page.read_text(encoding="utf-8")
 
 

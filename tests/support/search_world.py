@@ -42,18 +42,11 @@ def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) ->
         for system in range(systems):
             qualities = rng.uniform(0, 1, len(WORDS))
             told = 2.5 * qualities[0] + 2.5 * qualities[4] + rng.normal(0, 0.3)
-            shown = " ".join(
-                f"{word}={quality:.4f}" for word, quality in zip(WORDS, qualities, strict=True)
-            )
-            items.append(
-                Item(
-                    id=f"d{document}s{system}",
-                    document_id=f"d{document}",
-                    system=f"s{system}",
-                    texts={"text": shown},
-                    human=round(float(np.clip(1 + told * 0.8, 1, 5)) * 3) / 3,
-                )
-            )
+            named = zip(WORDS, qualities, strict=True)
+            shown = " ".join(f"{word}={quality:.4f}" for word, quality in named)
+            human = round(float(np.clip(1 + told * 0.8, 1, 5)) * 3) / 3
+            names = {"id": f"d{document}s{system}", "document_id": f"d{document}"}
+            items.append(Item(**names, system=f"s{system}", texts={"text": shown}, human=human))
     return Items(tuple(items))
 
 
@@ -63,12 +56,8 @@ def shuffled(items: Items, seed: int) -> Items:
     human = items.human.copy()
     for rows in items.document_rows.values():
         human[rows] = human[rng.permutation(rows)]
-    return Items(
-        tuple(
-            replace(item, human=float(value))
-            for item, value in zip(items.items, human, strict=True)
-        )
-    )
+    rated = zip(items.items, human, strict=True)
+    return Items(tuple(replace(item, human=float(value)) for item, value in rated))
 
 
 @cache
@@ -153,13 +142,9 @@ def problem_of(
 ) -> SearchProblem:
     """What a search is given; its trials and lines go to the lists."""
     kept = [] if trials is None else trials
+    budget, pricing = SearchBudget(calls, proposal=proposal), pricing or Pricing(per_call=1)
     return SearchProblem(
-        evaluator=Evaluator(
-            untuned=SEED,
-            judge=by,
-            budget=SearchBudget(calls, proposal=proposal),
-            pricing=pricing or Pricing(per_call=1),
-        ),
+        evaluator=Evaluator(untuned=SEED, judge=by, budget=budget, pricing=pricing),
         proposer=proposer and Client(proposer, account=account or Budget().account()),
         train=train,
         dev=dev,

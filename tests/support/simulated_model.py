@@ -24,14 +24,8 @@ class SimulatedModel:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer as the endpoint would; log-probabilities are left out."""
-        body = {
-            "model": self.name,
-            "messages": messages,
-            "temperature": sampling.temperature,
-            "seed": sampling.seed,
-            "n": sampling.n,
-        }
-        answer = self.server.answer(body)
+        how = {name: getattr(sampling, name) for name in ("temperature", "seed", "n")}
+        answer = self.server.answer({"model": self.name, "messages": messages, **how})
         return Completion(
             replies=tuple(Reply(text=choice["message"]["content"]) for choice in answer["choices"]),
             tokens_in=answer["usage"]["prompt_tokens"],

@@ -1,11 +1,10 @@
 """A folder with tables to judge, and what the local server says of their rows: a plugin."""
 
-import csv
-import json
 from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
+from label_files import csv_of, file_of
 from openai_replies import follow
 from openai_server import OpenAIServer
 
@@ -19,12 +18,8 @@ def table_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with a table of 6 rows in it, as JSONL and as CSV."""
     monkeypatch.chdir(tmp_path)
     rows = [{"id": str(i), "document": f"d{i}", "summary": f"s{i}"} for i in range(6)]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    Path("in.jsonl").write_text(lines, encoding="utf-8")
-    with Path("in.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_jsonl("in.jsonl", rows)
+    file_of(csv_of([*rows[0]], *(row.values() for row in rows)), "in.csv")
     return tmp_path
 
 

@@ -1,0 +1,81 @@
+"""Files of labels in the working folder, what readers refuse, and what commands print."""
+
+import io
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from openpyxl import Workbook
+
+import data
+
+
+def file_of(content: str | bytes, name: str = "labels.csv") -> Path:
+    """Write a file into the working folder."""
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(name)
+
+
+def csv_of(*rows: Iterable[object], delimiter: str = ",") -> str:
+    """Rows as CSV with every cell quoted."""
+    quoted = ([f'"{str(cell).replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows)
+    return "".join(f"{delimiter.join(cells)}\r\n" for cells in quoted)
+
+
+def workbook(*rows: Sequence[object], name: str = "labels.xlsx", merge: str = "") -> Path:
+    """Write a workbook of one sheet, with cells merged if told."""
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    if merge:
+        book.active.merge_cells(merge)
+    book.save(name)
+    return Path(name)
+
+
+def edited(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
+    """The workbook with the XML of one of its parts edited, packed small."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts[f"xl/{part}"] = parts[f"xl/{part}"].replace(old, new)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, raw in parts.items():
+            archive.writestr(name, raw)
+    return path
+
+
+def refusal(source: Any, *, read: Callable[..., object] = data.read_labels, **how: Any) -> str:
+    """The one line in which a reader refuses a source."""
+    with pytest.raises(data.LabelError) as caught:
+        read(source, **how)
+    message = str(caught.value)
+    assert message.isprintable(), "one line, and nothing that steers a terminal"
+    assert message.startswith(str(source) if isinstance(source, Path) else "")
+    return message
+
+
+class Ended(NamedTuple):
+    """The exit code of a command, and what it printed."""
+
+    code: object
+    out: str
+    err: str
+
+    @property
+    def last(self) -> str:
+        """The last line on stderr."""
+        return self.err.splitlines()[-1]
+
+
+def ended(command: Callable[[list[str]], int], *words: str | Path) -> Ended:
+    """Run a command to its end, also where its parser ends the process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code: object = command([*map(str, words)])
+        except SystemExit as end:
+            code = end.code
+    return Ended(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
