@@ -5,7 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # Before other imports, so that no file in the working folder is imported in place of a library.
+    # Before the other imports: a file in the working folder must not be imported as a library.
     sys.exit(start("optimize.compare:command"))
 
 import argparse
@@ -37,10 +37,11 @@ from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, RunConfig, open_run
 
 NAME = "dspy-judges compare"
 ABOUT = """\
-Judges and models side by side on one labelled set: how far each agrees with
-people, how sure the differences from the best are, what it costs and how long
-it takes. A JUDGE is asked by its own model; --scores and --replies of other
-judges join at no cost. Rows that any of them was tuned on are left out."""
+Compare judges and models on one labelled set: how far each agrees with people,
+how far it is behind the best (with intervals), what it costs and how long it
+takes. Each JUDGE is asked with its own model; --scores and --replies add
+recordings of other judges at no cost. Rows that a judge was tuned on are left
+out for all judges."""
 
 EXAMPLES = """\
 examples:
@@ -49,7 +50,7 @@ examples:
   dspy-judges compare runs/coherence-001 coherence@embedded \\
       --data labels.jsonl --scores gpt-4o=scores.jsonl
 exit codes: 0 done; 1 a judge could not be measured on all outputs; 2 wrong
-usage; 130 interrupted (the same command again goes on)"""
+usage; 130 interrupted (run the same command again to go on)"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,13 +59,11 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
         epilog=EXAMPLES,
-        # --lm can be given several times here.
+        # This --lm can be repeated, and replaces the --lm of `add_model_flags`.
         conflict_handler="resolve",
     )
     add_judges_flags(command_parser, "compare")
-    help_text = (
-        "asked with the catalogue's prompt for --dimension, else with the first JUDGE's; repeatable"
-    )
+    help_text = "model to ask with the prompt of --dimension, else of the first JUDGE; repeatable"
     command_parser.add_argument(
         "--lm", metavar="MODEL", action="append", default=[], help=help_text
     )
@@ -79,13 +78,13 @@ def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     add_task_flags(command_parser)
     add_model_flags(command_parser)
     add("--out", metavar="DIR", help=f"the run's folder (runs/{run_name}-001, then -002)")
-    add("--dry-run", action="store_true", help="say what it may take, then stop")
+    add("--dry-run", action="store_true", help="print the estimated cost, then stop")
     add_reporting_flags(command_parser)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRun:
-    """A comparison and the folder of its run."""
+    """A comparison, and the seed, duration and folder of its run."""
 
     command: str = "optimize.compare"
     comparison: JudgeComparison = field(metadata=FLAT)
@@ -95,24 +94,24 @@ class CompareRun:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Measure all judges and print the comparison; returns 1 if one could not be measured."""
+    """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
     return run(NAME, flags, compare)
 
 
 def compare(flags: argparse.Namespace) -> Outcome | None:
-    """Ask all judges and write the run; None after --dry-run, which only prints the cost."""
-    started = time.monotonic()
+    """Ask all judges and write the run; returns None after --dry-run, which only prints costs."""
+    start_time = time.monotonic()
     name_dimension(flags)
-    judges, prompt = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
-    if flags.lm and not (prompt and find_subject(prompt)):
+    judges, prompt_source = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
+    if flags.lm and not (prompt_source and find_subject(prompt_source)):
         if not judges:
             raise SettingsError(
-                "--lm MODEL asks the prompt of a catalogue dimension (--dimension; dspy-judges "
-                "list), else of the first JUDGE: name one (a run folder or FILE.yaml)"
+                "--lm MODEL needs a prompt: name a catalogue dimension by --dimension (see "
+                "dspy-judges list), or a JUDGE (a run folder or FILE.yaml)"
             )
-        prompt = judges[0][1].partition("@")[0]
-    model_specs = [(name or lm, f"{prompt}@{lm}") for name, lm in map(split_name, flags.lm)]
+        prompt_source = judges[0][1].partition("@")[0]
+    model_specs = [(name or lm, f"{prompt_source}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*model_specs, *judges]
     task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)
@@ -123,15 +122,15 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
         result = CompareRun(
             comparison=compare_judges(entries, task),
             seed=flags.seed,
-            seconds=round(time.monotonic() - started, 3),
+            seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
         )
         write_json(folder / SUMMARY, object_json(result))
         write_comparison(folder / REPORT, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
-    left_out = result.comparison.left_out
+    unmeasured = result.comparison.left_out
     return Outcome(
-        result, lines, [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
+        result, lines, [f"not measured: {entry.name}: {entry.reason}" for entry in unmeasured]
     )
 
 
@@ -139,7 +138,7 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
 def ask_all(
     flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
 ) -> Iterator[tuple[Path, list[Entry]]]:
-    """Open a run's folder, new or to go on with, and ask all judges; yields folder and entries."""
+    """Open a new or interrupted run's folder and ask all judges; yields folder and entries."""
     config = RunConfig(
         command=f"optimize.{name}",
         settings={"dimension": task.dimension, "seed": flags.seed},

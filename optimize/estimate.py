@@ -1,4 +1,4 @@
-"""The command `estimate`: the mean that people would give, from few labels and many judgements."""
+"""The command `estimate`: people's mean label, estimated from few labels and many judgements."""
 
 import argparse
 import sys
@@ -41,21 +41,26 @@ from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import IntervalEstimate, Vector
 
 NAME = "dspy-judges estimate"
-SCALE_HELP = "the labels' scale, if neither their file nor the dimension tells it"
+SCALE_HELP = "the labels' scale, if neither the file nor the dimension has it"
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="The mean that people would give, from few labels and many judgements; for\n"
-        "pass or fail the true rate. The labelled outputs must be a random part of all,\n"
-        "or have the weights that `dspy-judges plan` gave them.",
+        description="Estimate the mean label that people would give to all outputs (for pass and\n"
+        "fail, the share of passes) from few labels and many judgements. The labelled\n"
+        "outputs must be a random sample, or have the weights that `dspy-judges plan`\n"
+        "gave them.",
     )
     add = command_parser.add_argument
-    add_label_flags(command_parser, required="all outputs, with what labels they have")
-    add("--annotations", metavar="FILE", help="their labels, if in a file of their own")
-    add("--scores", metavar="FILE", required=True, help="the judge's scores for all")
-    add("--dimension", metavar="NAME", help="what was rated, if labels are on several")
+    add_label_flags(command_parser, required="all outputs, some of them with labels")
+    add("--annotations", metavar="FILE", help="the labels, if they are in a separate file")
+    add("--scores", metavar="FILE", required=True, help="the judge's scores for all outputs")
+    add(
+        "--dimension",
+        metavar="NAME",
+        help="what was rated, if the labels are on several dimensions",
+    )
     add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
@@ -68,7 +73,7 @@ def command(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Outputs as vectors: people's labels and the judge's scores, NaN if missing."""
+    """Outputs as vectors: labels and scores (NaN if missing), documents, systems and weights."""
 
     label: Vector
     score: Vector
@@ -95,11 +100,11 @@ class Sample:
 
     @property
     def is_two_valued(self) -> bool:
-        """Whether labels are passes, fails, and ties between both."""
+        """Whether the labels are passes (1), fails (0) and ties of annotators (0.5) only."""
         return bool(np.isin(self.label[self.has_label], (0, 0.5, 1)).all())
 
     def of_rows(self, rows: Mask) -> "Sample":
-        return Sample(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+        return Sample(**{vector.name: getattr(self, vector.name)[rows] for vector in fields(self)})
 
     def mean(self, bounds: Bounds) -> Estimate:
         """The estimated mean label; raises ValueError for too few labels (see `mean_score`)."""
@@ -109,11 +114,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateResult:
-    """The estimated mean over all outputs (`overall`), and that of each system.
+    """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
-    A system with labels on fewer than two documents has None. `differences` compares every two
-    systems, the one with the higher mean first. `scale` holds the ends of the labels' scale.
-    `weighted` says whether labels have unequal weights.
+    A system with labels on fewer than two documents has no estimate (None). `differences` compares
+    every two systems, and the system with the higher mean is named first. `scale` holds the ends of
+    the labels' scale. `weighted` says whether the labels have unequal weights.
     """
 
     data: LabelledSet
@@ -131,31 +136,31 @@ class EstimateResult:
             "scale": self.scale,
             "weighted": self.weighted,
             "estimates": {"mean": _estimate_json(self.overall)},
-            "systems": {name: each and _estimate_json(each) for name, each in self.systems.items()},
+            "systems": {name: item and _estimate_json(item) for name, item in self.systems.items()},
             "differences": [
-                {**fields_json(each, "estimate", digits=None), **_estimate_json(each.estimate)}
-                for each in self.differences
+                {**fields_json(item, "estimate", digits=None), **_estimate_json(item.estimate)}
+                for item in self.differences
             ],
         }
 
 
 def estimate(flags: argparse.Namespace) -> Outcome:
-    """Read the labels and scores that flags name, and estimate every mean."""
+    """Estimate the mean label, over all outputs and by system, from the files that flags name."""
     bounds = bounds_of(flags.scale)
     labelled = LabelSource.of(flags).outputs(
         dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
     )
     dimension = only_dimension(labelled)
-    metric, file = split_name(flags.scores)
-    sample = _read_sample(labelled, Path(file), dimension, metric)
+    metric, scores_file = split_name(flags.scores)
+    sample = _read_sample(labelled, Path(scores_file), dimension, metric)
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_shares(sample.score) and sample.is_two_valued
 
     def mean_of(sample_part: Sample) -> Estimate:
         mean = sample_part.mean(bounds)
-        # For pass or fail, the judge's own rate is the share of its verdicts, not of its scores.
-        passes = float(np.nanmean(verdicts(sample_part.score))) if is_rate else mean.judge_only
-        return replace(mean, judge_only=passes)
+        # For pass and fail, `judge_only` is the share of passes, not the mean of the scores.
+        judge_only = float(np.nanmean(verdicts(sample_part.score))) if is_rate else mean.judge_only
+        return replace(mean, judge_only=judge_only)
 
     try:
         overall = mean_of(sample)
@@ -188,42 +193,44 @@ def estimate(flags: argparse.Namespace) -> Outcome:
 
 
 def _read_sample(labelled: LabelledSet, path: Path, dimension: str, metric: str) -> Sample:
-    """The outputs that have a score, as vectors."""
+    """The outputs that have a score, as a `Sample`."""
     scores_by_id = read_scores(path, dimension, labelled, print_error, metric)
     outputs = [output for output in labelled.outputs if output.id in scores_by_id]
     if not outputs:
-        raise LabelError(f"{path.name}: no id is that of an output in {labelled.name}")
+        raise LabelError(f"{path.name}: no id is the id of an output in {labelled.name}")
     n_without_score = len(labelled.outputs) - len(outputs)
     n_unknown = len(scores_by_id) - len(outputs)
     if n_unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
             f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
-            "outputs, with empty labels where nobody gave one, or the labels by --annotations FILE"
+            "outputs (if nobody rated one, its label is empty), or add --annotations FILE"
         )
     if n_without_score or n_unknown:
         print_error(
-            f"{n_without_score} outputs have no score, and {n_unknown} scores have no output: both "
+            f"{n_without_score} outputs without a score and {n_unknown} scores without an output "
             "are left out"
         )
-    score = np.array([scores_by_id[output.id] for output in outputs])
-    return Sample.of(labelled, outputs, dimension, score)
+    scores = np.array([scores_by_id[output.id] for output in outputs])
+    return Sample.of(labelled, outputs, dimension, scores)
 
 
 def label_bounds(
-    flags: argparse.Namespace, labelled: LabelledSet, name: str, sample: Sample
+    flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: Sample
 ) -> Bounds:
-    """The ends of the labels' scale, from --scale, the file, its two words, or the dimension.
+    """The ends of the labels' scale, by --scale, the file or the dimension; 0 and 1 for words.
 
-    Raises LabelError if none of these tells the scale. The labels cannot tell it, since all of them
-    may be at one end.
+    Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
+    label, since all labels may be near one end of the scale.
     """
-    labels, subject = sample.label[sample.has_label], find_subject(name)
+    labels, subject = sample.label[sample.has_label], find_subject(dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
-    bounds = bounds_of(flags.scale) or pop_scale(mapping(flags.map)) or labelled.scales.get(name)
-    if bounds is None and name in labelled.words:
+    bounds = (
+        bounds_of(flags.scale) or pop_scale(mapping(flags.map)) or labelled.scales.get(dimension)
+    )
+    if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
-    # If no label or score exceeds 1, the scale may be 0 to 1, whatever the dimension's own scale
-    # is.
+    # If no label or score exceeds 1, people may have used 0 to 1 in place of the dimension's
+    # scale.
     elif bounds is None and isinstance(subject, Dimension):
         dimension_bounds = subject.scale[0], subject.scale[-1]
         bounds = (
@@ -233,37 +240,39 @@ def label_bounds(
         )
     if bounds is None or low < bounds[0] or bounds[1] < high:
         raise LabelError(
-            f"{labelled.name}: labels on {name} run from {low:g} to {high:g}, and which scale they "
-            "are on is not known: add --scale LOW-HIGH, as in --scale 1-5"
+            f"{labelled.name}: labels on {dimension} run from {low:g} to {high:g}, and their "
+            "scale is not known: add --scale LOW-HIGH, as in --scale 1-5"
         )
     return bounds
 
 
 def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
-    """Half of the interval's width, and how many more labels give that width.
+    """Half of the interval's width, and how many more labels would halve the interval.
 
-    The width is None without an interval, the number if no number of labels suffices.
+    Without an interval, the width is None. The number is None if no number would suffice.
     """
-    target = estimate.interval.reach if estimate.interval else None
-    needed = labels_needed(estimate, target) if target else None
-    return target, None if needed is None else max(needed - estimate.n_labels, 0)
+    target_width = estimate.interval.half_width if estimate.interval else None
+    n_labels_needed = labels_needed(estimate, target_width) if target_width else None
+    return target_width, None if n_labels_needed is None else max(
+        n_labels_needed - estimate.n_labels, 0
+    )
 
 
 def _estimate_json(estimate: Estimate) -> JsonObject:
-    """What --json prints for an estimate, without rounding."""
-    target, more = _halved_width(estimate)
+    """An estimate as JSON, without rounding."""
+    target_width, n_more = _halved_width(estimate)
     record = fields_json(estimate, "label_sd", "agreement", digits=None)
-    return {**record, "target_width": target, "more_labels_needed": more}
+    return {**record, "target_width": target_width, "more_labels_needed": n_more}
 
 
 def lines(result: EstimateResult) -> list[str]:
-    """Five lines on all outputs, then a line for each system and its gap to the best system."""
+    """Lines on all outputs, then a line for each system, with its difference from the best."""
     overall = result.overall
-    n_given = overall.n_labels + overall.n_judgements
+    n_outputs = overall.n_labels + overall.n_judgements
     figure_name = "true rate" if result.scale == (0.0, 1.0) else "true mean"
     text_lines = [
         f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
-        "labelled ones are a random part",
+        "labelled outputs are a random sample",
         f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
         f"{overall.n_documents} documents ({overall.n_failed} failed)",
         f"  labels alone {figure_text(overall.labels_only)}; the judge alone "
@@ -271,26 +280,28 @@ def lines(result: EstimateResult) -> list[str]:
     ]
     if result.weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
-    target, n_more = _halved_width(overall)
-    if target:
-        text = "Labels on all outputs would not halve the interval."
+    target_width, n_more = _halved_width(overall)
+    if target_width:
+        width_text = "Labels on all outputs would not halve the interval."
         if n_more is not None:
-            text = f"An interval half as wide takes {counted(n_more, 'more label')}."
-        text_lines.append(f"  {text}")
-    given_estimate = IntervalEstimate(overall.value, overall.given_interval)
-    text_lines.append(f"  of these {n_given:,} outputs themselves {figure_text(given_estimate)}")
+            width_text = f"An interval half as wide takes {counted(n_more, 'more label')}."
+        text_lines.append(f"  {width_text}")
+    sample_estimate = IntervalEstimate(overall.value, overall.given_interval)
+    text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(sample_estimate)}")
     differences = result.differences
-    gap_to_best = {each.less: each for each in differences if each.system == differences[0].system}
-    for name, each in result.systems.items():
-        figure = "too few labels (two documents or more are needed)"
-        if each is not None:
-            figure = f"{figure_text(each)} n={each.n_labels} labels"
-        if gap := gap_to_best.get(name):
-            gap_estimate = IntervalEstimate(gap.estimate.value, gap.together_interval)
-            figure += f"; {gap.system} less {name} {figure_text(gap_estimate, signed=True)}"
-        text_lines.append(f"{name}: {figure}")
+    difference_from_best = {
+        pair.less: pair for pair in differences if pair.system == differences[0].system
+    }
+    for name, system_estimate in result.systems.items():
+        system_text = "too few labels (two documents or more are needed)"
+        if system_estimate is not None:
+            system_text = f"{figure_text(system_estimate)} n={system_estimate.n_labels} labels"
+        if difference := difference_from_best.get(name):
+            joint = IntervalEstimate(difference.estimate.value, difference.together_interval)
+            system_text += f"; {difference.system} less {name} {figure_text(joint, signed=True)}"
+        text_lines.append(f"{name}: {system_text}")
     if differences:
-        text_lines.append("Differences are on shared documents, and their intervals hold together.")
+        text_lines.append("Differences are on shared documents; their intervals hold all at once.")
     return text_lines
 
 

@@ -5,7 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # Before other imports, so that no file in the working folder is imported in place of a library.
+    # Before the other imports: a file in the working folder must not be imported as a library.
     sys.exit(start("optimize.panel:command"))
 
 import argparse
@@ -48,29 +48,29 @@ from optimize.tuning.folder import JUDGE, REPORT, SUMMARY, write_json
 
 NAME = "dspy-judges panel"
 ABOUT = """\
-Several judges joined in one, whose score is a weighted mean of theirs. The best
-single judge ships where joining does not clearly help. Both are measured on
-documents that are looked at once. Where --scores or --replies have a part, no
-judge.json is written: a frozen panel holds judges that can be asked."""
+Join several judges in a panel, whose score is a weighted mean of its members'
+scores. If the panel is not clearly better, the best single judge ships. Both
+are measured on held-out documents. If a recording (--scores, --replies) gets a
+weight, no judge.json is written: a saved panel needs judges that can be asked."""
 
 EXAMPLES = """\
 example:
   dspy-judges panel --data labels.jsonl relevance@embedded \\
       relevance@openai/gpt-4.1-mini --scores other.jsonl --max-cost 2
 
-exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (the same command
-again goes on, and pays nothing twice)"""
+exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (run the
+same command again to go on; it pays for no reply twice)"""
 
-KINDS: Mapping[Kind, str] = {
+KIND_TEXTS: Mapping[Kind, str] = {
     "own": "no panel, but the best single judge",
     "learned": "a panel with learned weights",
 }
-TERMS = "adds: the rho that a panel loses without the member ± its standard error."
+ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standard error."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """What ships (`panel`) and the best single judge (`own`) on one held-out split."""
+    """Figures on one held-out split: `panel` is what ships, `own` the best single judge."""
 
     own: Rate
     panel: Rate
@@ -79,7 +79,7 @@ class PanelSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelLabels:
-    """The ids of labels from which a panel is learned, and by split of those that measure it."""
+    """The ids of the labels to learn a panel from, and of those to measure it on, by split."""
 
     learning: frozenset[str]
     measuring: HeldOut[frozenset[str]]
@@ -87,7 +87,7 @@ class PanelLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFigures:
-    """The panel that was learned from labels, and its figures on held-out splits, by name."""
+    """The panel that was learned from labels, and its figures on the held-out splits."""
 
     command: str = "optimize.panel"
     dimension: str
@@ -102,7 +102,7 @@ class PanelFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """The run of a panel; `why_no_judge` is empty if its folder has a judge.json."""
+    """A run of `panel`; `why_no_judge` is empty, or says why no judge.json was written."""
 
     figures: PanelFigures
     members: Sequence[Entry]
@@ -112,7 +112,7 @@ class PanelRun:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weights of the members that ship."""
+        """The weight of each member that ships, by name."""
         return {part.name: part.weight for part in self.figures.fit.parts}
 
     def to_json(self) -> JsonObject:
@@ -129,7 +129,7 @@ class PanelRun:
         return record | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
 
     def _member_json(self, entry: Entry) -> JsonObject:
-        """A member's weight in what ships, and how much rho it adds to a panel."""
+        """A member's weight in the judge that ships, and how much rho it adds to a panel."""
         fit = self.figures.fit
         return {
             **entry.to_json(),
@@ -157,20 +157,20 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def join(flags: argparse.Namespace) -> Outcome | None:
-    """Join the members and write the run; None after --dry-run, which only prints its cost."""
-    started = time.monotonic()
+    """Join the members and write the run; returns None after --dry-run, which prints its cost."""
+    start_time = time.monotonic()
     if flags.data is None:
         raise SettingsError(
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
     specs = map(split_name, flags.judges)
-    loaded = read_judges(flags, specs, flags.lm or "")
-    task, entries = read_task(flags, loaded)
+    judge_entries = read_judges(flags, specs, flags.lm or "")
+    task, entries = read_task(flags, judge_entries)
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:
-        # Raises an error before anything is paid if the judges cannot be joined or saved.
+        # If the judges cannot be joined or saved, this fails before anything is paid.
         _join(judges, [Part(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
     ids = labels.learning.union(*labels.measuring.by_name.values())
@@ -183,16 +183,16 @@ def join(flags: argparse.Namespace) -> Outcome | None:
         return None
     with ask_all(flags, "panel", task, entries) as (folder, entries):
         scored = {entry.name: entry.scored for entry in entries if entry.scored}
-        if missing := next((entry for entry in entries if entry.name not in scored), None):
+        if unscored := next((entry for entry in entries if entry.name not in scored), None):
             raise SettingsError(
-                f"{missing.name} has no scores: {missing.reason}; the same command again goes on "
-                "(with a larger limit), or leave it out"
+                f"{unscored.name} has no scores: {unscored.reason}; run the same command again "
+                "(with a larger limit) to go on, or leave this judge out"
             )
         figures = learn_and_measure(task, scored, labels, flags.seed)
         result = PanelRun(
             figures=figures,
             members=entries,
-            seconds=round(time.monotonic() - started, 3),
+            seconds=round(time.monotonic() - start_time, 3),
             folder=folder,
             why_no_judge=_save(task, figures, entries, labels, folder),
         )
@@ -204,29 +204,29 @@ def join(flags: argparse.Namespace) -> Outcome | None:
 def _save(
     task: Task, figures: PanelFigures, entries: Sequence[Entry], labels: PanelLabels, folder: Path
 ) -> str:
-    """Write judge.json; returns an empty text, or the reason why none was written."""
+    """Write judge.json; returns the reason if it cannot be written, else an empty string."""
     fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
-    if recorded := [part.name for part in fit.parts if part.name not in judges]:
+    if recorded_members := [part.name for part in fit.parts if part.name not in judges]:
         return (
-            f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the "
+            f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
             "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
     judge: AnyJudge = judges[fit.own]
     if fit.kind != "own":
-        joined = _join(judges, fit.parts)
-        data = {**object_json(figures.data), "constructed": figures.data.is_constructed}
-        provenance = object_json(figures) | {"data": data}
-        items = _items_with_ids(task.items(joined), labels.learning)
-        provenance["tuned_on"] = tuned_keys(items, joined.subject)
-        judge = replace(joined, provenance=provenance)
+        panel = _join(judges, fit.parts)
+        data_json = {**object_json(figures.data), "constructed": figures.data.is_constructed}
+        provenance = object_json(figures) | {"data": data_json}
+        items = _items_with_ids(task.items(panel), labels.learning)
+        provenance["tuned_on"] = tuned_keys(items, panel.subject)
+        judge = replace(panel, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
     return ""
 
 
 def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLabels:
-    """Split the labels, without rows on which a member was tuned and would look too good.
+    """Split the labels, without the rows that a member was tuned on, which would flatter it.
 
-    Raises LabelError if too few are left.
+    Raises LabelError if too few labels remain.
     """
     tuned_ids = set()
     for judge in judges:
@@ -243,43 +243,47 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
 def learn_and_measure(
     task: Task, scored: Mapping[str, Scored], labels: PanelLabels, seed: int
 ) -> PanelFigures:
-    """Learn the panel from one part of the labels, and measure it on the other parts."""
+    """Learn the panel from the learning labels, and measure it on the held-out splits."""
     scored = on_common_rows(scored)
-    first = next(iter(scored.values()))
-    ids = [item.id for item in first.items.items]
+    any_member = next(iter(scored.values()))
+    ids = [item.id for item in any_member.items.items]
 
-    def rows_of(part: frozenset[str]) -> list[int]:
-        return [row for row, name in enumerate(ids) if name in part]
+    def rows_of(label_ids: frozenset[str]) -> list[int]:
+        return [row for row, item_id in enumerate(ids) if item_id in label_ids]
 
     learning = {name: member.of_rows(rows_of(labels.learning)) for name, member in scored.items()}
-    labels_to_learn = next(iter(learning.values()))
+    any_learning = next(iter(learning.values()))
     fit = learn_panel(
         {name: member.scores for name, member in learning.items()},
-        labels_to_learn.human,
-        labels_to_learn.documents,
-        labels_to_learn.systems,
+        any_learning.human,
+        any_learning.documents,
+        any_learning.systems,
         level=task.level,
-        pairs=first.is_pairs,
+        pairs=any_member.is_pairs,
         rng=stream(seed, "panel"),
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
-    joined = from_numbers(zip(ids, panel_scores.tolist(), strict=True), pairwise=first.is_pairs)
-    both = task.scored("panel", joined, None), scored[fit.own]
+    panel_judgements = from_numbers(
+        zip(ids, panel_scores.tolist(), strict=True), pairwise=any_member.is_pairs
+    )
+    panel_and_own = task.scored("panel", panel_judgements, None), scored[fit.own]
     return PanelFigures(
         dimension=task.dimension,
-        kind="pairwise" if first.is_pairs else "rating",
+        kind="pairwise" if any_member.is_pairs else "rating",
         seed=seed,
         level=task.level,
-        data=DataCounts.of(task.labelled, first.items),
+        data=DataCounts.of(task.labelled, any_member.items),
         fit=fit,
         splits=labels.measuring.map(
-            lambda part: _held_out_figures(*(each.of_rows(rows_of(part)) for each in both))
+            lambda label_ids: _held_out_figures(
+                *(each.of_rows(rows_of(label_ids)) for each in panel_and_own)
+            )
         ),
     )
 
 
 def _held_out_figures(panel: Scored, own: Scored) -> PanelSplit:
-    """Figures of what ships and of the best single judge, on rows that both scored."""
+    """The figures of what ships and of the best single judge, on the rows that both scored."""
     panel, own = with_both_scores(panel, own)
     figures = [order_figures(scored) if scored.is_pairs else rho(scored) for scored in (own, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
@@ -293,7 +297,7 @@ def _items_with_ids(items: Items, ids: frozenset[str]) -> Items:
 
 
 def _join(judges: Mapping[str, Any], parts: Sequence[Part]) -> Panel:
-    """The members joined as one judge, on the first member's subject."""
+    """The panel of these members; what it judges is read from the first member."""
     members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
     return Panel.join(members[0].judge.subject, members)
 
@@ -301,18 +305,24 @@ def _join(judges: Mapping[str, Any], parts: Sequence[Part]) -> Panel:
 def panel_lines(run: PanelRun) -> list[str]:
     """The lines for a panel on the terminal."""
     head, rows = _member_table(run)
-    judge = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
-    return [*wrapped(*_sentences(run)), "", *table_lines(head, rows), "", *wrapped(TERMS, judge)]
+    judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
+    return [
+        *wrapped(*_sentences(run)),
+        "",
+        *table_lines(head, rows),
+        "",
+        *wrapped(ADDS_NOTE, judge_line),
+    ]
 
 
 def write_page(path: Path, run: PanelRun) -> None:
     """Write the page for a panel's run."""
-    head, rows = _member_table(run)
-    step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
+    header, rows = _member_table(run)
+    next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _sentences(run)
-    split = run.figures.splits.test
-    figure = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
-    figures_by_text = {"of the best single judge": split.own, "of what ships": split.panel}
+    test = run.figures.splits.test
+    figure_name = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
+    rate_by_title = {"of the best single judge": test.own, "of what ships": test.panel}
     write(
         path,
         Page(
@@ -320,10 +330,12 @@ def write_page(path: Path, run: PanelRun) -> None:
                 title=f"A panel for {run.figures.dimension}",
                 headline=verdict,
                 why=[("", sentence) for sentence in sentences],
-                tiles=[Tile.of(f"{figure} {text}", rate) for text, rate in figures_by_text.items()],
-                steps=[run.why_no_judge or step],
+                tiles=[
+                    Tile.of(f"{figure_name} {text}", rate) for text, rate in rate_by_title.items()
+                ],
+                steps=[run.why_no_judge or next_step],
             ),
-            sections=[Section(title="Members", tables=[Table(head, rows, TERMS)])],
+            sections=[Section(title="Members", tables=[Table(header, rows, ADDS_NOTE)])],
         ),
     )
 
@@ -331,27 +343,27 @@ def write_page(path: Path, run: PanelRun) -> None:
 def _sentences(run: PanelRun) -> list[str]:
     """Sentences on what ships and why, and how far it agrees with people on held-out labels."""
     figures, fit = run.figures, run.figures.fit
-    better = "does better" if fit.kind != "own" else "does not clearly do better"
+    result_text = "does better" if fit.kind != "own" else "does not clearly do better"
     unit = "system" if figures.level == "system" else "document"
-    symbol = "accuracy" if figures.kind == "pairwise" else f"{figures.level}-level rho"
+    figure_name = "accuracy" if figures.kind == "pairwise" else f"{figures.level}-level rho"
     return [
-        f"{figures.dimension}: {KINDS[fit.kind]} ({fit.own} is the best alone).",
-        f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the "
-        f"others, a panel {better} than the single judge that is best on the others: "
-        f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} (standard "
-        "error).",
+        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.own} is the best alone).",
+        f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
+        f"documents, a panel {result_text} than the judge that is best on the other documents: "
+        f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
+        "(standard error).",
         *(
-            f"On {title} ({counted(split.difference.n, unit)}), {symbol}: best single "
+            f"On {title} ({counted(split.difference.n, unit)}), {figure_name}: best single "
             f"judge {figure_text(split.own)}, chosen {figure_text(split.panel)}, difference "
             f"{figure_text(split.difference, signed=True)}."
             for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)
         ),
-        *(f"{name} has no part: it {why}." for name, why in fit.passed_over.items()),
+        *(f"{name} is left out: it {reason}." for name, reason in fit.passed_over.items()),
     ]
 
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The header and rows of a table of members, by weight: rho alone, what each adds, and cost."""
+    """The header and rows of the table of members, from the largest weight to the smallest."""
     fit, weights = run.figures.fit, run.weights
     members = [entry for entry in run.members if entry.name in fit.adds]
     members.sort(key=lambda e: (-round(weights.get(e.name, 0.0), DIGITS), -fit.alone[e.name]))

@@ -103,7 +103,7 @@ class PlannedFigure:
 
     @property
     def width(self) -> float | None:
-        return 2 * self.figure.interval.reach if self.figure.interval else None
+        return 2 * self.figure.interval.half_width if self.figure.interval else None
 
     def to_json(self) -> JsonObject:
         record = figure_json(self.figure, None)
@@ -279,7 +279,9 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
     for name, figure in figures.items():
         n_more = math.inf
         if figure.interval:
-            n_more = max(0, n_labelled * (2 * figure.interval.reach / target) ** 2 - n_labelled)
+            n_more = max(
+                0, n_labelled * (2 * figure.interval.half_width / target) ** 2 - n_labelled
+            )
             if figure is mean and n_more:
                 n_needed = labels_needed(mean, target) or math.inf
                 n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)

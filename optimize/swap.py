@@ -30,34 +30,34 @@ from optimize.measuring.request import (
 )
 from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.answer import SCREEN_LINES, Answer, Tile
-from optimize.report.card import measured, tuned_on
+from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_group
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, source_section, write
 from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
-# The most changed rows that are printed.
-MOST_SHOWN = 3
+# Upper bound on the changed rows that are printed.
+MAX_PRINTED_ROWS = 3
 FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
 def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
-    """Compare both judges; raises SettingsError if flags do not name two judges."""
+    """The new judge compared with the old one; raises SettingsError if flags do not name both."""
     margin = MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
     if not is_recorded and Path(flags.against).suffix == ".jsonl":
         raise SettingsError(
-            f"--against {flags.against}: a recording is named by --scores OLD={flags.against}, and "
-            "then by --against OLD"
+            f"--against {flags.against}: to name a recording, write --scores OLD={flags.against} "
+            "--against OLD"
         )
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
     if len(specs) + len(recordings) != 2:
         raise SettingsError(
-            "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old one by "
-            "--against JUDGE, or recorded by --scores OLD=FILE --against OLD"
+            "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
+            "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
         )
     judges = read_judges(flags, map(split_name, specs), flags.lm or "")
     if flags.changed is not None:
@@ -75,19 +75,19 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     check_names(entries)
     entries = ask_entries(entries, task, seed=flags.seed, **asking_options(flags))
     names = [entry.name for entry in entries]
-    old = names.index(flags.against) if is_recorded else len(specs) - 1
-    pair = entries[1 - old], entries[old]
+    old_index = names.index(flags.against) if is_recorded else len(specs) - 1
+    new_and_old = entries[1 - old_index], entries[old_index]
     if flags.changed is not None:
-        return changed_swap(flags, *pair, task, margin)
-    result = certificate(*pair, task, margin, flags.looks)
+        return changed_swap(flags, *new_and_old, task, margin)
+    result = certificate(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        answer = swap_answer(result)
+        page_answer = swap_answer(result)
         page = Page(
-            answer=answer,
-            groups=[change_group(result, partial(_word, result))],
+            answer=page_answer,
+            groups=[change_group(result, partial(_label_text, result))],
             groups_title="What changes",
             sections=[
-                Section(title="Figures", titled=answer.facts),
+                Section(title="Figures", facts=page_answer.facts),
                 source_section(result.comparison.data),
             ],
         )
@@ -98,44 +98,48 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
     """Raise SettingsError for flags that do not fit a swap."""
     if not 0 < margin < 1:
-        raise SettingsError(f"--margin {margin:g}: it is between 0 and 1")
+        raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
     values = [getattr(flags, name) for name in FLAGS_FOR_ONE_JUDGE]
-    if any(value is not None and value is not False for value in values):  # 0 is a floor, too
+    if any(value is not None and value is not False for value in values):  # a floor may be 0
         raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
     if flags.report and flags.changed is not None:
-        raise SettingsError("--report draws a swap on labels drawn at random, not one by --changed")
+        raise SettingsError(
+            "--report cannot be combined with --changed: its page needs labels on random outputs"
+        )
 
 
 def changed_lines(result: ChangedSwap) -> list[str]:
-    """Lines for a certificate by labels on changed rows, the verdict first; or what to label."""
+    """Lines on a swap that labels on changed rows decide: the verdict, or which rows to label."""
     n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
-    changes = f"{new} and {old} differ on {n_changed:,} of {counted(result.n_outputs, 'output')}"
+    changes_text = (
+        f"{new} and {old} differ on {n_changed:,} of {counted(result.n_outputs, 'output')}"
+    )
     if (difference := result.difference) is None:
-        drawn = "drawn at random" if result.n_drawn < n_changed else "all that there are"
-        needed = "these labels show it"
+        drawn_text = "drawn at random" if result.n_drawn < n_changed else "all of them"
+        needed_text = "these labels show it"
         if result.n_drawn < result.n_needed:
-            needed = f"it takes {result.n_needed:,} labels to show it"
+            needed_text = f"it takes {result.n_needed:,} labels to show it"
         return [
             *wrapped(
-                f"{changes} ({n_changed / result.n_outputs:.0%}). Labels on the others tell "
-                "nothing about their difference.",
-                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}. If both "
-                f"judges are equally good, {needed} in 80% of cases.",
+                f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
+                "outputs tell nothing about the difference between the judges.",
+                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn_text}. If "
+                f"both judges are equally good, {needed_text} in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
         ]
-    labelled = f"{result.n_labelled:,} of these have a label"
+    labelled_text = f"{result.n_labelled:,} of these outputs have a label"
     here_text = f", 90% interval {interval_text(result.here, signed=True)}"
     if result.here and result.here.low == result.here.high:
         here_text = ", exactly"
     return wrapped(
         result.verdict,
-        f"{changes}; {labelled}: {new} alone is right on {result.n_gained:,}, {old} alone on "
-        f"{result.n_lost:,}.",
+        f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
+        f"alone on {result.n_lost:,}.",
         f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs"
-        f"{here_text}. On documents like these (n={difference.n_documents:,}) its 90% interval is "
-        f"{interval_text(difference.interval, signed=True)}.",
+        f"{here_text}. On documents like these (n={difference.n_documents:,}) its 90% interval "
+        f"is {interval_text(difference.interval, signed=True)}.",
         f"Next: {_changed_step(result)}",
     )
 
@@ -146,70 +150,77 @@ def _changed_step(result: ChangedSwap) -> str:
     if result.swap != "undecided":
         return "use the new judge"
     if result.n_labelled < result.n_drawn:
-        return f"label the other {result.n_drawn - result.n_labelled:,} that were drawn"
-    return "bring more outputs, of further documents; all that were drawn have a label"
+        n_left = result.n_drawn - result.n_labelled
+        return f"label the other {counted(n_left, 'output')} that were drawn"
+    return "bring outputs of further documents: all drawn outputs have a label"
 
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
-    """Lines for a certificate, the verdict first; `page` is the file of the report."""
+    """Lines on a swap, the verdict first; `page` is the path of the report."""
     rows = []
-    for row in result.changed[:MOST_SHOWN]:
-        old, new, human = (_word(result, score) for score in (row.old, row.new, row.human))
+    for row in result.changed[:MAX_PRINTED_ROWS]:
+        old, new, human = (_label_text(result, score) for score in (row.old, row.new, row.human))
         rows.append(row.remarks.line(f"{old} → {new} (people {human})", row.id))
     page_lines = [f"What changes: {address(Path(page))}"] if page else []
     return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
 
 
 def swap_answer(result: SwapResult) -> Answer:
-    """The answer for a swap: the certificate, both judges' figures, what changes, the next step."""
+    """The answer on a swap: its verdict, both judges' figures, what changes, and the next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
     rho = f"{comparison.level}-level rho"
-    figure = rho if comparison.figure_name == "rho" else comparison.figure_name
+    figure_name = rho if comparison.figure_name == "rho" else comparison.figure_name
     new, old = map(short_name, result.names)
     judges = [*zip((new, old), result.judges, strict=True)]
-    failed = ", ".join(
+    failed_text = ", ".join(
         f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )
-    tuned = [fact for name, judge in judges for fact in tuned_on(judge, comparison.card.unit, name)]
-    prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges)
-    interval = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
+    warnings = [
+        fact
+        for name, judge in judges
+        for fact in tuning_warnings(judge, comparison.card.unit, name)
+    ]
+    prices_text = "; ".join(f"{name} {_price_text(judge)}" for name, judge in judges)
+    interval_note = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
     return Answer(
         title=f"{comparison.dimension}: may {new} replace {old}, on {comparison.data.name}?",
         headline=result.verdict,
         why=[
             ("", _changes_sentence(result, new, old)),
-            *([("Failed and left out", f"{failed}.")] if failed else []),
-            *tuned,
+            *([("Failed and left out", f"{failed_text}.")] if failed_text else []),
+            *warnings,
         ],
         tiles=[
             *(
-                Tile.of(f"{figure.capitalize()} of {name}", judge.card.headline)
+                Tile.of(f"{figure_name.capitalize()} of {name}", judge.card.headline)
                 for name, judge in judges
             ),
-            Tile.of("Difference", result.difference, interval, sign=True),
+            Tile.of("Difference", result.difference, interval_note, sign=True),
         ],
-        measured=measured(comparison.card, comparison.data),
-        facts=[("1,000 rows", f"{prices}.")],
+        measured=measured_sentence(comparison.card, comparison.data),
+        facts=[("1,000 rows", f"{prices_text}.")],
         steps=[swap_step(result)],
     )
 
 
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
-    """How many rows change, and with which judge people agree there."""
+    """How many rows change, and on how many of them people side with each judge."""
     n_changed, unit = result.n_changed, result.comparison.card.unit
     if not n_changed:
         return f"None of the {unit} changes."
-    moved, n_by_side, directions = result.moved, result.people_side_with, ""
+    n_by_direction, n_by_side, directions_text = result.moved, result.people_side_with, ""
     if result.comparison.card.two_values:
-        directions = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
-    changes = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
+        directions_text = (
+            f" ({n_by_direction['up']:,} fail → pass, {n_by_direction['down']:,} pass → fail)"
+        )
+    changes_text = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
     return (
-        f"{changes}{directions}; people side with {new} on {n_by_side['new']:,}, with {old} on "
-        f"{n_by_side['old']:,}."
+        f"{changes_text}{directions_text}; people side with {new} on {n_by_side['new']:,}, with "
+        f"{old} on {n_by_side['old']:,}."
     )
 
 
-def _word(result: SwapResult, value: float) -> str:
+def _label_text(result: SwapResult, value: float) -> str:
     if result.comparison.card.two_values:
         return "pass" if value >= THRESHOLD else "fail"
     if result.comparison.card.is_pairs:
@@ -217,10 +228,10 @@ def _word(result: SwapResult, value: float) -> str:
     return f"{value:.3g}"
 
 
-def _price(judge: ComparedJudge) -> str:
+def _price_text(judge: ComparedJudge) -> str:
     """The cost and time for 1,000 rows; "recorded" for a recording."""
     if judge.entry.judge is None:
         return "recorded"
     seconds = judge.usage.seconds_per_1000_rows
-    time = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time}"
+    time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
+    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time_text}"

@@ -5,7 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # Before other imports, so that no file in the working folder is imported in place of a library.
+    # Before the other imports: a file in the working folder must not be imported as a library.
     sys.exit(start("optimize.verify:command"))
 
 import argparse
@@ -50,7 +50,7 @@ from optimize.measuring.scored import Scored
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
-from optimize.statistics.correlations import PRIMARY, Correlation, Level, Undefined
+from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined
 from optimize.swap import MARGIN, changed_lines, swap, swap_lines
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
 NAME = "dspy-judges verify"
 ABOUT = """\
-How far a judge, or any judge's recorded replies or scores, agrees with people:
-Spearman's rho, the accuracy on pairs, or for pass and fail the rates of false
-passes and false alarms, with intervals over documents.
-If annotators are known, the judge is compared with each of them, and they with
-each other. Rows that the judge was tuned on are left out.
+Measure how far a judge, or a recording of its replies or scores, agrees with
+people: Spearman's rho, the accuracy on pairs, or for pass and fail the rates of
+false passes and false alarms, with intervals over documents.
+If the labels name annotators, the judge is compared with each annotator, and
+the annotators with each other. Rows that the judge was tuned on are left out.
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
 {"id", "dimension", "score"}, rows of `dspy-judges score`, or a tool's results."""
@@ -77,18 +77,18 @@ examples:
 exit codes: 0 done; 1 failed, fell short, or more than a tenth of the judgements
 failed; 2 wrong usage; 3 a floor or the margin lies within the interval, so that
 these labels cannot tell"""
-# The exit code if these labels cannot tell whether the floors or the margin hold.
+# The exit code if the labels do not suffice to decide about the floors or the margin.
 UNDECIDED = 3
-MOST_LOOKS = 100
+MAX_LOOKS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measurement:
-    """One judge's scores compared with people's labels; print it to see the figures.
+    """One judge's scores compared with people's labels; `print` shows the figures.
 
-    Figures are computed on `held_out`, the rows whose texts the judge was not tuned on. If these
-    are too few, they are computed on all rows, and are too good: then `tuned_on_these_labels` in
-    the summary is true.
+    The figures are computed on `held_out`: the rows whose texts the judge was not tuned on. If
+    there are too few of these rows, `held_out` has all rows, which flatters the judge; then
+    `tuned_on_these_labels` is true in the summary.
     """
 
     scored: Scored
@@ -101,21 +101,22 @@ class Measurement:
 
     @property
     def rho(self) -> Correlation:
-        """Spearman's rho, at the level that suits the data, by the default convention."""
+        """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
         return rho(self.held_out)
 
     def at(
-        self, level: Level, coefficient: str = "spearman", undefined: Undefined = PRIMARY
+        self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
     ) -> Correlation:
-        """The correlation at another level, by another coefficient or convention.
+        """The correlation at a given level, by a given coefficient.
 
-        Most published tables use the convention `undefined="left_out"`.
+        `undefined` says what counts for a document to whose outputs the judge gives equal scores:
+        0 by default. Most published tables leave such documents out (`undefined="left_out"`).
         """
         return correlation_of(self.held_out, level, coefficient, undefined)
 
     @property
     def judgements(self) -> "pd.DataFrame":
-        """A row for each labelled output or pair: people's rating, the judge's score or failure."""
+        """A table of the labelled outputs or pairs: people's rating, and the judge's score."""
         import pandas as pd
 
         rows = judgement_rows(self.scored.items.items, {"score": self.scored.judgements})
@@ -123,11 +124,11 @@ class Measurement:
 
     @property
     def result(self) -> Verification:
-        """Every figure, as a dataclass."""
+        """All figures, as a dataclass."""
         return Verification.of(self.scored, self.held_out, self.labelled)
 
     def summary(self) -> JsonObject:
-        """What `dspy-judges verify --json` prints for this judge."""
+        """The figures as the JSON object that `dspy-judges verify --json` prints."""
         return object_json(self.result)
 
     def __str__(self) -> str:
@@ -153,45 +154,49 @@ def measure(
     """Measure a judge against human labels, as `dspy-judges verify` does.
 
     Args:
-        judge: A Judge, its name or file, as for `judges.load`; or any judge's scores by output id,
-            a mapping or a Series, NaN for a failed judgement.
-        data: A file of labels, a DataFrame, a Dataset, a list of dicts, or what `read_labels` or
-            `read_pairs` returned. By default the starter set.
-        dimension: What the scores are about; needed if `judge` is scores.
-        map: The columns for our names, or a mapping file.
-        values: What words in the labels count.
+        judge: A Judge, or its name or file, as `judges.load` takes it; or scores of any judge: a
+            mapping or Series from output ids to numbers, with NaN for a failed judgement.
+        data: A file of labels, a DataFrame, a Dataset, a list of dicts, or the result of
+            `read_labels` or `read_pairs`. The default is the starter set.
+        dimension: The name of the dimension that was judged; needed if `judge` holds scores.
+        map: The name of the column for each field, as a mapping or a mapping file.
+        values: The rating or vote that each word in the labels stands for.
         scale: The scale that people used: "0-100", a pair of numbers, or "any".
-        annotations: A long file of every annotator's ratings.
-        level: The level of rho; "auto" takes the one that suits the labels.
-        seed: The seed of the judge's samples.
-        keep_going: With false, the run ends once almost all judgements fail.
-        **options: How to ask the judge's model, as for `judge.score`. With `store`, every reply is
-            kept, so that none is paid twice.
+        annotations: A file with a row for each rating by an annotator (long format).
+        level: The level of rho; "auto" takes the level that suits the labels.
+        seed: The random seed for the judge's samples.
+        keep_going: Whether to go on even if almost all judgements fail.
+        **options: Options for the judge's model, as for `judge.score`. With `store`, replies are
+            kept in a file, so that no reply is paid for twice.
 
     Raises:
         TypeError: An argument has a wrong type.
         LabelError: The labels cannot be used.
-        SettingsError: Settings are wrong, or do not fit each other.
+        SettingsError: Arguments have wrong values or contradict each other.
         UnknownDimensionError: There is no judge of this name.
         FrozenJudgeError: The judge's file cannot be read.
         ModelError: The model cannot be asked.
-        BudgetSpentError: A limit was reached.
+        BudgetSpentError: A limit on calls or cost was reached.
     """
     read_options(options)
     refuse_secret(options.get("api_base"))
     if isinstance(scale, list | tuple) and len(scale) == 2:
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
-        raise TypeError(f"scale is {scale!r}; '0-100', (0, 100) or 'any' is wanted")
-    words = values_of(values or {})
-    source = LabelSource(data=data, map=map, values=words, annotations=annotations, scale=scale)
+        raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
+    value_by_word = values_of(values or {})
+    source = LabelSource(
+        data=data, map=map, values=value_by_word, annotations=annotations, scale=scale
+    )
     if hasattr(judge, "items"):
         if dimension is None:
-            raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
+            raise TypeError("measure() needs dimension=NAME if it gets scores")
         subject = find_subject(dimension)
         task = Task.of(load_labels(source, dimension, subject, recorded=True), dimension, level)
-        by_id = from_numbers(judge.items(), pairwise=isinstance(task.labelled, LabelledPairs))
-        scored = task.scored("scores", by_id, None, recorded_scale(scale, subject))
+        judgement_by_id = from_numbers(
+            judge.items(), pairwise=isinstance(task.labelled, LabelledPairs)
+        )
+        scored = task.scored("scores", judgement_by_id, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
     if not isinstance(judge, AnyJudge | str | os.PathLike):
         raise TypeError(
@@ -201,8 +206,8 @@ def measure(
     judge = on_labels_scale(judge if isinstance(judge, AnyJudge) else load(judge), scale)
     if dimension not in (None, judge.name):
         raise TypeError(
-            f"this judge is about {judge.name!r}, not {dimension!r}; if the labels call it "
-            f"otherwise, say map={{{judge.name!r}: COLUMN}}"
+            f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
+            f"with another name, pass map={{{judge.name!r}: COLUMN}}"
         )
     labelled = load_labels(source, judge.name, judge.subject)
     task = Task.of(labelled, judge.name, level)
@@ -210,8 +215,10 @@ def measure(
     items = task.items(judge).items
     with judge.open_client(keep_going=keep_going, **options) as client:
         judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-        by_id = {item.id: judgement for item, judgement in zip(items, judgements, strict=True)}
-    return Measurement.of(task.scored(name, by_id, judge), task.labelled)
+        judgement_by_id = {
+            item.id: judgement for item, judgement in zip(items, judgements, strict=True)
+        }
+    return Measurement.of(task.scored(name, judgement_by_id, judge), task.labelled)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -226,14 +233,14 @@ def parser() -> argparse.ArgumentParser:
     add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
     add_floor_flags(command_parser)
-    help_text = "whether JUDGE may replace OLD, a JUDGE or a recording's NAME"
+    help_text = "whether JUDGE may replace OLD, a judge or a recording"
     add("--against", metavar="OLD", help=help_text)
-    help_text = f"how much worse than OLD it may be ({MARGIN})"
+    help_text = f"how much worse JUDGE may be than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=help_text)
-    help_text = "certify by labels on changed outputs only"
+    help_text = "decide by labels on the outputs whose verdict changes"
     add("--changed", metavar="FILE", help=help_text)
     add_model_flags(command_parser, limits=" for each start")
-    add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
+    add("--report", metavar="FILE", help="write a page with the figures and the judge's errors")
     add("--all", action="store_true", help="print every level and coefficient, too")
     add_reporting_flags(command_parser)
     return command_parser
@@ -245,7 +252,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def verify(flags: argparse.Namespace) -> Outcome:
-    """Measure the judge that flags name, by itself or against another one."""
+    """Measure the judge that flags name, alone or against an old judge."""
     floors = read_floors(flags)
     _check_flags(flags, floors)
     result = _verify_one(flags, floors) if flags.against is None else swap(flags)
@@ -283,12 +290,12 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
 def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
     """Raise SettingsError for flags that do not fit each other, before a model is asked."""
     is_swap = flags.against is not None
-    if flags.looks > MOST_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
+    if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
         raise SettingsError(
-            f"--looks {flags.looks:,}: name what is decided, a floor (--min-...) or --against OLD; "
-            f"{MOST_LOOKS} looks at most"
+            f"--looks {flags.looks:,}: it needs a floor (--min-...) or --against OLD, and is at "
+            f"most {MAX_LOOKS}"
         )
-    # Any other ending could be that of a file of labels or scores, which the page would replace.
+    # A file with another ending may hold labels or scores, which the page would overwrite.
     page = Path(flags.report or "page.html")
     if page.suffix != ".html" or not page.parent.is_dir():
         raise SettingsError(
@@ -296,5 +303,5 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
         )
     if not is_swap and (flags.margin is not None or flags.changed is not None):
         raise SettingsError(
-            "--margin and --changed belong to a swap: name the old judge by --against OLD"
+            "--margin and --changed need --against OLD, which names the judge to replace"
         )

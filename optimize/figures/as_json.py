@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 JsonObject = dict[str, object]
-# The metadata of a field that is not nested in JSON: its own fields are put next to the others.
+# Metadata for a dataclass field that JSON does not nest: its fields replace it in the object.
 FLAT = {"json": "flat"}
 
 
@@ -39,7 +39,7 @@ def to_json(result: object, digits: int | None = DIGITS) -> object:
 
 
 def object_json(result: "DataclassInstance", digits: int | None = DIGITS) -> JsonObject:
-    """A dataclass as a JSON object: by its own method `to_json`, else of its fields.
+    """A dataclass as a JSON object, by its method `to_json` if it has one.
 
     Numbers are rounded to `digits` decimals (None: not rounded), and undefined ones are null.
     """
@@ -49,25 +49,25 @@ def object_json(result: "DataclassInstance", digits: int | None = DIGITS) -> Jso
 
 
 def fields_json(
-    result: "DataclassInstance", *without: str, digits: int | None = DIGITS
+    result: "DataclassInstance", *excluded: str, digits: int | None = DIGITS
 ) -> JsonObject:
-    """A dataclass' fields as values for JSON, without those named in `without`.
+    """A dataclass' fields as values for JSON, without those named in `excluded`.
 
     An interval becomes two fields for its ends, null if there is no interval. The fields of a FLAT
-    field are put next to the others. A field whose default is None or False is left out if it has
+    field stand in place of the field. A field whose default is None or False is left out if it has
     that value.
     """
     record: JsonObject = {}
     for dataclass_field in fields(result):
         name, value = dataclass_field.name, getattr(result, dataclass_field.name)
-        if name in without or (
+        if name in excluded or (
             value is dataclass_field.default and (value is None or value is False)
         ):
             continue
         if name.endswith("interval"):
-            for end in ("low", "high"):
-                number = getattr(value, end, math.nan)
-                record[name.removesuffix("interval") + end] = json_number(number, digits)
+            for end_name in ("low", "high"):
+                number = getattr(value, end_name, math.nan)
+                record[name.removesuffix("interval") + end_name] = json_number(number, digits)
         elif dataclass_field.metadata == FLAT:
             record |= object_json(value, digits)
         else:

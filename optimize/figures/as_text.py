@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.intervals import Figure, Interval
 
 WIDTH = 80
-# The number of decimals of figures in JSON.
+# Figures in JSON have so many decimals.
 DIGITS = 6
 TOO_FEW = "too few for an interval"
 SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
@@ -29,7 +29,7 @@ def number_text(value: float | None, *, signed: bool = False) -> str:
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
-    """The ends of an interval in brackets; a note in its place if the interval is withheld."""
+    """The ends of an interval in brackets; a note if there is no interval."""
     if interval is None:
         return TOO_FEW
     low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
@@ -37,7 +37,7 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(looks: int) -> str:
-    """For how many looks an interval holds; empty for one look."""
+    """The words after an interval that holds in several looks; empty for one look."""
     return f" of {looks} looks" if looks > 1 else ""
 
 
@@ -55,7 +55,7 @@ def share_text(value: float | None) -> str:
 
 
 def counted(number: int, unit: str) -> str:
-    """A number and what it counts, such as "3 rows"; `unit` is in the singular."""
+    """A number with its unit, such as "3 rows"; `unit` is a noun in the singular."""
     ending = "es" if unit.endswith("ss") else "s"
     return f"{number:,} {unit}{ending * (number != 1)}"
 
@@ -87,12 +87,12 @@ def short_name(name: str, length: int = 24) -> str:
     """A name, cut in its middle if too long, since names differ mostly at their start and end."""
     if len(name) <= length:
         return name
-    tail = (length - 1) // 2
-    return f"{name[: length - 1 - tail]}…{name[len(name) - tail :]}"
+    n_tail = (length - 1) // 2
+    return f"{name[: length - 1 - n_tail]}…{name[len(name) - n_tail :]}"
 
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table for a terminal: a line for each row, each column as wide as its widest cell."""
+    """A table as lines for a terminal; each column is as wide as its widest cell."""
     cells = [[short_name(row[0], 20), *row[1:]] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
@@ -101,7 +101,7 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
     ]
 
 
-def signature(rho: "Correlation", unit: str, n_systems: int) -> str:
+def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
     """A correlation in one line, with level, coefficient, interval and counts."""
     symbols = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}
     symbol = symbols.get(rho.coefficient, rho.coefficient)

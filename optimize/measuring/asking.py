@@ -1,4 +1,4 @@
-"""Where judgements come from: judges asked within one budget, recorded replies, or numbers."""
+"""Get judgements: ask judges within one budget, or read recorded replies or scores."""
 
 import math
 import sys
@@ -49,16 +49,16 @@ class Task:
 
     @classmethod
     def of(cls, labelled: Labelled, dimension: str, level: AnyLevel = "auto") -> "Task":
-        """A task on these labels; the level "auto" stands for the one that suits them.
+        """A task on these labels; the level "auto" is replaced by the level that suits them.
 
         Raises SettingsError for a level that these labels do not have.
         """
-        items, pairs = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
-        check_level(level, items, pairs=pairs)
-        # All labels decide the level, not only those with a judgement, so that no judge can choose
-        # it.
+        items, is_pairwise = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
+        check_level(level, items, pairs=is_pairwise)
+        # The level depends on all labels, not only on those with a judgement, so that it is the
+        # same for all judges.
         if level == "auto":
-            level = "dataset" if pairs else choose_level(items)
+            level = "dataset" if is_pairwise else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)
 
     def items(self, judge: AnyJudge | None = None) -> Items:
@@ -72,9 +72,9 @@ class Task:
         judge: AnyJudge | None,
         scale: Sequence[int] = (),
     ) -> Scored:
-        """The judgements matched with the labels by id; ids that only one side has are counted.
+        """The judgements matched with the labels by id; those without a match are only counted.
 
-        Raises LabelError if no id has both.
+        Raises LabelError if no judgement matches a label.
         """
         all_items = self.items(judge)
         items = Items(tuple(item for item in all_items.items if item.id in judgements))
@@ -98,7 +98,7 @@ class Task:
 
 
 def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """The judge on the labels' scale; one with a plan or prompt of its own keeps its own scale."""
+    """The judge with the labels' scale; unchanged if frozen, weighted, or with another prompt."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
     subject = rescale(judge.subject, scale)
@@ -110,41 +110,47 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
 def from_numbers(
     numbers: Iterable[tuple[object, SupportsFloat | None]], *, pairwise: bool = False
 ) -> JudgementsById:
-    """Judgements from any judge's scores by id, or with `pairwise` from its margins for A.
+    """Judgements by id, from pairs of an id and a score, or with `pairwise` a margin for A.
 
     None and NaN stand for a failed judgement. Raises LabelError for an id with two scores (a Series
     may have such an id), and TypeError for a score that is not a number.
     """
-    by_id: dict[str, AnyJudgement] = {}
+    judgement_by_id: dict[str, AnyJudgement] = {}
     for item_id, score in numbers:
         if not isinstance(score, SupportsFloat | None):
             raise TypeError(
-                f"the score of {item_id!r} is {score!r}; a number is wanted, or NaN for none"
+                f"the score of {item_id!r} is {score!r}; it must be a number, or NaN if the "
+                "judgement failed"
             )
-        if str(item_id) in by_id:
-            raise LabelError(f"an id has two scores ({item_id!r:.60}); give every output its own")
+        if str(item_id) in judgement_by_id:
+            raise LabelError(
+                f"an id has two scores ({item_id!r:.60}); give every output an id of its own"
+            )
         number = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
         if math.isnan(number):
-            by_id[str(item_id)] = (Preference if pairwise else Judgement).failed(
+            judgement_by_id[str(item_id)] = (Preference if pairwise else Judgement).failed(
                 reason or "no score"
             )
         elif pairwise:
-            side = choice_of(number) or "tie"
-            by_id[str(item_id)] = Preference(margin=number, preferred=side, comparison=reason)
+            preferred = choice_of(number) or "tie"
+            judgement_by_id[str(item_id)] = Preference(
+                margin=number, preferred=preferred, comparison=reason
+            )
         else:
-            by_id[str(item_id)] = Judgement(score=number, rationale=reason)
-    return by_id
+            judgement_by_id[str(item_id)] = Judgement(score=number, rationale=reason)
+    return judgement_by_id
 
 
 def from_replies(
-    path: Path, dimension: str, scale: Sequence[int], words: Values, *, pairwise: bool = False
+    path: Path, dimension: str, scale: Sequence[int], values: Values, *, pairwise: bool = False
 ) -> JudgementsById:
     """Judgements from any judge's raw replies.
 
     Several replies on one output are averaged. A pair has a reply for each order of its outputs.
-    `words` says what words in a reply count, as --values does; numbers on the scale always count.
-    Raises LabelError for a file without replies on the dimension, and for an id with two records.
+    `values` has the rating or vote that each word in a reply stands for, as --values does; numbers
+    on the scale always count. Raises LabelError for a file without replies on the dimension, and
+    for an id with two records.
     """
     records = list((read_pair_replies if pairwise else read_replies)(path, dimension=dimension))
     if not records:
@@ -152,19 +158,19 @@ def from_replies(
     item_id, count = Counter(record.id for record in records).most_common(1)[0]
     if count > 1:
         raise LabelError(
-            f"{path.name}: {item_id!r:.60} is recorded {count} times; give it once, and put the "
-            "replies to each prompt into a file of their own"
+            f"{path.name}: {item_id!r:.60} is recorded {count} times; keep one record for each "
+            "id, and put replies to different prompts into separate files"
         )
     if pairwise:
-        return {record.id: preference(record, values=words) for record in records}
+        return {record.id: preference(record, values=values) for record in records}
     return {
-        record.id: judgement(record.replies, scale, values=words, names=(dimension,))
+        record.id: judgement(record.replies, scale, values=values, names=(dimension,))
         for record in records
     }
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
-    """Every rating of --scale, else of the subject's scale; empty if neither is known."""
+    """All ratings of --scale, else of the subject's scale; empty if both are unknown."""
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)
     return tuple(subject.scale) if subject else ()
@@ -172,12 +178,12 @@ def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUsage:
-    """What it took to ask a judge; all fields are None for a recording.
+    """The time, calls, tokens and cost of asking a judge; all fields are None for a recording.
 
-    `cost_per_1000_rows` counts every reply at list price, also replies that an earlier run paid
-    for. It is None if the price is unknown. `seconds_per_1000_rows` is wall time. It is None if an
-    earlier start of the run or the reply cache gave some of the replies. Calls, tokens and
-    `cost_usd` are summed over all starts of the run.
+    `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for the
+    reply; it is None if the price is unknown. `seconds_per_1000_rows` is wall time; it is None if
+    some replies came from the reply cache, or from an earlier start of an interrupted run. Calls,
+    tokens and `cost_usd` are summed over all starts of the run.
     """
 
     plan: str | None = None
@@ -190,11 +196,11 @@ class JudgeUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One of several judges: a judge that will be asked about `items`, or recorded scores.
+    """One judge of a command: a judge to ask about `items`, or recorded scores.
 
     `expected` is the estimated cost for each paid model. After the judge was asked, `scored` holds
-    its scores, or `reason` says why there are none, and `usage` what asking took. A recording has
-    `scored` from the start, and no `judge`.
+    its scores, or `reason` says why it has none, and `usage` holds its calls, time and cost. For a
+    recording, `scored` is set from the start, and `judge` is None.
     """
 
     name: str
@@ -207,24 +213,24 @@ class Entry:
 
     @property
     def in_process(self) -> bool:
-        """Whether the judge runs in this process: its replies are free and need no store."""
+        """Whether no request is sent: the judge is recorded, or its models run in this process."""
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
     def with_items(self, items: Items, price: tuple[float, float] | None) -> "Entry":
-        """The entry with items to judge; `price` applies to models that no price table knows."""
+        """The entry with `items` to judge and its expected cost; `price` is for unlisted models."""
         assert self.judge is not None
-        expected = estimate_runs(
+        estimates = estimate_runs(
             self.judge,
             n_rows=len(items),
             characters=sum(len(text) for item in items.items for text in item.texts.values()),
             orders=2 if self.judge.kind == "pairwise" else 1,
             price=None if find_price(self.judge.lm) else price_of(price),
         )
-        paid = tuple(estimate for estimate in expected if not is_embedded(estimate.lm))
-        return replace(self, items=items, expected=paid)
+        paid_estimates = tuple(estimate for estimate in estimates if not is_embedded(estimate.lm))
+        return replace(self, items=items, expected=paid_estimates)
 
     def to_json(self) -> JsonObject:
-        """The judge's name and source, what it took to ask it, and why it has no scores."""
+        """The judge's name, source and usage, and the reason if it has no scores."""
         lm = self.judge.lm if self.judge else None
         record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
         return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
@@ -241,10 +247,10 @@ def ask_entries(
 ) -> list[Entry]:
     """The entries with their scores; requests whose replies are in `store` are not sent again.
 
-    All models are opened before the first request, so that a missing key costs nothing. The
-    cheapest judge is asked first. A judge that fails or reaches a limit gets a reason in place of
-    scores, and the remaining judges are still asked. The option `price` applies to models that no
-    price table knows.
+    All models are opened before the first request, so that a missing API key is noticed before
+    anything is paid. The cheapest judge is asked first. A judge that fails or reaches a limit gets
+    a reason in place of scores, and the remaining judges are still asked. The option `price` is the
+    price of models that are in no price table.
     """
     price = options.pop("price", None)
     if all(entry.in_process for entry in entries):
@@ -278,37 +284,40 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
     """The entry with the scores of its items, or with the reason why there are none."""
     judge, items, reason = entry.judge, entry.items, ""
     assert judge is not None
-    by_id: dict[str, AnyJudgement] = {}
+    judgement_by_id: dict[str, AnyJudgement] = {}
     clients = (client,) if entry.in_process else judge.clients(client)
-    earlier = Counts.sum(each.account.total for each in clients).calls
+    n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     started = time.monotonic()
     with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as progress:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, result in zip(items.items, judgements, strict=True):
-                by_id[item.id] = result
+                judgement_by_id[item.id] = result
                 progress.step(failed=result.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
-            reason += f" ({len(by_id):,} of {len(items):,} judged)"
-    seconds = math.nan if earlier else time.monotonic() - started
+            reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
+    seconds = math.nan if n_earlier_calls else time.monotonic() - started
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
-    usage = _usage(plan, clients, max(len(by_id), 1), seconds)
-    scored = None if reason else task.scored(entry.name, by_id, judge)
+    usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
+    scored = None if reason else task.scored(entry.name, judgement_by_id, judge)
     return replace(entry, scored=scored, usage=usage, reason=reason)
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
-    """What `n_rows` rows took; a panel's models are added up, without those in this process."""
-    paid = [
+    """The usage for `n_rows` rows, summed over a panel's models that do not run in this process."""
+    paid_clients = [
         client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
     ]
-    accounts, totals = [client.account for client in paid], [client.totals for client in paid]
-    at_list_price = sum(
+    accounts, totals = (
+        [client.account for client in paid_clients],
+        [client.totals for client in paid_clients],
+    )
+    list_price_cost = sum(
         account.price.cost(total.tokens_in, total.tokens_out) if account.price else math.nan
         for account, total in zip(accounts, totals, strict=True)
     )
-    spent = sum(
+    spent_dollars = sum(
         math.nan if account.cost is None else account.cost + account.cost_unconfirmed
         for account in accounts
     )
@@ -316,9 +325,9 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     seconds = math.nan if counts.cached else seconds
     return JudgeUsage(
         plan=plan,
-        cost_per_1000_rows=json_number(1000 * at_list_price / n_rows, DIGITS),
+        cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, DIGITS),
         seconds_per_1000_rows=json_number(1000 * seconds / n_rows, DIGITS),
         lm_calls=counts.calls,
         tokens={"in": counts.tokens_in, "out": counts.tokens_out},
-        cost_usd=json_number(spent, DIGITS),
+        cost_usd=json_number(spent_dollars, DIGITS),
     )

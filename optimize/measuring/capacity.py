@@ -1,4 +1,4 @@
-"""What labels can show: which figures get an interval, how likely a gain ships, what to label."""
+"""What labels can show: which figures get an interval, how likely a gain is, labels to add."""
 
 import math
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, rounded_
 from optimize.statistics.intervals import FEW_DOCUMENTS
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
-# People's words for a pass and for a fail; None for labels that are ratings.
-Words = tuple[str, str] | None
-# The floors for which `check` prints the number of labels.
+# People's words for pass and for fail; None if labels are ratings.
+VerdictWords = tuple[str, str] | None
+# `check` prints how many labels it takes to decide whether a judge holds these floors.
 USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
@@ -28,9 +28,9 @@ USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 class Decision:
     """How many independent labels are needed to decide whether a judge holds its floors.
 
-    `fails` is the share of the labels that are fails. `n_labels` has an entry for a judge that errs
-    half as often as its floors allow, and one for a judge that errs three quarters as often; the
-    keys name the true rates of these judges. The number is None if it is too large to count.
+    `fails` is the share of fails among the labels. `n_labels` has the number for a judge that errs
+    half as often as its floors allow, and for a judge that errs three quarters as often. Its keys
+    are the true rates of these judges as texts, and a value is None if the number is too large.
     """
 
     floors: Mapping[str, float]
@@ -61,40 +61,40 @@ class Decision:
 
 
 def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
-    """What these labels can show, as a text for each heading; empty if no label is left.
+    """What these labels can show, as a text for each heading that `check` prints.
 
-    The headings are those that `check` prints: labels, people, contrast, intervals, floors, gain,
-    collect.
+    The headings are: labels, people, contrast, intervals, floors, gain, collect. Texts are left out
+    if there is nothing to say; without labels on `name` the result is empty.
     """
-    people, words = "not counted for votes", None
+    agreement_text, words = "not counted for votes", None
     if isinstance(labelled, LabelledSet):
-        people, words = agreement_of(labelled, name), labelled.words.get(name)
+        agreement_text, words = agreement_of(labelled, name), labelled.words.get(name)
         labelled = with_ratings(labelled, name)
     items = items_of(labelled, name)
     if not items.human.size:
         return {}
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
-    if not people and isinstance(labelled, LabelledSet):
+    if not agreement_text and isinstance(labelled, LabelledSet):
         annotators = {*chain(*(output.annotators.get(name, ()) for output in labelled.outputs))}
         has_several = len(annotators) > 1
-        second = "let two annotators label the same" if has_several else "a second annotator on"
-        advice.append(f"{second} 30 outputs")
+        request = "let two annotators label the same" if has_several else "a second annotator on"
+        advice.append(f"{request} 30 outputs")
     if not np.ptp(items.human):
-        missing = words[int(items.human[0])] if words else "other rating"
-        number = f"{items.human.size:,}"
-        advice = [f"no {missing} among {number} labels, so nothing to learn or to measure"]
+        missing_label = words[int(items.human[0])] if words else "other rating"
+        n_text = f"{items.human.size:,}"
+        advice = [f"no {missing_label} among {n_text} labels, so nothing to learn or to measure"]
     mean, fails = items.human.mean(), 1 - float(items.human.mean())
-    distribution, floors = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
+    distribution_text, floors_text = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
     if words:
-        distribution = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
+        distribution_text = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
     if words and 0 < fails < 1:
-        floors = str(Decision.of(USUAL_FLOORS, fails))
+        floors_text = str(Decision.of(USUAL_FLOORS, fails))
     text_by_heading = {
-        "labels": f"{name}: {distribution}",
-        "people": people or "how far they agree is not known",
+        "labels": f"{name}: {distribution_text}",
+        "people": agreement_text or "how far they agree is not known",
         "contrast": _contrast(items),
         "intervals": intervals,
-        "floors": floors,
+        "floors": floors_text,
         "gain": gain,
         "collect": "; ".join(advice) or "nothing more: these labels suffice for a tuning run",
     }
@@ -102,48 +102,50 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
 
 
 def _tuning_capacity(
-    labelled: Labelled, items: Items, name: str, words: Words
+    labelled: Labelled, items: Items, name: str, words: VerdictWords
 ) -> tuple[str, str, list[str]]:
-    """Which figures get an interval, how likely a gain ships, and which labels would help."""
+    """Three texts: the figures with an interval, the chance of a gain, and labels to add."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
-    intervals, gain = f"verify on all {_figures_with_interval(items, words, level)}", ""
+    intervals_text, gain_text = f"verify on all {_figures_with_interval(items, words, level)}", ""
     try:
-        # The splits that a tuning run makes with its default seed.
+        # A tuning run with the default seed makes the same splits.
         splits = split(labelled, seed=0)
     except LabelError:
         too_few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
-        return intervals, gain, [too_few]
-    train, dev, test = (items_of(s, name) for s in (splits.train, splits.dev, splits.test))
-    intervals += f"; tune on test, {_figures_with_interval(test, words, level)}"
+        return intervals_text, gain_text, [too_few]
+    train, dev, test = (items_of(part, name) for part in (splits.train, splits.dev, splits.test))
+    intervals_text += f"; tune on test, {_figures_with_interval(test, words, level)}"
     advice = _advice_for_intervals(items, test, words, level)
     learned = Items((*train.items, *dev.items))
     if np.ptp(learned.human):
-        gain, needed = chance_of_gain(items, learned, goal="balanced" if words else level)
-        if (n_more := needed - len(items.documents)) > 0:
+        gain_text, n_needed = chance_of_gain(items, learned, goal="balanced" if words else level)
+        if (n_more := n_needed - len(items.documents)) > 0:
             advice.append(f"{n_more:,} more documents to show a gain of {GAIN:g}")
-    return intervals, gain, advice
+    return intervals_text, gain_text, advice
 
 
 def _contrast(items: Items) -> str:
-    """For how many documents with several outputs people do not rate all of them alike."""
+    """A text on how many documents have outputs that people rate differently."""
     document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
-    n, n_several = len(items.documents), len(document_ratings)
+    n_documents, n_several = len(items.documents), len(document_ratings)
     if not n_several:
         return "none within documents, which have one output each"
     n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
     text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
-    if n_several < n:
-        text += f" with several outputs; {n - n_several:,} of {n:,} have one each"
+    if n_several < n_documents:
+        text += (
+            f" with several outputs; {n_documents - n_several:,} of {n_documents:,} have one each"
+        )
     return text
 
 
-def missing_for_intervals(items: Items, words: Words, level: Level) -> dict[str, int]:
+def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
     """How many more passes (TPR), fails (TNR) or documents each figure needs for an interval."""
     if words:
         n_more = two_values(items.human, items.human, items.document_ids).n_more
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
-    # A document without a contrast adds nothing to rho: at summary level one whose labels are all
-    # equal, at dataset level one that has only the commonest label.
+    # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
+    # dataset level a document that has only the commonest label.
     labels, counts = np.unique(items.human, return_counts=True)
     has_contrast = [
         np.ptp(ratings) > 0 if level == "summary" else (ratings != labels[counts.argmax()]).any()
@@ -152,27 +154,29 @@ def missing_for_intervals(items: Items, words: Words, level: Level) -> dict[str,
     return {f"{level}-level rho": max(0, FEW_DOCUMENTS - int(sum(has_contrast)))}
 
 
-def _figures_with_interval(items: Items, words: Words, level: Level) -> str:
-    """How many documents there are, and the figures that have an interval on them."""
+def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
+    """A text with the number of documents, and the figures that get an interval on them."""
     figures = [figure for figure, n in missing_for_intervals(items, words, level).items() if not n]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
-def _advice_for_intervals(all_items: Items, test: Items, words: Words, level: Level) -> list[str]:
-    """How many more labels give each figure on test an interval, if test keeps its share of all."""
+def _advice_for_intervals(
+    all_items: Items, test: Items, words: VerdictWords, level: Level
+) -> list[str]:
+    """A text for each figure without an interval on test: how many more labels would give one."""
     from scipy.special import nbdtrik
 
     n_documents, advice = len(all_items.documents), []
     clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
-    kinds = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
+    label_names = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
     n_missing = missing_for_intervals(test, words, level).items()
-    for kind, value, (figure, n) in zip(kinds, (1, 0), n_missing, strict=False):
-        # Some of the documents in test may have no contrast.
-        needed = n * n_documents / max(1, FEW_DOCUMENTS - n)
-        if words:  # so that test has enough of them in nine of ten random splits
-            needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(all_items)))
-            needed -= int((all_items.human == value).sum())
-        if n:
-            amount = f"{max(n, math.ceil(needed)):,} more {kind}"
+    for label_name, label, (figure, n_on_test) in zip(label_names, (1, 0), n_missing, strict=False):
+        # The total grows in proportion to test; some documents in test may have no contrast.
+        n_needed = n_on_test * n_documents / max(1, FEW_DOCUMENTS - n_on_test)
+        if words:  # so that test has FEW_OUTPUTS of this label in nine of ten splits
+            n_needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(all_items)))
+            n_needed -= int((all_items.human == label).sum())
+        if n_on_test:
+            amount = f"{max(n_on_test, math.ceil(n_needed)):,} more {label_name}"
             advice.append(f"{amount} for an interval of {figure} on test")
     return advice

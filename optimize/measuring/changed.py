@@ -1,6 +1,6 @@
-"""A swap that is decided by labels on changed rows: rows to which two judges give other verdicts.
+"""Decide a swap of pass/fail judges by labels on changed rows only.
 
-The judges say pass or fail.
+On a changed row, the new judge's verdict differs from the old judge's.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from optimize.measuring.request import NamedSubject
 from optimize.measuring.scored import are_shares
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
 from optimize.statistics.balanced import is_clearly_worse, verdicts
-from optimize.statistics.changed import interval_here, rows_to_label, terms_of
+from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
 
@@ -41,9 +41,10 @@ ONLY_VERDICTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearLoss:
-    """How many outputs with one label (`word`) only the new judge gets right, or only the old one.
+    """The class of outputs on which the new judge is clearly worse: `word` is passes or fails.
 
-    The new judge alone is right on `n_gained` of them, the old judge alone on `n_lost`.
+    In this class, only the new judge is right on `n_gained` outputs, and only the old judge on
+    `n_lost`.
     """
 
     word: str
@@ -53,17 +54,17 @@ class ClearLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSwap(Certificate):
-    """The certificate of a swap by labels on changed rows, or what to label for it.
+    """The decision about a swap by labels on changed rows, or which rows to label for it.
 
-    The new judge's verdict differs from the old one's on `n_changed` of `n_outputs`. `n_labelled`
-    changed rows have a label: only the new judge is right on `n_gained` of these, only the old one
-    on `n_lost`. `difference` is in accuracy over all outputs, and `here` is its 90 % interval for
-    these very outputs. Accuracy hardly shows errors in the rarer class. So `clear_loss` is set if
-    the new judge is clearly worse on people's passes or on their fails, and then the swap is not
-    certified, whatever the difference. If two judges are equally good, `n_needed` labels show in
-    80 % of cases that the new one is not worse by the margin. `n_drawn` rows were drawn for these
-    labels: all changed rows if there are fewer. As long as no row has a label, `file` holds the
-    drawn rows, and `next` is the command that labels them.
+    The judges' verdicts differ on `n_changed` of `n_outputs`. `n_labelled` changed rows have a
+    label: only the new judge is right on `n_gained` of these rows, and only the old judge on
+    `n_lost`. `difference` is the difference in accuracy over all outputs, and `here` its 90 %
+    interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So
+    `clear_loss` is set if the new judge is clearly worse on people's passes or on their fails, and
+    then the swap is undecided, whatever the difference. If two judges are equally good, `n_needed`
+    labels show in 80 % of cases that the new judge is not worse by the margin. `n_drawn` changed
+    rows were drawn for labelling: `n_needed`, or all if there are fewer. As long as no row has a
+    label, `file` holds the drawn rows, and `next` is the command to label them.
     """
 
     dimension: str
@@ -119,13 +120,13 @@ def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> T
 def changed_swap(
     flags: argparse.Namespace, new: Entry, old: Entry, task: Task, margin: float
 ) -> ChangedSwap:
-    """The certificate by the labels in --changed; without labels, write rows to label to that file.
+    """The decision by the labels in the file --changed; without labels, rows to label are written.
 
     Raises JudgesError if a judge has no score for more than a tenth of the outputs, LabelError for
     labels on rows that did not change, and SettingsError for judges that rate.
     """
     new_scores, old_scores = paired_scores(new, old)
-    # Scores are verdicts, or probabilities of a pass.
+    # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
     if not all(
         scored.scale in ((), (0, 1)) and are_shares(scored.scores)
         for scored in (new_scores, old_scores)
@@ -151,20 +152,20 @@ def changed_swap(
     )
     ids, labels = [item.id for item in items.items], _labels_by_id(flags, task.dimension)
     if not labels and n_changed:
-        order = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
+        shuffled_rows = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
         path = Path(flags.changed)
-        _write_rows(path, task, [ids[row] for row in order[: result.n_drawn].tolist()])
+        _write_rows(path, task, [ids[row] for row in shuffled_rows[: result.n_drawn].tolist()])
         label_command = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
         return replace(result, file=str(path), next=shlex.join(label_command))
-    changed = {ids[row] for row in np.flatnonzero(is_changed).tolist()}
-    if unexpected := sorted(labels.keys() - changed):
+    changed_ids = {ids[row] for row in np.flatnonzero(is_changed).tolist()}
+    if unexpected := sorted(labels.keys() - changed_ids):
         raise LabelError(
             f"{flags.changed}: {len(unexpected):,} labels are on outputs that do not change, or "
             f"that {task.labelled.name} lacks, such as {unexpected[0]!r}; --changed takes only "
             "labels on the rows that it wrote (for labels on random outputs leave it out)"
         )
     human = np.array([labels.get(output_id, math.nan) for output_id in ids])
-    # Outputs without a label, or on which annotators are tied, have no gain.
+    # The gain is NaN for outputs without a label, or on which annotators are tied.
     has_label = ~np.isnan(human) & (human != 0.5)
     gain = np.where(
         has_label, (new_scores.passes == human) * 1.0 - (old_scores.passes == human), np.nan
@@ -175,8 +176,8 @@ def changed_swap(
 def _certified(
     result: ChangedSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
 ) -> ChangedSwap:
-    """The certificate from each output's gain, NaN without a label (see `terms_of`)."""
-    terms, least_size = terms_of(gain, is_changed, documents)
+    """The result with its decision; `gain` is each output's gain in accuracy (`gain_terms`)."""
+    terms, least_size = gain_terms(gain, is_changed, documents)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
     outcome, clear_loss = outcome_of(interval, result.margin), None
     if outcome in ("better", "not worse") and (clear_loss := _clear_loss(gain, human)):
@@ -187,7 +188,7 @@ def _certified(
         swap=outcome,
         clear_loss=clear_loss,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
-        here=interval_here(gain, is_changed),
+        here=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),
@@ -195,7 +196,7 @@ def _certified(
 
 
 def _clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """The class, fails or passes, on which the new judge is clearly worse; None if on neither."""
+    """The class, fails or passes, on which the new judge is clearly worse; None if neither is."""
     for word, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
@@ -230,7 +231,7 @@ def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
         raise SettingsError(f"--changed {path}: name a file that ends in .jsonl")
     if path.exists() and path.read_bytes() != content:
         raise SettingsError(
-            f"--changed {path}: it holds no labels on {task.dimension}, and other rows than those "
-            "to label: name the file of the labels, or a new one"
+            f"--changed {path}: it holds no labels on {task.dimension}, and its rows are not the "
+            "rows to label: name a file with the labels, or a new file"
         )
     write_atomically(path, content, overwrite=True)

@@ -1,4 +1,4 @@
-"""Several judges on the same labelled rows: the figures of each, and its distance from the best."""
+"""Compare several judges on the same labelled rows: each judge's figures, and who is best."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ Standing = Literal["best", "as good", "unclear", "worse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One judge's figure less another's on the same documents (at system level, the same systems).
+    """One judge's figure minus another's, on the same documents (at system level: systems).
 
     `error` is the standard error of `value`.
     """
@@ -37,12 +37,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJudge:
-    """One judge of a comparison, measured on the rows that all judges have judged.
+    """One judge of a comparison, with its figures on the rows that all judges have judged.
 
-    `standing` is "best"; or "as good" within one standard error of the best; or "worse" if the
-    interval of the difference lies below 0; or else "unclear". The judge was tuned on `n_met` rows.
-    These were left out of the figures unless `tuned_on_these_labels`. `n_given` of the measured
-    rows are new outputs on documents that the judge was tuned on.
+    `standing` is "best" for the best judge. Another judge is "as good" if its difference from the
+    best is at most one standard error, "worse" if the interval of the difference lies below 0, and
+    "unclear" otherwise. `n_met` is the number of rows that the judge was tuned on. The figures
+    leave these rows out, unless `tuned_on_these_labels` is true. `n_given` counts measured rows
+    whose outputs are new to the judge, but whose documents it was tuned on.
     """
 
     entry: Entry = field(metadata=FLAT)
@@ -64,9 +65,10 @@ class ComparedJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeComparison:
-    """Judges side by side, the best (`reference`) first; `left_out` lists judges without figures.
+    """Several judges with their figures, the best (`reference`) first.
 
-    `n_labelled` outputs or pairs have labels; `data` counts those on which the judges are compared.
+    `left_out` lists the judges without figures. `n_labelled` outputs or pairs have labels; `data`
+    counts the rows on which the judges are compared.
     """
 
     dimension: str
@@ -81,41 +83,47 @@ class JudgeComparison:
 
     @property
     def card(self) -> Scorecard:
+        """The best judge's scorecard."""
         return self.judges[0].card
 
     @property
     def figure_name(self) -> str:
-        """The figure by which judges are ranked."""
+        """The name of the figure that ranks the judges."""
         if self.card.two_values:
             return "balanced accuracy"
         return "accuracy" if self.card.is_pairs else "rho"
 
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
-    """Compare judges on the rows that all of them judged, without rows that one was tuned on.
+    """Compare judges on the rows that all of them judged.
 
-    If too few rows would be left, rows that a judge was tuned on are compared, too. Raises
-    JudgesError if nothing can be compared.
+    Rows that any of these judges was tuned on are left out, unless too few rows would remain.
+    Raises JudgesError if no judge has scores, or if no row has a score by every judge.
     """
-    entries = [_without_score(entry) for entry in entries]
-    on_shared_rows = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
-    if not on_shared_rows:
+    entries = [_without_failed_scores(entry) for entry in entries]
+    scored_by_judge = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
+    if not scored_by_judge:
         raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    held_out = held_out_from_all(on_shared_rows)
-    # If one judge says pass or fail and another one rates, both are ranked by rho.
+    held_out = held_out_from_all(scored_by_judge)
+    # If some judges say pass or fail and others rate, rho ranks all of them.
     is_binary = all(scored.is_binary for scored in held_out.values())
     cards = {name: Scorecard.of(scored, is_binary=is_binary) for name, scored in held_out.items()}
     values = {name: float(card.headline.value) for name, card in cards.items()}
-    # Judges with equal figures stay in the order in which they were named.
-    names = sorted(values, key=lambda name: np.nan_to_num(values[name], nan=-np.inf), reverse=True)
-    by_name, best, judges = {entry.name: entry for entry in entries}, held_out[names[0]], []
-    for name in names:
+    # The sort is stable: judges with equal figures keep the order of the command line.
+    ranking = sorted(
+        values, key=lambda name: np.nan_to_num(values[name], nan=-np.inf), reverse=True
+    )
+    best, judges = held_out[ranking[0]], []
+    entry_by_name = {entry.name: entry for entry in entries}
+    for name in ranking:
         scored = held_out[name]
-        difference, standing = _difference_from_best(scored, best, len(names), is_binary=is_binary)
+        difference, standing = _difference_from_best(
+            scored, best, len(ranking), is_binary=is_binary
+        )
         judges.append(
             ComparedJudge(
-                entry=by_name[name],
-                n_met=len(on_shared_rows[name].tuned_rows),
+                entry=entry_by_name[name],
+                n_met=len(scored_by_judge[name].tuned_rows),
                 n_given=len(scored.tuned_documents - scored.tuned_rows),
                 tuned_on_these_labels=bool(scored.tuned_rows),
                 card=cards[name],
@@ -129,35 +137,35 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
         level=task.level,
         data=DataCounts.of(task.labelled, best.items),
         n_labelled=len(task.items()),
-        reference=names[0],
+        reference=ranking[0],
         judges=judges,
         left_out=[entry for entry in entries if entry.scored is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
     )
 
 
-def _without_score(entry: Entry) -> Entry:
-    """The entry, with a reason in place of scores if all of its judgements failed."""
+def _without_failed_scores(entry: Entry) -> Entry:
+    """The entry; if all of its judgements failed, the reason replaces the scores."""
     if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
         return entry
-    reason, n_of_reason = Counter(entry.scored.failures.values()).most_common(1)[0]
+    reason, n_with_reason = Counter(entry.scored.failures.values()).most_common(1)[0]
     n_items = len(entry.scored.items)
-    message = f"none of {n_items:,} judgements has a score; {n_of_reason:,} of them: {reason}"
+    message = f"none of {n_items:,} judgements has a score; {n_with_reason:,} of them: {reason}"
     return replace(entry, scored=None, reason=message)
 
 
 def on_common_rows(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Every judge's scores on the items that all judges have judged, in one order.
+    """Every judge's scores on the items that all judges have judged, in the same order.
 
-    Raises JudgesError if there is no such item.
+    Raises JudgesError if no item was judged by all of them.
     """
     rows_by_judge = {
         name: {item.id: row for row, item in enumerate(scored.items.items)}
         for name, scored in scored_by_judge.items()
     }
-    first = next(iter(rows_by_judge.values()), {})
+    first_rows = next(iter(rows_by_judge.values()), {})
     shared_ids = [
-        item_id for item_id in first if all(item_id in rows for rows in rows_by_judge.values())
+        item_id for item_id in first_rows if all(item_id in rows for rows in rows_by_judge.values())
     ]
     if rows_by_judge and not shared_ids:
         raise JudgesError(
@@ -170,7 +178,7 @@ def on_common_rows(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
 
 
 def held_out_from_all(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Scores on the items that no judge was tuned on; on all items if too few are left."""
+    """Every judge's scores without the rows that any judge was tuned on, if enough rows remain."""
     tuned_rows = frozenset[int]().union(*(scored.tuned_rows for scored in scored_by_judge.values()))
     return {name: scored.without(tuned_rows) for name, scored in scored_by_judge.items()}
 
@@ -178,28 +186,29 @@ def held_out_from_all(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored
 def _difference_from_best(
     scored: Scored, best: Scored, n_judges: int, *, is_binary: bool
 ) -> tuple[Difference | None, Standing]:
-    """A judge's figure less the best judge's, and its standing; the best itself has no difference.
+    """A judge's difference from the best judge (None for the best judge), and its standing.
 
-    The best judge was chosen by these very figures. So the interval is wide enough to hold for all
+    The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
     """
     if scored is best:
         return None, "best"
     contrast = contrast_of(scored, best, is_binary=is_binary)
-    # The interval rests on n documents, at system level on n systems.
+    # Each of the n terms belongs to a document, or at system level to a system.
     value, interval, n = contrast.value, contrast.interval, contrast.terms.size
     standing: Standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
     if interval is not None:
-        wider = student_quantile(n - 1, math.comb(n_judges, 2)) / student_quantile(n - 1)
-        low, high = (value + wider * (end - value) for end in (interval.low, interval.high))
+        factor = student_quantile(n - 1, math.comb(n_judges, 2)) / student_quantile(n - 1)
+        low, high = (value + factor * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
         standing = "worse" if high < 0 else standing
-    n, error = len(contrast.documents), contrast.error
-    return Difference(value=value, interval=interval, error=error, n_documents=n), standing
+    n_documents, error = len(contrast.documents), contrast.error
+    difference = Difference(value=value, interval=interval, error=error, n_documents=n_documents)
+    return difference, standing
 
 
 def contrast_of(a: Scored, b: Scored, *, is_binary: bool = False) -> Contrast:
-    """Judge A's figure less judge B's, on the rows that both scored.
+    """Judge A's figure minus judge B's, on the rows that both scored.
 
     The figure is balanced accuracy with `is_binary`, accuracy for pairs, and rho otherwise.
     """

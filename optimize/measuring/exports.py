@@ -1,4 +1,4 @@
-"""Scores from other tools' results: how a tool's file is recognised, and where its scores are.
+"""Read scores from the results of other tools: recognise the tool's file, and find the scores.
 
 The formats were taken from files that the tools wrote; docs/other_tools.md lists their versions.
 """
@@ -24,8 +24,8 @@ from optimize.inputs.labelled import Labelled
 from optimize.measuring.recorded import RecordingError, read_rows
 from optimize.measuring.recorded import read_scores as read_own_scores
 
-# The columns in which the tools put a row's id and texts, and a score's metric, value and reason. A
-# dot leads into an object. The first column that is there counts.
+# The columns in which tools put a row's id and texts, and a score's metric, value and reason. A dot
+# leads into a nested object. The first of these columns that a row has is read.
 PLACES: dict[str, tuple[str, ...]] = {
     "id": (
         *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
@@ -48,14 +48,14 @@ class Tool(NamedTuple):
         name: The tool's name, for messages.
         columns: Regular expressions for column names. A file is the tool's if each expression
             matches a column of its rows.
-        scores: The column that holds a row's scores: a list, or an object by metric. Or a regular
-            expression for the score columns, whose group is the metric's name. Empty for a format
-            with rounded scores, which is refused.
+        scores: The column that holds a row's scores, as a list or as an object by metric; or a
+            regular expression for score columns, with a group for the metric's name. Empty for a
+            format that rounds scores, which is refused.
         rows: The path to the rows in a JSON object, with dots between the keys. Empty if the file
             is the list of rows itself.
         words: Words that count as a score, in addition to yes and no, true and false, pass and
             fail.
-        places: The tool's own columns by what they hold, tried before those of `PLACES`: `id`,
+        places: Columns of this tool by their content, which are tried before `PLACES`: `id`,
             `input` and `output` of a row; `metric`, `value`, `verdict`, `reason` and `failure` of a
             score.
     """
@@ -67,9 +67,9 @@ class Tool(NamedTuple):
     words: Mapping[str, float] = {}
     places: Mapping[str, tuple[str, ...]] = {}
 
-    def columns_of(self, what: str) -> tuple[str, ...]:
-        """The columns that may hold it, the tool's own first."""
-        return (*self.places.get(what, ()), *PLACES[what])
+    def columns_of(self, content: str) -> tuple[str, ...]:
+        """The columns that may hold this content (a key of `PLACES`), the tool's own first."""
+        return (*self.places.get(content, ()), *PLACES[content])
 
 
 # The tools whose results are read, in the order in which they are tried. A further tool is a
@@ -89,17 +89,17 @@ TOOLS = [
     Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
     Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
     Tool("LangSmith", ("run", "evaluation_results"), "evaluation_results.results"),
-    # Ragas puts each metric into a column next to the sample's own columns, and an id may be a
-    # number, too.
+    # In Ragas' files every other column is a metric. Columns with the sample's texts and id are
+    # excluded, since an id may be a number like a score.
     Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
 ]
 SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
-# These columns mark rows that `dspy-judges score` wrote, which may have a tool's columns as well.
+# A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
 _OWN_COLUMNS = re.compile("judgements|dimension|.+_failure")
 
 
 class Score(float):
-    """A score, NaN for a missing one, with the reason that was given for it."""
+    """A score (NaN if it is missing), with the tool's reason for it."""
 
     reason = ""
 
@@ -109,7 +109,7 @@ def read_scores(
 ) -> dict[str, float]:
     """Scores by id from another tool's results, or from our own format (see `recorded`).
 
-    Raises RecordingError for a file that holds neither.
+    Raises RecordingError for a file in another format.
     """
     exported = read_export(path, dimension, labelled, warn, metric)
     return read_own_scores(path, dimension) if exported is None else exported
@@ -121,11 +121,11 @@ def read_export(
     """Another tool's scores by labelled id; None for a file that no known tool wrote.
 
     A row belongs to the labelled row with the same id, or with exactly the same input and output. A
-    row without a labelled row goes by its place in the file. The scores are on the tool's metric
-    called `metric`, else on the one called like the dimension, else on its only metric. If labels
+    row without a labelled row gets its place in the file as its id. The scores are on the metric
+    named `metric`, else on the metric with the dimension's name, else on the only metric. If labels
     say pass or fail, a tool's verdict is preferred to its score. Scores of repeated evaluations are
-    averaged. `warn` takes notes and warnings. Raises RecordingError if no row matches a labelled
-    row, or for a value that is not a score.
+    averaged. `warn` is called with notes and warnings. Raises RecordingError if no row matches a
+    labelled row, or for a value that is not a score.
     """
     export = _recognise(path)
     if export is None:
@@ -137,26 +137,26 @@ def read_export(
         raise RecordingError(
             f"{file}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
         )
-    row_entries = [[*_entries(tool, row)] for row in rows]
-    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(row_entries)])
+    entries_by_row = [[*_entries(tool, row)] for row in rows]
+    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
     is_verdict = dimension in labelled.words
     items = {item.id: item for item in labelled.items}
     scores: dict[str, list[Score]] = defaultdict(list)
     n_other_outputs = 0
-    for number, (row, row_id, entries) in enumerate(zip(rows, ids, row_entries, strict=True), 1):
-        place = f"{path.name}, row {number}"
+    for number, (row, row_id, entries) in enumerate(zip(rows, ids, entries_by_row, strict=True), 1):
+        row_location = f"{path.name}, row {number}"
         try:
             score = _score_on(metric, tool, row, entries, is_verdict=is_verdict)
         except ValueError as error:
-            raise RecordingError(f"{place}: {metric!r} {error}") from None
+            raise RecordingError(f"{row_location}: {metric!r} {error}") from None
         if row_id and not math.isnan(score) and _has_other_output(tool, row, items[row_id]):
             n_other_outputs += 1
         else:
-            scores[row_id or place].append(score)
+            scores[row_id or row_location].append(score)
     warn(f"note: {file}: {metric!r}; {_matches_text(tool, rows, ids, labelled)}")
     if n_other_outputs:
-        left_out = count(n_other_outputs, "row")
-        warn(f"warning: {file}: {left_out} of another output than people's left out")
+        n_rows_text = count(n_other_outputs, "row")
+        warn(f"warning: {file}: {n_rows_text} left out, whose output is not the labelled one")
     n_scores = max(map(len, scores.values()), default=0)
     if n_scores > 1:
         warn(f"note: {file}: up to {n_scores} scores of one output (epochs, repeats) are averaged")
@@ -184,17 +184,17 @@ def _mean(repeated: Sequence[Score]) -> Score:
 def _score_on(
     metric: str, tool: Tool, row: Row, entries: Sequence[tuple[str, Row]], *, is_verdict: bool
 ) -> Score:
-    """The row's score on a metric, NaN if it has none, with the reason that was given for it.
+    """The row's score on a metric (NaN if there is none), with the tool's reason for it.
 
     Raises ValueError for two scores on the metric, and for a value that is not a score.
     """
-    of_metric = [entry for name, entry in entries if name == metric] or [{}]
-    if len(of_metric) > 1:
+    metric_entries = [entry for name, entry in entries if name == metric] or [{}]
+    if len(metric_entries) > 1:
         raise ValueError("has two scores; give them different names")
-    entry = of_metric[0]
+    entry = metric_entries[0]
     value = first_value(entry, tool.columns_of("value"))
     error = first_value(row, ("error.message", "error"))
-    # promptfoo also reports a failed assertion as an error. Then the row has an output.
+    # promptfoo also reports a failed assertion as an error, but such a row has an output.
     has_output = bool(_texts(row, tool.columns_of("output")))
     failure = first_value(entry, tool.columns_of("failure")) or (None if has_output else error)
     if is_verdict and value is not None:
@@ -202,8 +202,8 @@ def _score_on(
     score = Score(math.nan if failure else _number(value, tool))
     if math.isinf(score):
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
-    comments = (failure, first_value(entry, tool.columns_of("reason")), error)
-    score.reason = next((text for text in comments if isinstance(text, str)), "")
+    reasons = (failure, first_value(entry, tool.columns_of("reason")), error)
+    score.reason = next((reason for reason in reasons if isinstance(reason, str)), "")
     return score
 
 
@@ -219,7 +219,7 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     if path.suffix == ".eval":
         raise RecordingError(f"{path.name} is binary: `inspect log dump {path.name} > log.json`")
     content: object = None
-    # A file that is not JSON is read below as a table, which says what is wrong with it.
+    # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
         content = read_json_file(path) if path.suffix.lower() == ".json" else None
     if not isinstance(content, dict):
@@ -237,7 +237,7 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
 
 
 def _labelled_ids(tool: Tool, rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
-    """The id of the labelled row that matches each row; None if none does, or several do."""
+    """For each row, the id of the labelled row that it matches; None for no or several matches."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
         for key in _keys(item):
@@ -245,9 +245,11 @@ def _labelled_ids(tool: Tool, rows: Sequence[Row], labelled: Labelled) -> list[s
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     labelled_ids: list[str | None] = []
     for row in rows:
-        shared_texts = (_texts(row, tool.columns_of(what)) & texts for what in ("input", "output"))
+        shared_texts = (
+            _texts(row, tool.columns_of(content)) & texts for content in ("input", "output")
+        )
         keys = (*_ids(tool, row, labelled), *product(*shared_texts))
-        # Among labels with the same context and output, the same question decides.
+        # If several labelled rows have the same context and output, the question decides.
         n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
         best_ids = [item_id for item_id, n in n_shared.items() if n == max(n_shared.values())]
         labelled_ids.append(best_ids[0] if len(best_ids) == 1 else None)
@@ -267,7 +269,7 @@ def _keys(item: Item) -> Iterator[object]:
 
 
 def _ids(tool: Tool, row: Row, labelled: Labelled) -> set[str]:
-    # Labels without an id column are numbered, and another file does not know these numbers.
+    # Labels without an id column have numbers as ids, which mean nothing in the tool's file.
     columns = () if labelled.reading.rows.get("id") == (ROW,) else tool.columns_of("id")
     return {str(value_at(row, column)).strip() for column in columns}
 
@@ -297,7 +299,7 @@ def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
         if isinstance(values := entry.get("value"), dict):
             # A scorer of Inspect may return several values by name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
-        # MLflow lists people's labels as well, and their name may be that of a judge.
+        # MLflow lists people's labels as well, which may have the same name as a judge's scores.
         elif value_at(entry, "source.source_type") != "HUMAN":
             yield str(first_value(entry, tool.columns_of("metric"))), entry
     pattern = re.compile(tool.scores)
@@ -331,7 +333,7 @@ def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple
 
 
 def _number(value: object, tool: Tool) -> float:
-    """The number that a value stands for; NaN for a blank, infinity for anything but a score."""
+    """The number that a value stands for; NaN for a blank, infinity if it is not a score."""
     if is_blank(value):
         return math.nan
     words = {**SCORE_OF_WORD, **tool.words}

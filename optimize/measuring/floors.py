@@ -15,11 +15,11 @@ from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, Figure
 from optimize.statistics.two_values import FEW_OUTPUTS, Rate, TwoValues
 
-# With fewer documents, rho over all outputs is too often without an interval on new labels.
+# With fewer documents, dataset-level rho on new labels has too often no interval.
 FEW_DOCUMENTS_FOR_FLOOR = 100
-# With fewer documents with several outputs, the width of an interval is too uncertain.
+# For documents with several outputs: with fewer, an interval's width is too uncertain.
 FEWEST_FOR_FLOOR = 2 * FEW_DOCUMENTS
-# By the flag's name: the figure that the floor is for, which labels it counts, its lowest value.
+# For each floor: the figure, the label whose outputs it is a rate of, and its lowest value.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
@@ -27,7 +27,7 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
     for name, (figure, _, _) in FLOORS.items():
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
         command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
-    help_text = "this is one of N looks at growing labels (1)"
+    help_text = "how often growing labels will be checked in all (1)"
     command_parser.add_argument("--looks", type=count, default=1, metavar="N", help=help_text)
 
 
@@ -46,9 +46,9 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
 
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
-    """Whether every floor holds, with a reason for each that does not.
+    """The gate's result: whether every floor holds, and the reason for each floor that does not.
 
-    Intervals are wide enough for `looks` looks at labels that grow.
+    Intervals are widened to hold in all of `looks` looks at a growing set of labels.
     """
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
@@ -57,16 +57,16 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         two_values = result.card.two_values
         figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
         figure = replace(figure, interval=floor.deciding_interval(figure, looks))
-        value = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
+        value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
         if math.isnan(figure.value):
-            value = "undefined"
-        text = f"{figure_name} {value}, --min-{name} {lowest:g}"
-        verdict = floor.outcome(figure.interval, lowest)
-        if verdict == "holds":
-            text = f"{figure_name} {value} >= {lowest:g}"
-        elif verdict == "undecided":
-            text += f": {_would_decide(result, figure, label, lowest)}"
-        reasons[verdict].append(text)
+            value_text = "undefined"
+        reason = f"{figure_name} {value_text}, --min-{name} {lowest:g}"
+        floor_outcome = floor.outcome(figure.interval, lowest)
+        if floor_outcome == "holds":
+            reason = f"{figure_name} {value_text} >= {lowest:g}"
+        elif floor_outcome == "undecided":
+            reason += f": {_labels_to_add(result, figure, label, lowest)}"
+        reasons[floor_outcome].append(reason)
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
     return Gate(
@@ -79,23 +79,25 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     )
 
 
-def _would_decide(result: Verification, figure: Figure, label: str, lowest: float) -> str:
+def _labels_to_add(result: Verification, figure: Figure, label: str, lowest: float) -> str:
     """How many more labels would decide about the floor, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
-    if isinstance(figure, Rate) and (bounds := figure.interval):
-        n_further = floor.further_outputs(figure.value, bounds.low, bounds.high, lowest, figure.n)
+    if isinstance(figure, Rate) and (interval := figure.interval):
+        n_further = floor.further_outputs(
+            figure.value, interval.low, interval.high, lowest, figure.n
+        )
         if n_further:
-            more = counted(n_further, f"more {label}")
+            number = counted(n_further, f"more {label}")
             if figure.value < lowest:
-                return f"about {more} would show that it falls short, if it does as well on them"
-            return f"about {more} would decide, if the judge does as well on them"
+                return f"about {number} would show that it falls short, if it does as well on them"
+            return f"about {number} would decide, if the judge does as well on them"
     return f"label more {PLURALS.get(label, 'documents')}"
 
 
 def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
-    """Yield each reason why the figures do not count for a floor."""
+    """Yield each reason why floors fall short, whatever the figures."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
     if n_failed > MOST_FAILED * n_outputs:
         yield (
@@ -116,27 +118,27 @@ def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Itera
 def suggested_floors(card: Scorecard) -> str:
     """Flags for floors that an equally good judge holds nine times of ten on as many new labels.
 
-    Empty if there are so few labels that the figures on new ones may have no interval.
+    The text is empty if labels are too few: on new labels, figures may then have no interval.
     """
     return floor_flags(card.two_values.judge if card.two_values else card.rho)
 
 
 def floor_flags(figures: Correlation | TwoValues) -> str:
-    """The flags of `suggested_floors` for these figures: a rho, or the figures of pass and fail."""
+    """The flags of `suggested_floors`, for a rho or for the figures of pass and fail."""
     if isinstance(figures, TwoValues):
-        floors = []
+        floor_values = []
         for rate in (figures.tpr, figures.tnr):
             low_end = rate.interval.low if rate.interval else 0.0
             n_documents = rate.n_documents or 0
-            fewest = 2 * FEW_OUTPUTS if n_documents == rate.n else FEWEST_FOR_FLOOR
-            if not low_end or n_documents < fewest:
+            n_required = 2 * FEW_OUTPUTS if n_documents == rate.n else FEWEST_FOR_FLOOR
+            if not low_end or n_documents < n_required:
                 return ""
-            floors.append(_rounded_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
+            floor_values.append(_rounded_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
         # A judge that decides at random holds floors whose sum is 1 or less.
-        is_above_chance = sum(floors) > 1
-        return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floors) if is_above_chance else ""
-    fewest = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
-    if figures.interval is None or figures.n_documents < fewest:
+        is_above_chance = sum(floor_values) > 1
+        return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floor_values) if is_above_chance else ""
+    n_required = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
+    if figures.interval is None or figures.n_documents < n_required:
         return ""
     lowest = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))
     return f"--min-spearman {lowest:.2f}" if lowest > 0 else ""

@@ -1,7 +1,7 @@
 """Injection probes: outputs with an added line that asks for a better score than they deserve.
 
-A few attacks are added to outputs that were judged before, and the change in the scores is
-measured. The probes do not prove that a judge is safe: it may resist these and fall for others.
+A few attacks are added to outputs that were judged before, and the change of their scores is
+measured. Probes do not prove that a judge is safe: it may resist these attacks but not others.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ OUTPUTS_PROBED = 16
 class Attack:
     """A line that is put after an output, to see whether it raises the score.
 
-    In the `text`, {top} stands for the judge's best answer, and {answer} for the answer's name. A
-    `control` does not ask for anything.
+    In the `text`, {top} stands for the judge's best answer, and {answer} for the name of the field
+    that holds the answer. A `control` line does not ask for a score.
     """
 
     title: str
@@ -52,10 +52,10 @@ ATTACKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreShift:
-    """How far scores rise under an attack, on average (`mean`).
+    """The mean change of scores under an attack (`mean`).
 
-    `raised` is the share of outputs whose score rose. `n_outputs` have a score with the attack and
-    one without it.
+    `raised` is the share of outputs whose score rose. `n_outputs` outputs have a score both with
+    and without the attack.
     """
 
     mean: float
@@ -65,7 +65,7 @@ class ScoreShift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """How far each attack moves the scores of the same outputs, or the `reason` why not measured.
+    """The change of scores under each attack, or the `reason` why no attack was tried.
 
     For pairs, the score is the margin for the side that was attacked.
     """
@@ -75,27 +75,29 @@ class Probes:
 
 
 def score_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
-    """The mean of attacked less clean scores, over outputs with both; NaN if there are none."""
+    """The change from `clean` to `attacked` scores; outputs without one of them are left out."""
     differences = np.asarray(attacked, float) - np.asarray(clean, float)
-    shifts = differences[~np.isnan(differences)]
+    changes = differences[~np.isnan(differences)]
     return ScoreShift(
-        mean=float(shifts.mean()) if shifts.size else np.nan,
-        raised=float((shifts > 0).mean()) if shifts.size else np.nan,
-        n_outputs=shifts.size,
+        mean=float(changes.mean()) if changes.size else np.nan,
+        raised=float((changes > 0).mean()) if changes.size else np.nan,
+        n_outputs=changes.size,
     )
 
 
 def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed: int) -> Probes:
-    """Attack a few outputs in each way, and ask the judge about them again.
+    """Add each attack to a few outputs, and measure how the judge's scores change.
 
     `scores` are the judge's scores for `items`, margins for pairs; NaN for a failed judgement. If
-    there is nothing to attack, the result holds a reason. Raises BudgetSpentError.
+    there is nothing to attack, the result holds a reason. Raises BudgetSpentError at a limit.
     """
-    probe_rows = _choose(items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes"))
+    probe_rows = _rows_to_attack(
+        items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes")
+    )
     if not probe_rows:
         return Probes(reason="no output has both a text and a score, so there is nothing to attack")
-    sides = [_attacked_side(judge, float(scores[row])) for row in probe_rows]
-    signs = np.array([sign for _, sign in sides])
+    targets = [_target(judge, float(scores[row])) for row in probe_rows]
+    signs = np.array([sign for _, sign in targets])
     best_answer, answer_name = "5", "rating"
     if isinstance(judge.subject, Dimension):
         answer_name = judge.subject.prompt().answer.name
@@ -103,20 +105,24 @@ def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed
             judge.subject.words[0] if judge.subject.words else str(judge.subject.scale[-1])
         )
     placeholders = {"top": best_answer, "answer": answer_name, "Answer": answer_name.capitalize()}
-    rows = (
+    attacked_texts = (
         {**texts, text_name: f"{texts[text_name]}\n\n{attack.text.format_map(placeholders)}"}
         for attack in ATTACKS
         for texts, (text_name, _) in zip(
-            (items.items[row].texts for row in probe_rows), sides, strict=True
+            (items.items[row].texts for row in probe_rows), targets, strict=True
         )
     )
-    attacked = scores_of(judge.judge_rows(rows, client, seed=seed)).reshape(len(ATTACKS), -1)
-    shifts = [score_shift(signs * scores[probe_rows], signs * row) for row in attacked]
+    attacked_scores = scores_of(judge.judge_rows(attacked_texts, client, seed=seed)).reshape(
+        len(ATTACKS), -1
+    )
+    shifts = [score_shift(signs * scores[probe_rows], signs * row) for row in attacked_scores]
     return Probes(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 
 
-def _choose(items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator) -> list[int]:
-    """Outputs whose score can rise, the lower half by score, from as many documents as possible."""
+def _rows_to_attack(
+    items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator
+) -> list[int]:
+    """Rows with the lower scores, which can rise, from as many documents as possible."""
     usable_rows = [
         row
         for row in np.flatnonzero(~np.isnan(scores)).tolist()
@@ -135,10 +141,10 @@ def _choose(items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generat
     return [row for _, row in sorted(numbered_rows, key=itemgetter(0))][:OUTPUTS_PROBED]
 
 
-def _attacked_side(judge: AnyJudge, score: float) -> tuple[str, float]:
-    """The name of the text to attack, and the sign that turns a margin into that side's margin."""
+def _target(judge: AnyJudge, score: float) -> tuple[str, float]:
+    """The name of the text to attack, and the sign that turns a score into that text's score."""
     if isinstance(judge.subject, Comparison):
-        first, second = judge.subject.fields
+        field_a, field_b = judge.subject.fields
         # The side that was not preferred can gain most.
-        return (first, 1.0) if score < 0 else (second, -1.0)
+        return (field_a, 1.0) if score < 0 else (field_b, -1.0)
     return output_name(judge.texts) or judge.texts[-1], 1.0

@@ -17,10 +17,10 @@ from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Vector
 
 Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
-# A rating is a miss if its place is wrong by at least this share of all places.
-FAR = 0.25
+# A rating is a miss if the output's rank is wrong by at least this share of all ranks.
+LARGE_DIFFERENCE = 0.25
 # Numbers that differ by less look the same in two decimals.
-SAME = 0.005
+VISIBLE_DIFFERENCE = 0.005
 MISS_COLUMNS = (
     *("miss", "id", "document_id", "system", "label", "verdict", "score"),
     *("comment", "reason", "decided_by", "output"),
@@ -29,7 +29,7 @@ MISS_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remarks:
-    """What people and the judge wrote about an output, the output, and all other texts."""
+    """An output, its other texts, and what people and the judge wrote about it."""
 
     comment: str
     reason: str
@@ -53,12 +53,12 @@ class Remarks:
         return {**fields_json(self, "texts"), **texts}
 
     def line(self, title: str, item_id: str) -> str:
-        """One line: the output's first words, people's comment and the judge's reason."""
-        start, reason = f"{title} {short_name(item_id, 16)}: ", self.decided_by or self.reason
+        """A line with the start of the output, of people's comment and of the judge's reason."""
+        prefix, reason = f"{title} {short_name(item_id, 16)}: ", self.decided_by or self.reason
         parts = [("", self.output), ("people: ", self.comment), ("judge: ", reason)]
         parts = [(label, " ".join(text.split())) for label, text in parts if text.strip()]
-        width = (WIDTH - len(start) - 3 * (len(parts) - 1)) // max(len(parts), 1)
-        return start + " | ".join(
+        width = (WIDTH - len(prefix) - 3 * (len(parts) - 1)) // max(len(parts), 1)
+        return prefix + " | ".join(
             label + (text if len(label + text) <= width else f"{text[: width - len(label) - 1]}…")
             for label, text in parts
         )
@@ -66,7 +66,7 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """One miss: the output, and what people and the judge answered and wrote."""
+    """One miss: the output's ids, people's label, the judge's verdict and score, and remarks."""
 
     miss: Kind
     id: str
@@ -85,8 +85,8 @@ class Miss:
             id=item.id,
             document_id=item.document_id,
             system=item.system,
-            label=_word(scored, item.human),
-            verdict=_word(scored, score),
+            label=_label_text(scored, item.human),
+            verdict=_label_text(scored, score),
             score=score,
             remarks=Remarks.of(scored, row),
         )
@@ -98,52 +98,54 @@ class Miss:
 def misses(scored: Scored) -> dict[Kind, list[int]]:
     """The rows of each kind of miss, the worst first.
 
-    A verdict is a miss if it differs from people's, and worst where the judge was surest. A rating
-    is a miss if the judge ranks the output too high or too low by a quarter of the places, and a
-    pair if the judge does not prefer the side that people prefer; the worst is farthest off.
+    A verdict is a miss if it differs from people's; the worst is the one that the judge was surest
+    of. A rating is a miss if the output's rank is wrong by a quarter of all ranks or more. A pair
+    is a miss if the judge does not prefer the output that people prefer. The worst of these misses
+    has the largest difference from people.
     """
-    kinds: dict[Kind, Mask]
+    masks: dict[Kind, Mask]
     if scored.is_binary:
         # A failed judgement is NaN, so it is neither a pass nor a fail.
-        passes, fails, people = scored.passes == 1, scored.passes == 0, scored.human == 1
-        kinds = {"false pass": passes & ~people, "false alarm": fails & people}
-        gaps = scored.scores - 0.5
+        passes, fails, people_pass = scored.passes == 1, scored.passes == 0, scored.human == 1
+        masks = {"false pass": passes & ~people_pass, "false alarm": fails & people_pass}
+        differences = scored.scores - 0.5
     else:
-        gaps = place_gaps(scored)
-        kinds = {"too high": gaps >= FAR, "too low": gaps <= -FAR}
+        differences = rank_differences(scored)
+        too_high, too_low = differences >= LARGE_DIFFERENCE, differences <= -LARGE_DIFFERENCE
+        masks = {"too high": too_high, "too low": too_low}
         if scored.is_pairs:
-            kinds = {"wrong side": gaps != 0}
-    worst_first = np.argsort(-np.abs(gaps), kind="stable")
-    return {kind: worst_first[rows[worst_first]].tolist() for kind, rows in kinds.items()}
+            masks = {"wrong side": differences != 0}
+    worst_first = np.argsort(-np.abs(differences), kind="stable")
+    return {kind: worst_first[rows[worst_first]].tolist() for kind, rows in masks.items()}
 
 
-def place_gaps(scored: Scored) -> Vector:
-    """How far the judge places each output from where people place it, above 0 if higher.
+def rank_differences(scored: Scored) -> Vector:
+    """The judge's rank of each output minus people's, as a share of all ranks.
 
-    A gap is a difference of mid-ranks, as a share of the places: within the document at summary
-    level, otherwise over all outputs. For pairs it is half the difference of the margins. A gap is
-    0 if judge and people give the same number or side, and if people rate all these outputs alike.
+    Ranks are mid-ranks: within the document at summary level, otherwise over all outputs. For
+    pairs, the difference is half the difference of the margins. It is 0 if the judge and people
+    give the same rating or preference, and if people rate all outputs alike that are ranked.
     """
     judge, human = scored.scores, scored.human
-    gaps = np.zeros(len(human))
+    differences = np.zeros(len(human))
     if scored.is_pairs:
-        gaps = np.where(np.sign(judge) == np.sign(human), 0, (judge - human) / 2)
+        differences = np.where(np.sign(judge) == np.sign(human), 0, (judge - human) / 2)
     for rows in [] if scored.is_pairs else scored.ranked_rows:
-        judged = rows[~np.isnan(judge[rows])]
-        if judged.size > 1 and np.unique(human[judged]).size > 1:
-            ranks = midranks(np.stack([judge[judged], human[judged]]))
-            gaps[judged] = (ranks[0] - ranks[1]) / (judged.size - 1)
-    gaps[np.isnan(gaps) | (np.abs(judge - human) < SAME)] = 0
-    return gaps
+        scored_rows = rows[~np.isnan(judge[rows])]
+        if scored_rows.size > 1 and np.unique(human[scored_rows]).size > 1:
+            ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
+            differences[scored_rows] = (ranks[0] - ranks[1]) / (scored_rows.size - 1)
+    differences[np.isnan(differences) | (np.abs(judge - human) < VISIBLE_DIFFERENCE)] = 0
+    return differences
 
 
 def all_misses(scored: Scored, limit: int | None = None) -> list[Miss]:
-    """The misses of all kinds; `limit` is the most of each kind."""
-    kinds = misses(scored).items()
-    return [Miss.of(scored, kind, row) for kind, rows in kinds for row in rows[:limit]]
+    """The misses of all kinds, at most `limit` of each kind."""
+    rows_by_kind = misses(scored).items()
+    return [Miss.of(scored, kind, row) for kind, rows in rows_by_kind for row in rows[:limit]]
 
 
-def _word(scored: Scored, value: float) -> str:
+def _label_text(scored: Scored, value: float) -> str:
     if scored.is_pairs:
         return choice_of(value) or "tie"
-    return scored.word(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
+    return scored.label_text(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"

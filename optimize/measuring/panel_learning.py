@@ -3,13 +3,14 @@
 A linear function brings the scores of each judge (a member of the panel) to mean 0 over all outputs
 and standard deviation 1 within documents (for pairs: over all pairs). A panel's score is a weighted
 mean of these standardised scores. Weights are learned (`optimize.statistics.joining`), and shrunk
-towards a prior: half of the weight for the best member by these labels, which the code calls the
-`own` judge, and the other half in equal shares for all members.
+towards a prior: half of the weight goes to the member that is best on these labels (JSON calls it
+`own`), and the other half in equal shares to all members.
 
-Few documents do not suffice to learn weights, and hardly to find the best of many members: a panel
-that learns either from 12 documents does worse than the single judge. So the panel ships only if it
-does better than the own judge by more than a standard error, on documents and systems from which
-neither the weights nor the choice of the own judge were learned.
+Few documents are not enough to learn weights, and hardly enough to find the best of many members:
+with 12 documents, a panel does worse than a single judge. So the panel ships only if it does better
+than the best member by more than a standard error. To measure this, documents and systems are
+scored with weights that were learned, and a best member that was chosen, on other documents and
+systems.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,16 +27,16 @@ from optimize.statistics.joining import centred, joining_weights
 
 Kind = Literal["own", "learned"]
 DOCUMENT_FOLDS, SYSTEM_FOLDS, REPEATS = 5, 4, 3
-# With fewer systems, those learned from or those held out would be too few to rank.
+# With fewer systems, a fold or the systems outside the fold would be too few to rank.
 FEWEST_SYSTEMS = 6
 # A smaller standard deviation, relative to the largest score, is a rounding error of a sum.
 LEAST_SPREAD = 1e-6
 
 
 class Part(NamedTuple):
-    """A member of the panel or judge that ships.
+    """A member of the judge that ships, with its weight.
 
-    Its score on the panel's scale is `intercept + slope * score`.
+    The member's score on the panel's scale is `intercept + slope * score`.
     """
 
     name: str
@@ -54,12 +55,12 @@ class PanelGain(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFit:
-    """What ships, a panel or a single judge, and the evidence for the choice.
+    """The judge that ships, a panel or the best member alone, and the evidence for the choice.
 
-    Its score is the weighted mean of `parts`. `alone` holds each member's rho with these labels,
-    and `own` names the best member. `gain` is the panel's rho less that of the own judge, also if
-    the panel does not ship. `adds` holds for each member how much rho the panel loses without it.
-    `passed_over` says for each judge that cannot be a member why not.
+    Its score is the weighted mean over `parts`. `alone` holds each member's rho with these labels,
+    and `own` names the best member. `gain` is the panel's rho minus the best member's, even if the
+    panel does not ship. `adds` holds how much rho the panel loses without each member.
+    `passed_over` holds the judges that cannot be members, each with the reason.
     """
 
     kind: Kind
@@ -75,13 +76,13 @@ class PanelFit:
         return {"own": self.own, "shipped": self.kind, "gain": self.gain._asdict()}
 
     def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:
-        """The scores of what ships, from its members' scores by name; NaN where a member failed."""
-        weighted = [
+        """The scores of the judge that ships, by its members' scores; NaN if a member failed."""
+        weighted_scores = [
             part.weight * (part.intercept + part.slope * scores_by_name[part.name])
             for part in self.parts
         ]
-        # Rounded, because the order of summation must not break a tie.
-        scores: Vector = np.round(np.sum(weighted, axis=0), 12)
+        # Rounded, so that equal scores stay equal, whatever the order of summation.
+        scores: Vector = np.round(np.sum(weighted_scores, axis=0), 12)
         return scores
 
 
@@ -98,26 +99,31 @@ def learn_panel(
     """Learn a panel of these members; the best member alone ships if the panel does not help.
 
     All vectors have an entry for each output. A failed judgement is NaN. With `pairs`, scores and
-    labels are margins for A, in [-1, 1], and so are the panel's scores. They change their sign if
-    A and B change places. Raises SettingsError if there is nothing to learn.
+    labels are margins for A, in [-1, 1], and so are the panel's scores; a margin changes its sign
+    if A and B are exchanged. Raises SettingsError if no judge can be a member, or if labels differ
+    on too few documents to learn from them.
     """
     document, system = (np.unique(names, return_inverse=True)[1] for names in (documents, systems))
     if pairs:
-        # Each pair in both orders, so that it does not matter which output is called A.
+        # Each pair is used in both orders, so that it does not matter which output is called A.
         scores = {name: np.concatenate([margins, -margins]) for name, margins in scores.items()}
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    passed_over = {name: reason for name in scores if (reason := _objection(scores[name], group))}
+    passed_over = {
+        name: reason for name in scores if (reason := _exclusion_reason(scores[name], group))
+    }
     names = sorted(scores.keys() - passed_over.keys())
     if not names:
         name, reason = next(iter(passed_over.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    lines = np.array([_line(scores[name], group) for name in names])
-    on_lines = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
-    is_complete = ~np.isnan(on_lines).any(axis=1)
+    transforms = np.array([_linear_transform(scores[name], group) for name in names])
+    standardised = (
+        np.stack([scores[name] for name in names], axis=1) * transforms[:, 0] + transforms[:, 1]
+    )
+    is_complete = ~np.isnan(standardised).any(axis=1)
     labelled = _Labelled(
-        *(vector[is_complete] for vector in (on_lines, human, document, system, group))
+        *(vector[is_complete] for vector in (standardised, human, document, system, group))
     )
     all_members = np.ones(len(names), bool)
     all_but_one = [all_members & (np.arange(len(names)) != member) for member in range(len(names))]
@@ -128,12 +134,16 @@ def learn_panel(
             "learn weights from: label more documents"
         )
     training = labelled.training(np.ones(labelled.human.size, bool))
-    own, weights = training.own(all_members), training.weights(all_members)
+    best, weights = training.best_member(all_members), training.weights(all_members)
     is_better = gain.value > gain.error
-    parts = _parts(names, weights, lines, labelled, pairs) if is_better else (Part(names[own], 1),)
+    parts = (
+        _parts(names, weights, transforms, labelled, pairs)
+        if is_better
+        else (Part(names[best], 1),)
+    )
     return PanelFit(
         kind="learned" if is_better else "own",
-        own=names[own],
+        own=names[best],
         parts=parts,
         gain=gain,
         alone=dict(zip(names, training.alone.tolist(), strict=True)),
@@ -143,29 +153,29 @@ def learn_panel(
 
 
 def _parts(
-    names: Sequence[str], weights: Vector, lines: Matrix, labelled: "_Labelled", pairs: bool
+    names: Sequence[str], weights: Vector, transforms: Matrix, labelled: "_Labelled", pairs: bool
 ) -> tuple[Part, ...]:
-    """The members with a weight above 0, the largest first, with their lines on people's scale."""
-    scale, shift = 1 / lines[:, 0].max(), 0.0
+    """The members with a weight above 0, the largest first, rescaled to people's ratings."""
+    scale, offset = 1 / transforms[:, 0].max(), 0.0
     if not pairs:
         # The panel's scores get the mean and standard deviation of people's ratings.
-        joined = labelled.on_lines @ weights
+        joined = labelled.standardised @ weights
         scale = labelled.human.std() / joined.std()
-        shift = labelled.human.mean() - scale * joined.mean()
-    rows = np.column_stack([weights, lines * scale + (0, shift)]).tolist()
+        offset = labelled.human.mean() - scale * joined.mean()
+    part_values = np.column_stack([weights, transforms * scale + (0, offset)]).tolist()
     order = [member for member in np.argsort(-weights, kind="stable") if weights[member] > 0]
-    return tuple(Part(names[member], *rows[member]) for member in order)
+    return tuple(Part(names[member], *part_values[member]) for member in order)
 
 
-def _objection(scores: Vector, group: Codes) -> str:
-    """Why a judge with these scores cannot be a member; empty if it can."""
+def _exclusion_reason(scores: Vector, group: Codes) -> str:
+    """The reason why a judge with these scores cannot be a member; empty if it can."""
     failed = float(np.isnan(scores).mean())
     if failed > MOST_FAILED:
         return f"fails on {failed:.0%} of the outputs"
-    return "" if _line(scores, group)[0] else "tells no two outputs apart"
+    return "" if _linear_transform(scores, group)[0] else "tells no two outputs apart"
 
 
-def _line(scores: Vector, group: Codes) -> tuple[float, float]:
+def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
     """The slope and intercept that standardise scores; 0 if they are constant in each group."""
     has_score = ~np.isnan(scores)
     deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
@@ -176,31 +186,33 @@ def _line(scores: Vector, group: Codes) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Training:
-    """What is learned from labelled rows: each member's rho (`alone`), and data for the weights.
+    """Learning data from labelled rows: each member's rho (`alone`), and vectors for the weights.
 
-    `on_lines` (outputs, members) holds the members' standardised scores, and `people` the ranks of
-    people's labels; both are centred within groups.
+    `standardised` (outputs, members) holds the members' standardised scores, and `human_ranks` the
+    ranks of people's labels; both are centred within groups.
     """
 
     alone: Vector
-    on_lines: Matrix
-    people: Vector
+    standardised: Matrix
+    human_ranks: Vector
 
-    def own(self, members: Mask) -> int:
-        """The number of the member with the best rho, among those of the mask."""
+    def best_member(self, members: Mask) -> int:
+        """The index of the member with the highest rho, among the members in the mask."""
         return int(np.argmax(np.where(members, self.alone, -np.inf)))
 
     def weights(self, members: Mask) -> Vector:
-        """Weights that sum to 1, for the members of the mask; the weight of all others is 0.
+        """Weights that sum to 1; members outside the mask have the weight 0.
 
-        A member whose rho is not above 0 has the weight 0, too, unless that is so for all of them.
+        Members whose rho is 0 or less have the weight 0, too, unless no member's rho is above 0.
         """
-        if (agreeing := members & (self.alone > 0)).any():
-            members = agreeing
+        if (is_positive := members & (self.alone > 0)).any():
+            members = is_positive
         prior = members / members.sum() / 2
-        prior[self.own(members)] += 0.5
+        prior[self.best_member(members)] += 0.5
         weights = np.zeros(members.size)
-        weights[members] = joining_weights(self.on_lines[:, members], self.people, prior[members])
+        weights[members] = joining_weights(
+            self.standardised[:, members], self.human_ranks, prior[members]
+        )
         return weights
 
 
@@ -208,58 +220,60 @@ class _Training:
 class _Labelled:
     """Labelled outputs that all members scored.
 
-    `on_lines` (outputs, members) holds the standardised scores. Outputs with the same number in
-    `group` are ranked together: those of a document, or all.
+    `standardised` (outputs, members) holds the standardised scores. Outputs with the same number in
+    `group` are ranked together: the outputs of a document, or all outputs.
     """
 
-    on_lines: Matrix
+    standardised: Matrix
     human: Vector
     document: Codes
     system: Codes
     group: Codes
 
     def training(self, rows: Mask) -> _Training:
-        """What is learned from these rows."""
-        group, on_lines = self.group[rows], self.on_lines[rows]
-        ranks = _ranks(np.column_stack([self.human[rows], on_lines]), group)
+        """The learning data from these rows."""
+        group, standardised = self.group[rows], self.standardised[rows]
+        ranks = _ranks(np.column_stack([self.human[rows], standardised]), group)
         # Documents whose outputs people rate alike show nothing about the members.
         has_contrast = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group[has_contrast]).mean()
         return _Training(
             alone=np.nan_to_num(products.mean().to_numpy()),
-            on_lines=centred(on_lines, group)[has_contrast],
-            people=human_ranks[:, 0],
+            standardised=centred(standardised, group)[has_contrast],
+            human_ranks=human_ranks[:, 0],
         )
 
     def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
-        """The first panel's rho less the own judge's, then less that of each further panel.
+        """The first panel's rho minus the best member's, then minus the rho of each further panel.
 
-        An output is scored with weights and an own judge that were learned from other documents and
-        systems. The gains are means over several random divisions into folds.
+        An output is scored with weights that were learned, and a best member that was chosen, on
+        other documents and systems. The gains are means over several random divisions into folds.
         """
         level: Level = "summary" if self.group.any() else "dataset"
         repeats = []
         for _ in range(REPEATS):
             panel_scores = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, rows in self._folds(rng):
-                training, on_lines = self.training(rows), self.on_lines[held_out]
+                training, standardised = self.training(rows), self.standardised[held_out]
                 weights = [
-                    np.eye(len(on_lines.T))[training.own(panels[0])],
+                    np.eye(len(standardised.T))[training.best_member(panels[0])],
                     *map(training.weights, panels),
                 ]
-                panel_scores[:, held_out] = np.round(on_lines @ np.stack(weights, axis=1), 12).T
-            own, first_panel, *further_panels = panel_scores
+                panel_scores[:, held_out] = np.round(standardised @ np.stack(weights, axis=1), 12).T
+            best_member, first_panel, *further_panels = panel_scores
             contrasts = [
                 contrast_judges(first_panel, baseline, self.human, self.document, level=level)
-                for baseline in (own, *further_panels)
+                for baseline in (best_member, *further_panels)
             ]
-            repeats.append([(gap.value, gap.error, len(gap.documents)) for gap in contrasts])
+            repeats.append(
+                [(result.value, result.error, len(result.documents)) for result in contrasts]
+            )
         means = np.mean(repeats, axis=0).tolist()
         return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in means]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
-        """Yield rows to score, and all rows that share neither document nor system with them."""
+        """Yield rows to score, and the rows to learn from: other documents and other systems."""
         n_documents, n_systems = (int(codes.max()) + 1 for codes in (self.document, self.system))
         document_fold = rng.permutation(n_documents)[self.document] % DOCUMENT_FOLDS
         n_parts = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= FEWEST_SYSTEMS else 1

@@ -38,7 +38,7 @@ class RecordingError(JudgesError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedReplies:
-    """One judge's raw replies for an output; for a pair, one reply for each order of its sides.
+    """One judge's raw replies for an output; for a pair, one reply for each order of its outputs.
 
     `prompt` is the name of the prompt, if one file holds replies to several prompts.
     """
@@ -57,11 +57,11 @@ class RecordedReplies:
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
     """Yield each row's replies from lines `{"id", "dimension", "replies": [...]}`.
 
-    Rows that name another dimension are skipped unread. Raises RecordingError for a line in another
+    Rows that name another dimension are skipped. Raises RecordingError for a line in another
     format.
     """
-    for place, row in _rows_on(path, dimension):
-        yield RecordedReplies.of(row, _texts(place, row, "replies"))
+    for location, row in _rows_on(path, dimension):
+        yield RecordedReplies.of(row, _texts(location, row, "replies"))
 
 
 def read_pair_replies(
@@ -71,12 +71,12 @@ def read_pair_replies(
 
     Both orders may be nested under `judge: {name: ...}`. Everything else is as for `read_replies`.
     """
-    for place, row in _rows_on(path, dimension):
+    for location, row in _rows_on(path, dimension):
         judge = row.get("judge")
         record = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        replies = _texts(place, record, "order_ab") + _texts(place, record, "order_ba")
+        replies = _texts(location, record, "order_ab") + _texts(location, record, "order_ba")
         if len(replies) != 2:
-            raise RecordingError(f"{place}: 'order_ab' and 'order_ba' must hold one text each")
+            raise RecordingError(f"{location}: 'order_ab' and 'order_ba' must hold one text each")
         yield RecordedReplies.of(row, replies)
 
 
@@ -90,7 +90,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     """
     scores: dict[str, float] = {}
     other_dimensions: dict[str, None] = {}
-    for place, row in read_rows(path):
+    for location, row in read_rows(path):
         if (dimension_in_row := row.get("dimension", dimension)) != dimension:
             other_dimensions[f"{dimension_in_row}"] = None
             continue
@@ -113,24 +113,25 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
                 raise ValueError
         except KeyError as error:
             raise RecordingError(
-                f"{place}: {error} is not among {joined_names(list(row))}; use the same name in "
+                f"{location}: {error} is not among {joined_names(list(row))}; use the same name in "
                 "labels and scores"
             ) from error
         except ValueError as error:
             raise RecordingError(
-                f'{place}: expected {{"id", "dimension", "score"}}, with a number as '
+                f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {LARGEST_SCORE:g}"
             ) from error
         if item_id in scores:
-            raise RecordingError(f"{place}: {item_id!r:.60} has a score already")
+            raise RecordingError(f"{location}: {item_id!r:.60} has a score already")
         scores[item_id] = value
     if not scores:
-        advice = (
-            f"; it has {joined_names(list(other_dimensions))}: give both the same name"
+        hint = (
+            f"; its scores are on {joined_names(list(other_dimensions))}; use the same name in "
+            "labels and scores"
             if other_dimensions
             else ""
         )
-        raise RecordingError(f"{path.name}: no score on {dimension!r}{advice}")
+        raise RecordingError(f"{path.name}: no score on {dimension!r}{hint}")
     return scores
 
 
@@ -152,8 +153,8 @@ _AFTER_RATING = (
 )
 # A sentence ends after . ! ? or ;, but not after the number of a list item such as "1. Dull".
 _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
-# Words of a clause that denies its statement, wishes for it or reports it, so that it is no answer;
-# and how a sentence starts that only supposes something.
+# Words of clauses that deny, wish or report something, and so do not state the judge's answer; and
+# the first words of sentences that only suppose something.
 _NOT_AN_ANSWER = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from"
     r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest"
@@ -181,8 +182,8 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     if form.numeric:
         pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER}){_AFTER_RATING}"
     else:
-        words = "|".join(map(re.escape, form.choice_by_text))
-        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{words})\b\)?{_AFTER_CHOICE}"
+        choice_pattern = "|".join(map(re.escape, form.choice_by_text))
+        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{choice_pattern})\b\)?{_AFTER_CHOICE}"
     values = {
         form.value(match)
         for line in plain_text(sentences, form).splitlines()
@@ -193,7 +194,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     }
     value = values.pop() if len(values) == 1 else None
     if value is None:
-        raise NoScoreError(f"no one answer in {quote(text)}")
+        raise NoScoreError(f"no single answer in {quote(text)}")
     return value
 
 
@@ -204,7 +205,7 @@ def judgement(
     values: Values | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
-    """Average the scores that replies state; replies without a score on `scale` are only counted.
+    """The mean of the scores that replies state; replies without a score on `scale` are counted.
 
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `values`
     holds the ratings that words stand for, and `names` the names of the dimension that a reply may
@@ -239,20 +240,20 @@ def preference(pair: RecordedReplies, *, values: Values | None = None) -> Prefer
     """The preference from the replies in both orders; it is a tie if they contradict each other.
 
     `values` says which words stand for the first output ("A"), the second ("B") or neither ("tie").
-    The letters A and B always do.
+    The letters A and B always stand for the first and the second output.
     """
     margin_of_vote = {"A": 1, "B": -1, "tie": 0}
     vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
     try:
-        first, second = (
+        margin_ab, margin_ba = (
             margin_of_vote[vote_of_choice[read_choice(text, list(vote_of_choice))]]
             for text in pair.replies
         )
     except NoScoreError as error:
         return Preference.failed(str(error))
-    # In the second order, the letters stand for the other outputs.
-    return Preference.of_orders(first, -second)
+    # In the second order, A is the letter of the second output.
+    return Preference.of_orders(margin_ab, -margin_ba)
 
 
 def _text_or_none(row: Row, key: str) -> str | None:
@@ -262,28 +263,28 @@ def _text_or_none(row: Row, key: str) -> str | None:
 
 def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row]]:
     """Yield each row that does not name another dimension, with its place in the file."""
-    for place, row in read_rows(Path(path)):
+    for location, row in read_rows(Path(path)):
         if dimension is None or _text_or_none(row, "dimension") in (None, dimension):
             if not isinstance(row.get("id"), str | int) or row["id"] == "":
                 raise RecordingError(
-                    f"{place}: 'id' is missing, so the replies belong to no output"
+                    f"{location}: 'id' is missing, so the replies belong to no output"
                 )
-            yield place, row
+            yield location, row
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield each row with its place, which names the file without its folder."""
     try:
-        for place, row in read_records(path):
-            yield place.replace(str(path), path.name, 1), row
+        for location, row in read_records(path):
+            yield location.replace(str(path), path.name, 1), row
     except RowsError as error:
         raise RecordingError(str(error)) from error
 
 
-def _texts(place: str, row: object, field: str) -> tuple[str, ...]:
+def _texts(location: str, row: object, field: str) -> tuple[str, ...]:
     """The texts in a field, which holds a text or a list of texts; else raises RecordingError."""
     value = row.get(field) if isinstance(row, dict) else None
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise RecordingError(f"{place}: {field!r} must be a text or a list of texts")
+        raise RecordingError(f"{location}: {field!r} must be a text or a list of texts")
     return tuple(texts)

@@ -41,10 +41,16 @@ from optimize.statistics.correlations import Level
 def add_task_flags(group: Flags) -> None:
     """Add the flags for recordings, for what is judged, and for its labels."""
     add = group.add_argument
-    for flag, content in (("--scores", "numbers"), ("--replies", "raw replies")):
-        add(flag, metavar="FILE", action="append", default=[], help=f"any judge's {content}")
-    add("--dimension", metavar="NAME", help="what recordings judge: a name or FILE.yaml")
-    add("--pairwise", metavar="NAME", help="the same, for pairs")
+    for flag, content in (("--scores", "scores"), ("--replies", "raw replies")):
+        add(
+            flag,
+            metavar="FILE",
+            action="append",
+            default=[],
+            help=f"recorded {content} of any judge",
+        )
+    add("--dimension", metavar="NAME", help="the dimension that was judged: a name or FILE.yaml")
+    add("--pairwise", metavar="NAME", help="the dimension that was judged, for labels on pairs")
     add_label_flags(group)
     add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
     help_text = "the labels' scale (the dimension's); 'any': only their order counts"
@@ -62,9 +68,9 @@ def name_dimension(flags: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSubject:
-    """What is judged: a dimension or comparison, by name.
+    """The dimension or comparison that is judged.
 
-    `subject` is its definition, None if unknown, with the texts that the judges read.
+    `subject` is its definition, with all texts that the judges read; None if it is unknown.
     """
 
     name: str
@@ -73,7 +79,7 @@ class NamedSubject:
 
     @classmethod
     def of(cls, flags: argparse.Namespace, entries: Sequence[Entry]) -> "NamedSubject":
-        """What the flags name and all judges judge; raises SettingsError if they disagree."""
+        """The subject that flags or judges name; raises SettingsError if their names differ."""
         spec = flags.dimension or flags.pairwise
         judges = [entry.judge for entry in entries if entry.judge]
         if (flags.dimension and flags.pairwise) or not (spec or judges):
@@ -90,45 +96,48 @@ class NamedSubject:
                     "out, or name what it judges by --dimension or --pairwise"
                 )
         if judges:
-            # The definition gets the texts of all judges, which are mostly the same.
+            # Judges of the same subject may read different texts: the definition gets all of them.
             inputs = dict(chain.from_iterable(judge.subject.inputs.items() for judge in judges))
             subject = replace(judges[0].subject, inputs=inputs)
         return cls(name=name, subject=subject, is_pairwise=is_pairwise)
 
 
-def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task, list[Entry]]:
+def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task, list[Entry]]:
     """A task on the labels that flags name, and entries for all judges and recordings.
 
-    Prints notes and warnings. Raises SettingsError for flags that do not fit, and LabelError for
-    labels that cannot be used.
+    Prints notes and warnings. Raises SettingsError for flags that contradict each other, and
+    LabelError for labels that cannot be used.
     """
     name_dimension(flags)
-    named_subject = NamedSubject.of(flags, judges)
+    named_subject = NamedSubject.of(flags, entries)
     source, name = LabelSource.of(flags), named_subject.name
     labelled = load_labels(
-        source if judges else replace(source, scale=None),
+        source if entries else replace(source, scale=None),
         name,
         named_subject.subject,
-        recorded=not judges,
+        recorded=not entries,
         pairwise=named_subject.is_pairwise,
     )
-    return with_recordings(flags, named_subject, Task.of(labelled, name, flags.level), judges)
+    return with_recordings(flags, named_subject, Task.of(labelled, name, flags.level), entries)
 
 
 def with_recordings(
-    flags: argparse.Namespace, named_subject: NamedSubject, task: Task, judges: Sequence[Entry]
+    flags: argparse.Namespace,
+    named_subject: NamedSubject,
+    task: Task,
+    judge_entries: Sequence[Entry],
 ) -> tuple[Task, list[Entry]]:
-    """The task, and entries: the judges with its items, then the recordings that flags name."""
+    """The task, and its entries: the judges with the items to judge, then the recordings."""
     values = values_of(flags.values)
     scale = () if named_subject.is_pairwise else recorded_scale(flags.scale, named_subject.subject)
-    words = words_of(task.labelled, named_subject.name)
-    if words and (named_subject.subject is None or named_subject.subject.scale == (0, 1)):
-        scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
+    verdict_words = words_of(task.labelled, named_subject.name)
+    if verdict_words and (named_subject.subject is None or named_subject.subject.scale == (0, 1)):
+        scale, values = (0, 1), {verdict_words[0]: 1.0, verdict_words[1]: 0.0, **values}
     if flags.replies and not (scale or named_subject.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
-    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judges]
+    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judge_entries]
     return task, [*entries, *_recordings(flags, named_subject, task, scale, values)]
 
 
@@ -139,20 +148,24 @@ def _recordings(
     scale: Sequence[int],
     values: Values,
 ) -> Iterator[Entry]:
-    """Yield an entry for each recording, those of --scores first; prints warnings."""
+    """Yield an entry for each file of --scores and --replies, and print warnings."""
     pairwise = named_subject.is_pairwise
     for spec in [*flags.scores, *flags.replies]:
-        given_name, file = split_name(spec)
+        name_in_flag, file = split_name(spec)
         path = Path(file)
         if spec in flags.scores:
-            scores = read_scores(path, named_subject.name, task.labelled, print_error, given_name)
-            by_id = from_numbers(scores.items(), pairwise=pairwise)
+            scores = read_scores(path, named_subject.name, task.labelled, print_error, name_in_flag)
+            judgement_by_id = from_numbers(scores.items(), pairwise=pairwise)
         else:
-            by_id = from_replies(path, named_subject.name, scale, values, pairwise=pairwise)
-        name = given_name or path.stem
-        scored = task.scored(name, by_id, None, scale)
+            judgement_by_id = from_replies(
+                path, named_subject.name, scale, values, pairwise=pairwise
+            )
+        name = name_in_flag or path.stem
+        scored = task.scored(name, judgement_by_id, None, scale)
         if np.array_equal(scored.scores, scored.human):
-            print_error(f"warning: {name}: every score equals people's label; is it a judge's?")
+            print_error(
+                f"warning: {name}: every score equals people's label; are these scores a judge's?"
+            )
         if scored.n_unjudged:
             print_error(
                 f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "
@@ -164,42 +177,44 @@ def _recordings(
 def read_judges(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
 ) -> list[Entry]:
-    """The judges for specs of a name and JUDGE[@MODEL], each on the labels' scale.
+    """The judges for these pairs of a name (or "") and JUDGE[@MODEL], each on the labels' scale.
 
     A judge without @MODEL gets the model `lm`, if any. Raises SettingsError for --api-base or
-    --api-key-env if the judges' models have several providers, since they fit only one.
+    --api-key-env if the judges' models have several providers, since both flags fit only one.
     """
     entries, providers = [], set()
     for name, spec in specs:
-        # Only the first @ separates: the name of a model may have one, too.
-        file, separator, model = spec.partition("@")
+        # The first @ separates judge and model, since the name of a model may contain an @, too.
+        judge_path, separator, model = spec.partition("@")
         if not separator or Path(spec).exists():
-            file, model = spec, lm
+            judge_path, model = spec, lm
         if model:
             check_name(model)
-        judge = on_labels_scale(load(file), flags.scale).with_model(model or None)
+        judge = on_labels_scale(load(judge_path), flags.scale).with_model(model or None)
         if note := constructed_note(judge):
             print_note(f"note: {note}")
         if not is_embedded(judge.lm):
             judge = judge.with_model(api_base=flags.api_base)
             providers.add(judge.lm.partition("/")[0])
-        # Only the last folder, because those above it do not describe the judge.
-        default_name = "/".join(Path(file).parts[-2:]) + (f"@{model}" if model else "")
+        # The default name has the last folder only: folders above it do not describe the judge.
+        default_name = "/".join(Path(judge_path).parts[-2:]) + (f"@{model}" if model else "")
         entries.append(Entry(name=name or default_name, judge=judge))
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):
         raise SettingsError(
             f"--api-base and --api-key-env fit one provider, and {', '.join(sorted(providers))} "
             "are asked: set the address of each in the environment (OPENAI_BASE_URL, "
-            "SYSTEMONE_BASE_URL), or score with one first and join it by --scores"
+            "SYSTEMONE_BASE_URL), or score with one provider first and add its scores by --scores"
         )
     return entries
 
 
 def check_names(entries: Sequence[Entry]) -> None:
-    """Raise SettingsError for fewer than two judges, or two with the same name."""
+    """Raise SettingsError for fewer than two judges, or for two judges with the same name."""
     (name, count), *others = Counter(entry.name for entry in entries).most_common() or [("", 0)]
     if count > 1:
-        raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
+        raise SettingsError(
+            f"two judges are called {name}: give one of them a name, as in NAME={name}"
+        )
     if not others:
         raise SettingsError("name two judges or more: JUDGE, --lm, --scores or --replies")
 
@@ -212,7 +227,7 @@ def asking_options(flags: argparse.Namespace) -> ModelOptions:
 
 
 def expectation_lines(entries: Sequence[Entry]) -> list[str]:
-    """The estimated cost of each judge that will be asked, and of all together."""
+    """Lines with the estimated cost of each judge that will be asked, and of all of them."""
     paid = {entry.name: entry.expected for entry in entries if entry.expected}
     if len(paid) > 1:
         paid["all together"] = tuple(chain.from_iterable(paid.values()))

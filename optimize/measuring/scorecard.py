@@ -12,7 +12,7 @@ from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
     COEFFICIENTS,
-    PRIMARY,
+    DEFAULT_UNDEFINED,
     Correlation,
     Level,
     Undefined,
@@ -39,12 +39,13 @@ from optimize.statistics.two_values import Rate, TwoValues, two_values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFigures:
-    """The judge's accuracy over the pairs on which people prefer a side; a tie is half right.
+    """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
-    `accuracy` is that of the joint margin of both orders. `accuracy_order_ab` is that of the
-    replies with output A first, `accuracy_order_ba` of those with B first, and the mean of the two
-    is what some tables call accuracy. `order_agreement` is the share of pairs with the same answer
-    in both orders, without failed pairs.
+    A pair is judged in both orders of its outputs. `accuracy` is the accuracy of the preference
+    from both orders, `accuracy_order_ab` of the replies with output A first, `accuracy_order_ba` of
+    the replies with output B first. Some published tables report `accuracy_mean_of_orders`, the
+    mean over both orders. `order_agreement` is the share of pairs that get the same answer in both
+    orders; failed pairs do not count.
     """
 
     accuracy: float
@@ -61,18 +62,18 @@ class PairFigures:
 
     @classmethod
     def of(cls, scored: Scored, order: OrderAgreement) -> "PairFigures":
-        preferences = [each for each in scored.judgements if isinstance(each, Preference)]
-        choices = np.sign(np.array([(each.margin_ab, each.margin_ba) for each in preferences]))
-        answered = ~np.isnan(choices).any(axis=1)
-        decided = answered & (scored.human != 0)
-        is_right = (1 + choices[decided] * np.sign(scored.human[decided, None])) / 2
+        preferences = [item for item in scored.judgements if isinstance(item, Preference)]
+        choices = np.sign(np.array([(item.margin_ab, item.margin_ba) for item in preferences]))
+        has_answers = ~np.isnan(choices).any(axis=1)
+        is_compared = has_answers & (scored.human != 0)
+        is_right = (1 + choices[is_compared] * np.sign(scored.human[is_compared, None])) / 2
         return cls(
             accuracy=order.value,
             accuracy_interval=order.interval,
             accuracy_mean_of_orders=_mean(is_right),
             accuracy_order_ab=_mean(is_right[:, 0]),
             accuracy_order_ba=_mean(is_right[:, 1]),
-            order_agreement=_mean((choices[:, 0] == choices[:, 1])[answered]),
+            order_agreement=_mean((choices[:, 0] == choices[:, 1])[has_answers]),
             n_pairs=len(preferences),
             n_decided=order.n_pairs,
             n_ties=order.n_ties,
@@ -83,7 +84,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValueFigures:
-    """Figures for a judge of pass and fail, and for one that always gives the commoner answer."""
+    """A judge's figures on pass and fail; `constant` is a judge that gives one verdict only."""
 
     judge: TwoValues
     constant: TwoValues
@@ -98,28 +99,29 @@ class TwoValueFigures:
         )
 
     @property
-    def constant_word(self) -> str:
+    def constant_verdict(self) -> str:
         return "pass" if self.judge.base_rate.value >= 0.5 else "fail"
 
     @property
     def rates(self) -> list[Rate]:
-        """TPR, TNR and kappa, in the order of the tables' columns."""
+        """TPR, TNR and kappa, in the order in which tables show them."""
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> JsonObject:
         rates = fields_json(self.judge, "n_more", "n_documents")
         constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
-        constant = {"word": self.constant_word, **constant_rates}
+        constant = {"word": self.constant_verdict, **constant_rates}
         return {**rates, "constant": constant, **object_json(self.judge)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleFigures:
-    """The judge compared with the annotators, whose `names` are in the order of their columns.
+    """How well the judge agrees with the annotators, and the annotators with each other.
 
-    `agreement` is that of the judge with each annotator, then that of every two annotators.
-    `one_annotator` is None if people's labels have no contrast. A judge's rho can reach about
-    `bound`, the square root of the mean label's `reliability`.
+    `names` are the annotators' names, and `alpha` is Krippendorff's alpha. `agreement` has a row
+    for the judge and each annotator, then a row for every two annotators. `one_annotator` compares
+    the judge with one annotator; it is None if people rate all outputs alike. A judge's rho can
+    hardly exceed `bound`, the square root of `reliability`, which is that of the mean label.
     """
 
     names: tuple[str, ...]
@@ -133,11 +135,12 @@ class PeopleFigures:
     def of(cls, scored: Scored) -> "PeopleFigures | None":
         """The figures; None if annotators are unknown, ties were left out or labels are weighted.
 
-        Without the ties, annotators would seem to agree too well. And the figures take no weights.
+        Without the outputs on which annotators are tied, annotators would seem to agree too well.
+        The statistics of annotators cannot take weights.
         """
-        outputs = tuple(each for each in scored.labelled if isinstance(each, LabelledOutput))
-        has_no_figures = scored.n_tied or scored.items.is_weighted or not outputs
-        if has_no_figures or len(outputs) != len(scored.items):
+        outputs = tuple(item for item in scored.labelled if isinstance(item, LabelledOutput))
+        is_unsupported = scored.n_tied or scored.items.is_weighted or not outputs
+        if is_unsupported or len(outputs) != len(scored.items):
             return None
         labelled = LabelledSet(name="the labels", sha256="", outputs=outputs)
         try:
@@ -147,17 +150,19 @@ class PeopleFigures:
         documents = scored.documents
         level, system = scored.level, scored.systems
         scale = scored.scale if scored.within_scale else None
-        judge = scored.passes if scored.is_binary else scored.scores
+        judge_scores = scored.passes if scored.is_binary else scored.scores
         reliability_value = reliability(ratings, documents, level=level, system=system)
-        comparison = one_annotator(scored.scores, ratings, documents, level=level, system=system)
+        annotator_comparison = one_annotator(
+            scored.scores, ratings, documents, level=level, system=system
+        )
         return cls(
             names=tuple(names),
             alpha=krippendorff_alpha(ratings),
             reliability=reliability_value,
             bound=reliability_value**0.5,
-            one_annotator=comparison,
+            one_annotator=annotator_comparison,
             agreement=annotator_agreement(
-                ratings, documents, level=level, system=system, judge=judge, scale=scale
+                ratings, documents, level=level, system=system, judge=judge_scores, scale=scale
             ),
         )
 
@@ -170,19 +175,21 @@ class PeopleFigures:
         return [row for row in self.agreement if row.first is not None]
 
     def pair_of(self, row: AnnotatorAgreement) -> list[str]:
-        """The names of the two that are compared: annotators, or "judge" and an annotator."""
+        """The two names in a row of `agreement`: "judge" and an annotator, or two annotators."""
         first = "judge" if row.first is None else self.names[row.first]
         return [first, self.names[row.second]]
 
     def to_json(self) -> JsonObject:
-        without = "first", "second"
-        judge, people = self.with_judge, self.among_annotators
+        excluded = "first", "second"
+        judge_rows, annotator_rows = self.with_judge, self.among_annotators
         agreement = {
             "judge": [
-                {"annotator": self.names[row.second], **fields_json(row, *without)} for row in judge
+                {"annotator": self.names[row.second], **fields_json(row, *excluded)}
+                for row in judge_rows
             ],
             "annotators": [
-                {"annotators": self.pair_of(row), **fields_json(row, *without)} for row in people
+                {"annotators": self.pair_of(row), **fields_json(row, *excluded)}
+                for row in annotator_rows
             ],
         }
         return {**fields_json(self, "names"), "agreement": agreement}
@@ -190,12 +197,12 @@ class PeopleFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scorecard:
-    """One judge's figures; the first of `correlations` is the judge's main rho.
+    """All figures of one judge; the first of `correlations` is its main rho.
 
-    `order` is how often the judge orders two outputs as people do, or the accuracy on pairs.
-    `scales` is None if scores and labels have different scales, or labels are weighted. `pairs` is
-    None for labels on single outputs, `two_values` for labels other than pass and fail, and
-    `people` for labels by unknown annotators.
+    `order` is how often the judge orders two outputs as people do; for pairs, it is the accuracy.
+    `scales` compares the means of scores and labels; it is None if their scales differ or labels
+    are weighted. `pairs` is None for labels on single outputs, `two_values` for labels other than
+    pass and fail, and `people` if the annotators are unknown.
     """
 
     correlations: tuple[Correlation, ...]
@@ -207,23 +214,26 @@ class Scorecard:
 
     @classmethod
     def brief(cls, scored: Scored, *, is_binary: bool | None = None) -> "Scorecard":
-        """The main figures: rho, order agreement, and those of pairs or of pass and fail.
+        """A scorecard of the main figures: rho, order agreement, and those on pairs or verdicts.
 
-        `is_binary` says whether to include figures of pass and fail. By default they are included
+        `is_binary` says whether to include figures on pass and fail. By default they are included
         if labels and scores allow it.
         """
-        binary, order = scored.is_binary if is_binary is None else is_binary, order_figures(scored)
+        with_verdicts, order = (
+            scored.is_binary if is_binary is None else is_binary,
+            order_figures(scored),
+        )
         return cls(
             correlations=(rho(scored),),
             order=order,
             scales=None,
             pairs=PairFigures.of(scored, order) if scored.is_pairs else None,
-            two_values=TwoValueFigures.of(scored) if binary else None,
+            two_values=TwoValueFigures.of(scored) if with_verdicts else None,
         )
 
     @classmethod
     def of(cls, scored: Scored, *, is_binary: bool | None = None) -> "Scorecard":
-        """Every figure that labels and scores allow; see `brief` for `is_binary`."""
+        """A scorecard of all figures that the data allows; `is_binary` is explained at `brief`."""
         return replace(
             cls.brief(scored, is_binary=is_binary),
             correlations=tuple(all_correlations(scored)),
@@ -252,27 +262,27 @@ class Scorecard:
         return self.order if self.is_pairs else self.rho
 
     @property
-    def beside_coin(self) -> Figure:
-        """The share to compare with a random judge's 50 %: `order`, or balanced accuracy."""
+    def share_against_coin(self) -> Figure:
+        """The figure that is 50 % for a coin: balanced accuracy for verdicts, else `order`."""
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
 
     @property
     def ties(self) -> float | None:
-        """The judge's share of ties among the pairs that people order; None without such a pair."""
+        """The share of ties among the pairs that people order; None if people order no pair."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
     def to_json(self) -> JsonObject:
-        first = dict.fromkeys(("correlations", "order", "scales"))
-        return {**first, "ties": self.ties, **fields_json(self)}
+        key_order = dict.fromkeys(("correlations", "order", "scales"))
+        return {**key_order, "ties": self.ties, **fields_json(self)}
 
 
 def correlation_of(
     scored: Scored,
     level: Level,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
 ) -> Correlation:
-    """The correlation of a judge's scores with people's labels, at a level, by a coefficient."""
+    """The correlation of a judge's scores with people's labels, at `level` by `coefficient`."""
     return correlation(
         level,
         scored.scores,
@@ -286,32 +296,33 @@ def correlation_of(
 
 
 def rho(scored: Scored) -> Correlation:
-    """The judge's main figure: Spearman's rho at its level, by the default convention."""
+    """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
     return correlation_of(scored, scored.level)
 
 
 def all_correlations(scored: Scored) -> list[Correlation]:
-    """The correlation for every level of the labels, the judge's level first, and coefficient.
+    """The correlations for every coefficient at every level, the level of `scored` first.
 
-    Summary level comes with both conventions for undefined values, since a single document may have
-    no value there. Pairs have the dataset level only, since a document has few margins and no
-    systems. Weighted labels have only the coefficients with a weighted form.
+    At summary level, each coefficient is computed with both rules for undefined values, since it
+    may be undefined on a document. Pairs have the dataset level only, since a document has few
+    pairs, and pairs have no systems. For weighted labels, coefficients without a weighted form are
+    left out.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
-    conventions: Sequence[Undefined] = (PRIMARY, "left_out")
+    undefined_rules: Sequence[Undefined] = (DEFAULT_UNDEFINED, "left_out")
     return [
         correlation_of(scored, level, coefficient, undefined)
         for level in sorted(levels, key=lambda level: level != scored.level)
         for coefficient, definition in COEFFICIENTS.items()
         if definition.of_weighted or not scored.items.is_weighted
-        for undefined in conventions[: 2 if level == "summary" else 1]
+        for undefined in undefined_rules[: 2 if level == "summary" else 1]
     ]
 
 
 def order_figures(scored: Scored) -> OrderAgreement:
-    """How often the judge orders two outputs as people do; for labelled pairs, its accuracy.
+    """How often the judge orders two outputs as people do; for labelled pairs, the accuracy.
 
-    The two outputs are of one document, at dataset level any two.
+    Both outputs belong to the same document; at dataset level, to any documents.
     """
     vectors = scored.scores, scored.human, scored.documents
     if scored.is_pairs:
@@ -320,7 +331,7 @@ def order_figures(scored: Scored) -> OrderAgreement:
 
 
 def scale_figures(scored: Scored) -> ScaleComparison | None:
-    """Means and SDs of scores and ratings; None with different scales or weighted labels."""
+    """Means and SDs of scores and ratings; None for pairs, different scales or weighted labels."""
     if scored.is_pairs or not scored.within_scale or scored.items.is_weighted:
         return None
     return compare_scales(scored.scores, scored.human, scored.documents)

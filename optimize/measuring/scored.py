@@ -14,21 +14,22 @@ from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, s
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
-# Rows that a judge was tuned on are left out if at least this many rows and documents remain.
-LEAST_ROWS = 10
-LEAST_DOCUMENTS = 2
+# Rows that a judge was tuned on are left out if this many rows and documents remain.
+MIN_ROWS = 10
+MIN_DOCUMENTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """One judge's judgements, one for each item and in the order of `items`.
+    """One judge's judgements of labelled items, in the order of `items`.
 
-    `scores` holds their scores, NaN for a failed one. `scale` is the judge's scale, empty if it is
-    unknown and for pairs. `tuned_rows` are the rows whose texts the judge was tuned on, and
-    `tuned_documents` those on documents that it was tuned on. `labelled` holds the items' labelled
-    outputs or pairs, if known. For a recording, `n_unjudged` labels have no record, and `n_unknown`
-    records no label. `n_tied` outputs were left out because their annotators are tied. If labels
-    are pass and fail, a score of .5 or more is a pass, and `words` are people's words for the two.
+    `scores` holds the judgements' scores, with NaN for a failed judgement. `scale` is the judge's
+    scale; it is empty for pairs, and if it is unknown. `tuned_rows` are the rows whose texts the
+    judge was tuned on, and `tuned_documents` the rows whose documents it was tuned on. `labelled`
+    holds the items' labelled outputs or pairs, if known. In a recording, `n_unjudged` labels have
+    no record, and `n_unknown` records have no label. `n_tied` outputs were left out because their
+    annotators are tied. If labels are pass and fail, a score of .5 or more is a pass, and `words`
+    are people's words for pass and fail.
     """
 
     judge: str
@@ -56,7 +57,7 @@ class Scored:
         object.__setattr__(self, "is_binary", is_binary)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
-        """The judgements of these rows only, in this order."""
+        """The judgements of these rows, in the order of `rows`."""
         new_row_by_row = {row: new_row for new_row, row in enumerate(rows)}
         return replace(
             self,
@@ -72,18 +73,18 @@ class Scored:
         )
 
     def without(self, rows: Collection[int]) -> "Scored":
-        """The judgements without these rows; all of them if too few would be left."""
+        """The judgements without these rows; all judgements if too few rows would remain."""
         remaining = [row for row in range(len(self.items)) if row not in rows]
         documents = {self.items.items[row].document_id for row in remaining}
-        suffices = len(remaining) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS
-        return self.of_rows(remaining) if suffices else self
+        has_enough = len(remaining) >= MIN_ROWS and len(documents) >= MIN_DOCUMENTS
+        return self.of_rows(remaining) if has_enough else self
 
     @property
     def passes(self) -> Vector:
         """The judge's verdicts: 1 for a pass, 0 for a fail, NaN for a failed judgement."""
         return verdicts(self.scores)
 
-    def word(self, value: float) -> str:
+    def label_text(self, value: float) -> str:
         """People's word for a pass (1) or a fail (0); any other number as digits."""
         words = dict(zip((1.0, 0.0), self.words, strict=True)) if self.is_binary else {}
         return words.get(value, f"{value:g}")
@@ -109,7 +110,7 @@ class Scored:
 
     @property
     def failures(self) -> dict[str, str]:
-        """By id, the reason why an output has no score."""
+        """For each output without a score, the reason, by the output's id."""
         return {
             self.items.items[row].id: self.judgements[row].failure or "no reason was recorded"
             for row in np.flatnonzero(np.isnan(self.scores))
@@ -124,7 +125,7 @@ class Scored:
         return bool(self.scale[0] <= numbers.min() and numbers.max() <= self.scale[-1])
 
     def texts(self, index: int) -> Mapping[str, str]:
-        """The texts that the judge read; all texts of the labels if a recording does not say."""
+        """The texts that the judge read; for a recording, all texts of the labelled row."""
         texts = self.items.items[index].texts
         if texts or not self.labelled:
             return texts
@@ -140,13 +141,13 @@ def are_shares(scores: Vector) -> bool:
 
 
 def with_both_scores(a: Scored, b: Scored) -> tuple[Scored, Scored]:
-    """Two judges on the rows for which both have a score."""
+    """Both judges' judgements, on the rows that both of them scored."""
     rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     return a.of_rows(rows), b.of_rows(rows)
 
 
 def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ...]:
-    """The items' labelled outputs or pairs, in the same order; items without one are left out."""
+    """The labelled outputs or pairs of these items, in the items' order."""
     by_id: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
     return tuple(by_id[item.id] for item in items.items if item.id in by_id)
 
@@ -154,9 +155,9 @@ def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ..
 def tuned_rows(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
 ) -> frozenset[int]:
-    """The rows whose texts the judge was tuned on, in whatever file they were then.
+    """The rows whose texts the judge was tuned on, even if these texts came from another file.
 
-    With `of_documents`, the rows on documents that it was tuned on, also if their outputs are new.
+    With `of_documents`, the rows whose documents it was tuned on, even if the outputs are new.
     """
     if judge is None:
         return frozenset()

@@ -1,6 +1,7 @@
-"""Whether one judge may replace another: their difference against a margin, and what changes.
+"""Decide whether a new judge may replace an old one, and list the rows that change.
 
-Of judges that are worse by the margin, at most 5 of 100 get a certificate (benchmarks/swaps.py).
+The interval of their difference is compared with a margin. Of new judges that are worse by the
+margin, at most 5 of 100 pass as not worse (benchmarks/swaps.py).
 """
 
 import math
@@ -35,17 +36,17 @@ from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_i
 Outcome = Literal["better", "not worse", "worse", "undecided"]
 Side = Literal["neither", "new", "old"]
 SIDES: tuple[Side, Side, Side] = ("neither", "new", "old")
-# The most changed rows that JSON lists.
-MOST_CHANGED = 100
+# Upper bound on the changed rows that JSON lists.
+MAX_CHANGED_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Whether a new judge may replace the old one.
+    """The decision whether a new judge may replace an old one; `swap` is its outcome.
 
-    `difference` is the new judge's figure less the old one's; None if there are no labels to
-    compute it from. It has a 90 % interval over documents, at system level over systems, which
-    holds in all of `looks` looks together.
+    `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
+    It has a 90 % interval over documents (at system level: over systems), which is widened to hold
+    in all of `looks` looks at a growing set of labels.
     """
 
     swap: Outcome
@@ -55,44 +56,44 @@ class Certificate:
 
     @property
     def names(self) -> tuple[str, str]:
-        """The new judge's name, and the old one's."""
+        """The names of the new and the old judge."""
         raise NotImplementedError
 
     @property
-    def is_below(self) -> bool:
-        """Whether the new judge is worse by the interval, by whatever amount."""
+    def is_interval_negative(self) -> bool:
+        """Whether the interval lies below 0, so that the new judge is worse by some amount."""
         interval = self.difference.interval if self.difference else None
         return interval is not None and interval.high < 0
 
     @property
     def obstacle(self) -> str:
-        """Why these labels certify nothing, if there is another reason than the interval."""
+        """A reason other than the interval why these labels decide nothing; else empty."""
         return ""
 
     @property
     def verdict(self) -> str:
-        """What these labels certify, in one or two sentences."""
+        """The outcome and its risk of error, in one or two sentences."""
         if self.obstacle:
             return self.obstacle
         new, old = map(short_name, self.names)
-        margin, outcome, looks = f"{self.margin:g}", self.swap, looks_text(self.looks)
-        in_any_look = f" in any{looks}" if looks else ""
+        margin, outcome, looks_note = f"{self.margin:g}", self.swap, looks_text(self.looks)
+        in_any_look = f" in any{looks_note}" if looks_note else ""
         by_margin = "" if outcome == "better" else f" by more than {margin}"
         if outcome == "undecided":
-            if self.is_below:
+            if self.is_interval_negative:
                 return (
-                    f"On documents like these {new} is worse than {old} (of judges no worse, at "
-                    f"most 5% would look so{in_any_look}); these labels cannot tell "
-                    f"whether{by_margin}."
+                    f"On documents like these {new} is worse than {old} (of judges that are not "
+                    f"worse, at most 5% would look worse{in_any_look}); these labels cannot tell "
+                    f"whether it is worse{by_margin}."
                 )
             return f"These labels cannot tell whether {new} is worse than {old}{by_margin}."
         claim = f"On documents like these {new} is {outcome} than {old}{by_margin}."
-        if outcome == "not worse" and self.is_below:
+        if outcome == "not worse" and self.is_interval_negative:
             claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
         opposite_of = {"better": "no better", "worse": f"worse by {margin} or less"}
         opposite = opposite_of.get(outcome, f"worse by {margin}")
-        chance = f"at most 5% would get this verdict{in_any_look}"
-        return f"{claim} Of judges that are {opposite}, {chance}."
+        risk = f"at most 5% would get this verdict{in_any_look}"
+        return f"{claim} Of judges that are {opposite}, {risk}."
 
     @property
     def is_undecided(self) -> bool:
@@ -100,14 +101,18 @@ class Certificate:
 
     @property
     def faults(self) -> list[str]:
-        """The verdict in a gate's words, if it does not let the new judge in; else empty."""
-        words = {"worse": "falls short", "undecided": "undecided"}
-        return [f"{words[self.swap]}: {self.verdict}"] if self.swap in words else []
+        """The verdict as a fault for CI; empty if the new judge may replace the old judge."""
+        fault_by_outcome = {"worse": "falls short", "undecided": "undecided"}
+        return (
+            [f"{fault_by_outcome[self.swap]}: {self.verdict}"]
+            if self.swap in fault_by_outcome
+            else []
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A row on which two judges differ: where it moved, with whom people side, and all scores."""
+    """A row on which two judges differ: its scores, their direction, and whom people side with."""
 
     id: str
     moved: Literal["up", "down"]
@@ -123,11 +128,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapResult(Certificate):
-    """The certificate of a swap by labels on random outputs.
+    """The decision about a swap by labels on random outputs.
 
-    In `comparison` the new judge comes first, then the old one. `documents_to_decide` is how many
-    documents in all would decide, None if too many or not needed. `moved` and `people_side_with`
-    count all changed rows; `changed` holds those that moved most.
+    In `comparison`, the new judge is the first and the old judge the second. `documents_to_decide`
+    is the total number of documents that would decide; None if it is too large, or if the swap is
+    decided. `moved` counts the changed rows by direction, and `people_side_with` by the judge that
+    people side with. `changed` holds the rows that moved most.
     """
 
     comparison: JudgeComparison = field(metadata=FLAT)
@@ -149,18 +155,18 @@ class SwapResult(Certificate):
 
     @property
     def unit(self) -> str:
-        """What the interval treats as drawn at random: documents, or systems."""
+        """The unit that the interval is computed over: document or system."""
         return "system" if self.comparison.level == "system" else "document"
 
     def to_json(self) -> JsonObject:
-        """All fields, and the verdict under `short` or `undecided`, as gates have it."""
+        """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""
         short = [self.verdict] if self.swap == "worse" else []
         undecided = [self.verdict] if self.swap == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 
 def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 1) -> SwapResult:
-    """The certificate that a new judge may replace an old one, on the rows of `paired_scores`."""
+    """The decision whether `new` may replace `old`, on the rows of `paired_scores`."""
     new_scored, old_scored = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda compared: compared.name != new.name)
@@ -171,25 +177,25 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
         n_documents_needed = documents_to_decide(contrast.terms, least_size, margin, looks)
-    n = contrast.terms.size
+    n_terms = contrast.terms.size
     return SwapResult(
         comparison=replace(comparison, judges=judges),
         swap=outcome,
         margin=margin,
         looks=looks,
-        difference=Difference(value=contrast.value, interval=interval, n_documents=n),
+        difference=Difference(value=contrast.value, interval=interval, n_documents=n_terms),
         documents_to_decide=n_documents_needed,
         n_changed=len(changed),
         moved=Counter(row.moved for row in changed),
         people_side_with=Counter(row.people_side_with for row in changed),
-        changed=changed[:MOST_CHANGED],
+        changed=changed[:MAX_CHANGED_ROWS],
     )
 
 
 def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
     """Both judges on the rows that both scored, without rows that either was tuned on.
 
-    If too few rows would be left, these rows count, too. Raises JudgesError if a judge has no score
+    If too few rows would remain, all rows are used. Raises JudgesError if a judge has no score
     for more than a tenth of the labels.
     """
     scores: dict[str, Scored] = {}
@@ -210,33 +216,36 @@ def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
 def difference_of(
     new: Scored, old: Scored, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
-    """The new judge's figure less the old one's, its 90 % interval, and the `least_size` of terms.
+    """The new judge's figure minus the old judge's, its 90 % interval, and the `least_size`.
 
-    `least_size` is how much a document may add to the difference (see `cautious_interval`).
+    `least_size` is the size of the difference that one document could contribute, even if no
+    document in the sample does (see `cautious_interval`).
     """
     is_binary = new.is_binary and old.is_binary
     contrast = contrast_of(new, old, is_binary=is_binary)
-    n, least_size = contrast.terms.size, 0.0
+    n_terms, least_size = contrast.terms.size, 0.0
     if is_binary:
         labels, counts = np.unique(new.human, return_counts=True)
         if counts.min() < FEWEST_FOR_INTERVAL:
             return contrast, None, least_size
-        least_size = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
+        least_size = (
+            n_terms / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
+        )
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
         return contrast, None, least_size
     elif new.is_pairs:
-        least_size = n * _share_of_document(new.documents, new.human != 0)
-    elif new.level != "system" and n:
+        least_size = n_terms * _share_of_document(new.documents, new.human != 0)
+    elif new.level != "system" and n_terms:
         least_size = _loss_of_document(old)
     return contrast, cautious_interval(contrast.terms, least_size, looks), least_size
 
 
-def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
-    """A document's share of the chosen outputs, as a mean over these outputs.
+def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
+    """The share of the chosen outputs that belong to one document, as a mean over these outputs.
 
-    Whole documents count, as a judge may err on all outputs of one.
+    A judge may err on all outputs of a document at once, so a document counts as a whole.
     """
-    counts = np.unique(np.asarray(documents)[chosen], return_counts=True)[1]
+    counts = np.unique(np.asarray(documents)[is_chosen], return_counts=True)[1]
     shares = counts / counts.sum()
     return float(shares @ shares)
 
@@ -244,27 +253,27 @@ def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
 def _loss_of_document(old: Scored) -> float:
     """How much rho the old judge would lose if it ranked one document's outputs at random.
 
-    It loses what the document adds to its rho. Here this is the 90 % quantile over documents. A
-    random order of k outputs is the right one in 1 of k! cases, and then the loss does not show. So
-    the quantile is divided by the chance that it shows.
+    The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
+    random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
+    the quantile is divided by the chance of a loss.
     """
     rows = read_rows(old.scores, old.human, old.documents)
     n_outputs = rows.judge.size / rows.n_documents if old.level == "summary" else math.inf
-    chance_to_show = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
-    return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / chance_to_show
+    chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
+    return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / chance_of_loss
 
 
 def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
-    """How many documents in all decide, if further ones are like these; None if too many."""
-    for times in range(2, MOST_FURTHER // terms.size + 1):
-        interval = cautious_interval(np.tile(terms, times), least_size, looks)
+    """The number of documents that would decide, if all are like these; None if it is too large."""
+    for multiple in range(2, MOST_FURTHER // terms.size + 1):
+        interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
         if outcome_of(interval, margin) != "undecided":
-            return times * int(terms.size)
+            return multiple * int(terms.size)
     return None
 
 
 def outcome_of(interval: Interval | None, margin: float) -> Outcome:
-    """Better, not worse (by the margin), worse (by more than the margin), or undecided."""
+    """The outcome: the interval is compared with the margin, or for "better" with 0."""
     if interval is None or interval.low <= -margin <= interval.high:
         return "undecided"
     if interval.high < -margin:
@@ -275,24 +284,29 @@ def outcome_of(interval: Interval | None, margin: float) -> Outcome:
 def changed_rows(new: Scored, old: Scored) -> list[Change]:
     """The rows on which the judges differ: in the verdict, the side of a pair, or else the rank.
 
-    Rows that moved most come first, among equal ones those on which people side with the old judge.
+    The rows that moved most come first. Of rows that moved equally, those on which people side with
+    the old judge come first.
     """
-    is_binary, columns = new.is_binary and old.is_binary, (new.scores, old.scores, new.human)
-    places = np.stack([verdicts(values) if is_binary else np.sign(values) for values in columns])
+    is_binary, score_columns = new.is_binary and old.is_binary, (new.scores, old.scores, new.human)
+    positions = np.stack(
+        [verdicts(values) if is_binary else np.sign(values) for values in score_columns]
+    )
     for rows in [] if is_binary or new.is_pairs else new.ranked_rows:
-        places[:, rows] = midranks(np.stack([values[rows] for values in columns])) / rows.size
-    new_places, old_places, human_places = places
-    gain = np.abs(old_places - human_places) - np.abs(new_places - human_places)
-    order = np.lexsort((gain, -np.abs(new_places - old_places)))
+        positions[:, rows] = (
+            midranks(np.stack([values[rows] for values in score_columns])) / rows.size
+        )
+    new_positions, old_positions, human_positions = positions
+    gain = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
+    order = np.lexsort((gain, -np.abs(new_positions - old_positions)))
     return [
         Change(
             id=new.items.items[row].id,
-            moved="up" if new_places[row] > old_places[row] else "down",
+            moved="up" if new_positions[row] > old_positions[row] else "down",
             people_side_with=SIDES[int(np.sign(gain[row]))],
             new=new.scores[row],
             old=old.scores[row],
             human=new.human[row],
             remarks=Remarks.of(new, row),
         )
-        for row in order[new_places[order] != old_places[order]].tolist()
+        for row in order[new_positions[order] != old_positions[order]].tolist()
     ]

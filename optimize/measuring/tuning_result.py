@@ -23,17 +23,17 @@ from optimize.statistics.intervals import Figure
 
 T = TypeVar("T")
 U = TypeVar("U")
-# The fields of summary.json that come before the figures, and those that come last.
+# The first and the last fields of summary.json; figures come between them.
 FIRST_FIELDS = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
 LAST_FIELDS = ["request_changes", "tuned_file", "answers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult(ByJudge[Scorecard]):
-    """Both judges on one held-out split, and the tuned judge's figure less the untuned one's.
+    """Both judges' scorecards on one held-out split, and the tuned judge's gain.
 
-    `gain` is the gain in rho. `balanced_gain` is that in balanced accuracy; None if the judge was
-    tuned for another objective.
+    `gain` is the tuned judge's rho minus the untuned judge's. `balanced_gain` is the same for
+    balanced accuracy; None if the judge was tuned for another objective.
     """
 
     gain: Figure
@@ -46,26 +46,26 @@ class SplitResult(ByJudge[Scorecard]):
 
     @property
     def is_gain_confirmed(self) -> bool:
-        """Whether the gain's interval lies above 0, in the three decimals that people read."""
+        """Whether the gain's interval lies above 0, rounded to three decimals as printed."""
         interval = self.objective_gain.interval
         return interval is not None and round(interval.low, 3) > 0
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut(Generic[T]):
-    """What there is on each split that is held out: test, and systems that tuning did not see."""
+    """A value for each held-out split: test, and systems that tuning did not see (`unseen`)."""
 
     test: T
     unseen: T | None = None
 
     @property
     def by_name(self) -> dict[str, T]:
-        """By the splits' names in files."""
+        """The values by the names that the splits have in files."""
         named = {"test": self.test, "test_unseen_systems": self.unseen}
         return {name: split for name, split in named.items() if split is not None}
 
     def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
-        """The function's results for all splits."""
+        """The function's result for each split."""
         return HeldOut(*map(function, self.by_name.values()))
 
     def to_json(self) -> JsonObject:
@@ -76,8 +76,9 @@ class HeldOut(Generic[T]):
 class RunSpending:
     """The tokens and dollars of a run, in total and by purpose.
 
-    Dollars are at list price, and None if a model's price is unknown. They include the worst cost
-    of requests that were never answered; if there are any, `cost_unconfirmed_usd` is that part.
+    Dollars are at list price, and None if a model's price is unknown. They include the highest
+    possible cost of requests that were never answered; `cost_unconfirmed_usd` is the part for these
+    requests, if there are any.
     """
 
     tokens: Mapping[str, int]
@@ -91,21 +92,21 @@ class TuningResult:
     """A finished tuning run. Calls, tokens and dollars are summed over all starts of the run.
 
     Attributes:
-        test: Both judges on the test split; None if nothing was held out. The scorecard of the
-            judge that ships also has figures on people and scales.
-        unseen: The same on systems that tuning did not see; None if there are none.
+        test: Both judges' figures on the test split; None if nothing was held out. The scorecard of
+            the judge that ships also has figures on people and scales.
+        unseen: Both judges' figures on systems that tuning did not see; None without such systems.
         shipped: The judge that ships.
-        why: The reason for that.
-        limit_reached: Whether a limit ended the run; with a larger one it would go on.
-        risk: The accepted chance that a judge ships which is no better.
+        why: The reason why this judge ships.
+        limit_reached: Whether a limit ended the run; with a larger limit the run can go on.
+        risk: The accepted probability that a tuned judge ships although it is no better.
         ship: The setting that says when a tuned judge ships.
         cached_calls: Calls that the reply cache answered; `lm_calls` does not count them.
-        spending: Tokens and dollars.
-        last_round: The last round of the search, as a mean over the searches on both halves.
+        spending: The tokens and dollars of the run.
+        last_round: The last round of the search, as a mean over two searches (one on each half).
         max_cost: The limit in dollars; None if no model is paid.
-        request_changes: What was changed in requests because an endpoint did not accept it.
+        request_changes: Parameters that were left out or renamed because an endpoint refused them.
         tuned_file: The file of a tuned judge that did not ship.
-        answers: How the questions of a tuned judge were answered, if it asks any.
+        answers: The questions of the tuned judge and their shares of the score, if it asks any.
     """
 
     dimension: str
@@ -165,8 +166,8 @@ class TuningResult:
     def to_json(self) -> JsonObject:
         """The content of summary.json."""
         record = fields_json(self, "test", "unseen")
-        first = {name: record[name] for name in FIRST_FIELDS}
-        last = {name: record.pop(name) for name in LAST_FIELDS if name in record}
+        first_fields = {name: record[name] for name in FIRST_FIELDS}
+        last_fields = {name: record.pop(name) for name in LAST_FIELDS if name in record}
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
         rhos = {
             f"{judge}_judge": {
@@ -177,7 +178,7 @@ class TuningResult:
         gains = {"test": None} | {
             name: figure_json(split.gain) for name, split in self.splits.items()
         }
-        return {**first, **rhos, "gain": gains, **record, **self._on_test(), **last}
+        return {**first_fields, **rhos, "gain": gains, **record, **self._on_test(), **last_fields}
 
     def _on_test(self) -> JsonObject:
         """The figures other than rho: order, scales, annotators, pass and fail, accuracy."""
@@ -201,6 +202,6 @@ class TuningResult:
             **({"accuracy": accuracy.to_json()} if card.is_pairs else {}),
         }
 
-    def _of_both(self, figures: Callable[[Scorecard], object]) -> JsonObject:
-        """Some figures of both judges' scorecards, by split."""
-        return {name: split.map(figures).to_json() for name, split in self.splits.items()}
+    def _of_both(self, figure_of: Callable[[Scorecard], object]) -> JsonObject:
+        """A figure of both judges' scorecards, by split."""
+        return {name: split.map(figure_of).to_json() for name, split in self.splits.items()}

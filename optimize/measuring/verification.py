@@ -1,6 +1,6 @@
-"""The verification of one judge: its figures, and what other than quality may explain its scores.
+"""The verification of one judge: its figures, and influences on its scores other than quality.
 
-An output's length, its position in a pair, and chance may explain them.
+Scores may depend on an output's length, on its position in a pair, and on chance.
 """
 
 from collections.abc import Sequence
@@ -21,27 +21,27 @@ from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import Correlation, Level, contrast_judges, correlation
 from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
 
-# The screen names an association of at least this size whose interval excludes 0.
+# An association is reported if it is at least so large and its interval excludes 0.
 LEAST_ASSOCIATION = 0.1
-# The most false passes, and the most false alarms, in the result; a report has all.
+# Upper bound on the false passes, and on the false alarms, in the result; a report has all.
 MOST_MISSES = 3
 
 
 def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
     """Whether a judge's association is clearly larger than people's.
 
-    `value` is the judge's association, `people` that of people's labels, and `interval` is for the
-    difference.
+    `value` is the association of the judge's scores, `people` the association of people's labels,
+    and `interval` is the interval of the difference.
     """
-    large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
-    return large and interval is not None and (interval.low > 0 or interval.high < 0)
+    is_large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
+    return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthAssociation:
     """Spearman's rho of outputs' lengths with the judge's scores, and with people's labels.
 
-    `interval` is that of the difference of the two. For pairs, the length is A's less B's.
+    `interval` is the interval of their difference. For pairs, length means A's minus B's.
     """
 
     judge: float
@@ -51,9 +51,9 @@ class LengthAssociation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Associations:
-    """What other than quality may explain the scores; None where it does not apply or is unknown.
+    """Influences on the scores other than quality; None if inapplicable or unknown.
 
-    `position` is the share of choices for the output shown first, less that for the second.
+    `position` is the share of choices for the output shown first, minus that for the second.
     `repeats` is how often two samples for one row give the same verdict of pass or fail.
     """
 
@@ -66,9 +66,9 @@ class Associations:
         position, repeats = None, None
         if scored.is_pairs:
             preferences = [each for each in scored.judgements if isinstance(each, Preference)]
-            wins = win_rate(preferences, documents=scored.documents)
-            ends = Interval(wins.position_bias_low, wins.position_bias_high)
-            position = IntervalEstimate(wins.position_bias, ends)
+            rates = win_rate(preferences, documents=scored.documents)
+            interval = Interval(rates.position_bias_low, rates.position_bias_high)
+            position = IntervalEstimate(rates.position_bias, interval)
         elif scored.is_binary:
             repeats = _repeats(scored.judgements)
         return cls(length=_length_association(scored), position=position, repeats=repeats)
@@ -104,11 +104,11 @@ def _repeats(judgements: Sequence[AnyJudgement]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Which floors hold (`held`), and a reason for each that falls `short` or is `undecided`.
+    """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
 
     `gate` is the overall outcome; None if no floors were set and nothing is wrong. If figures do
-    not count, for example because too many judgements failed, `short` says why. Intervals hold for
-    `looks` looks at labels that grow.
+    not count, for example because too many judgements failed, `short` says why. Intervals are
+    widened to hold in all of `looks` looks at a growing set of labels.
     """
 
     gate: str | None
@@ -123,8 +123,8 @@ class Gate:
 class Verification:
     """One judge compared with people's labels.
 
-    `n_met` rows were left out because the judge was tuned on them, and `on_met` is its rho on
-    these. If too few others remain, all rows are measured: then `tuned_on_these_labels` is true.
+    `n_met` rows were left out because the judge was tuned on them, and `on_met` is its rho on these
+    rows. If too few other rows remain, all rows are used, and `tuned_on_these_labels` is true.
     `n_given` of the measured rows are new outputs on documents that the judge was tuned on.
     `n_unjudged` labels have no record.
     """
@@ -147,17 +147,15 @@ class Verification:
     @classmethod
     def of(cls, scored: Scored, held_out: Scored, labelled: Labelled) -> "Verification":
         """The figures on `held_out`, which holds the rows of `scored` that count."""
-        tuned_row_list, is_tuned_on = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
+        tuned_rows, is_tuned_on = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
         return cls(
             judge=scored.judge,
             dimension=scored.dimension,
             data=DataCounts.of(labelled, held_out.items),
             level=scored.level,
             n_unjudged=scored.n_unjudged,
-            n_met=len(tuned_row_list),
-            on_met=rho(scored.of_rows(tuned_row_list))
-            if tuned_row_list and not is_tuned_on
-            else None,
+            n_met=len(tuned_rows),
+            on_met=rho(scored.of_rows(tuned_rows)) if tuned_rows and not is_tuned_on else None,
             n_given=len(held_out.tuned_documents - held_out.tuned_rows),
             tuned_on_these_labels=is_tuned_on,
             card=Scorecard.of(held_out),

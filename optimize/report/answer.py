@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from optimize.figures.as_text import number_text, share_text, table_lines, wrapped
 from optimize.statistics.intervals import Figure
 
-# A title of a word or two (or ""), and a sentence.
+# A short title, which may be empty, and a sentence.
 Fact = tuple[str, str]
-# The most lines of an answer in the terminal: of a tuning run, and of `verify`.
+# Upper bounds on the lines that a tuning run and `verify` print in the terminal.
 RUN_LINES, SCREEN_LINES = 24, 12
 
 
@@ -35,13 +35,13 @@ class Tile:
     def of(
         cls, title: str, figure: Figure, note: str = "", *, share: bool = False, sign: bool = False
     ) -> "Tile":
-        """Make a tile of a figure; `share` writes it in percent, and `sign` with its sign."""
-        text = share_text if share else number_text
-        ends = figure.interval
+        """A tile for a figure, written in percent if `share`, and with + or - if `sign`."""
+        format_value = share_text if share else number_text
+        bounds = figure.interval
         return cls(
             title=title,
-            number=number_text(figure.value, signed=True) if sign else text(figure.value),
-            interval=f"{text(ends.low)} to {text(ends.high)}" if ends else "",
+            number=number_text(figure.value, signed=True) if sign else format_value(figure.value),
+            interval=f"{format_value(bounds.low)} to {format_value(bounds.high)}" if bounds else "",
             note=note,
         )
 
@@ -56,8 +56,8 @@ class Answer:
     """All sentences and figures on a result; the most important come first.
 
     `headline` answers the question in the title, and `why` has the reasons. `measured` says which
-    rows the `tiles` were measured on. The most urgent of the next `steps` is the first; code in a
-    step is between backticks.
+    rows the `tiles` were measured on. `steps` says what to do next, the most urgent step first;
+    code in a step is between backticks.
     """
 
     title: str
@@ -77,23 +77,23 @@ class Answer:
         Args:
             max_lines: Upper bound on the lines; facts that do not fit are left out.
             extra: Further sentences below the facts, if they fit.
-            last: The last sentences.
+            last: Sentences to end with.
         """
         why = fact_lines(self.why)
-        above = self.title, self.headline, *why, *map(str, self.tiles), self.measured
-        end = [
+        top_sentences = self.title, self.headline, *why, *map(str, self.tiles), self.measured
+        bottom = [
             *wrapped(*(f"Next: {step.replace('`', '')}" for step in self.steps[:1])),
             *([""] if self.tables else []),
             *(line for table in self.tables for line in table_lines(table.head, table.rows)),
             *wrapped(*last),
         ]
-        first, middle = wrapped(*above), list[str]()
-        for text in (*fact_lines(self.facts), *extra):
-            lines = wrapped(text)
-            middle += lines if len([*first, *middle, *lines, *end]) <= max_lines else []
-        return [*first, *middle, *end]
+        top, middle = wrapped(*top_sentences), list[str]()
+        for sentence in (*fact_lines(self.facts), *extra):
+            lines = wrapped(sentence)
+            middle += lines if len([*top, *middle, *lines, *bottom]) <= max_lines else []
+        return [*top, *middle, *bottom]
 
 
-def fact_lines(sentences: Sequence[Fact]) -> list[str]:
-    """Each sentence after its title, if it has one."""
-    return [f"{title}: {text}" if title else text for title, text in sentences]
+def fact_lines(facts: Sequence[Fact]) -> list[str]:
+    """Each fact as one text: the sentence, preceded by its title if that is not empty."""
+    return [f"{title}: {sentence}" if title else sentence for title, sentence in facts]

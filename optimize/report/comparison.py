@@ -9,15 +9,15 @@ from optimize.report.answer import Answer, Fact, Table
 from optimize.report.card import (
     RATES,
     labels_text,
-    measured,
+    measured_sentence,
     obstacle_to_use,
     recommendation,
     tiles_of,
-    tuned_on,
+    tuning_warnings,
 )
 from optimize.report.next_steps import comparison_step, judge_to_use
 
-COMPARED = (
+TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
     "$/1,000: for 1,000 rows at list price."
 )
@@ -29,11 +29,11 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
     left_out = [("Left out", f"{entry.name}: {entry.reason}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
     answer = replace(answer, facts=[*answer.facts, *left_out, cost])
-    return answer.lines(last=[COMPARED, f"Report: {folder}/report.html"])
+    return answer.lines(last=[TABLE_NOTE, f"Report: {folder}/report.html"])
 
 
 def comparison_answer(result: JudgeComparison) -> Answer:
-    """The answer on which judge to use, with the figures of that one."""
+    """The answer, which says which judge to use and has that judge's figures."""
     judge = judge_to_use(result)
     sentence = recommendation(judge.card, obstacle_to_use(judge.card, result.data))
     figures = f"These figures are of {judge.name}. {sentence}"
@@ -42,7 +42,7 @@ def comparison_answer(result: JudgeComparison) -> Answer:
         headline=comparison_step(result),
         why=[("", figures)],
         tiles=tiles_of(judge.card),
-        measured=measured(judge.card, result.data),
+        measured=measured_sentence(judge.card, result.data),
         facts=[*_facts(result), ("Labels", labels_text(result.data, judge.card.unit))],
         tables=_tables(result),
     )
@@ -50,46 +50,46 @@ def comparison_answer(result: JudgeComparison) -> Answer:
 
 def _facts(result: JudgeComparison) -> Iterator[Fact]:
     """Yield which judges were tuned on these labels, and which may be as good as the best."""
-    rest = result.judges[1:]
+    other_judges = result.judges[1:]
     for judge in result.judges:
-        yield from tuned_on(judge, result.card.unit, judge.name)
-    near = ", ".join(judge.name for judge in rest if judge.standing == "as good")
-    unclear = ", ".join(judge.name for judge in rest if judge.standing == "unclear")
-    if near:
-        yield "As good", f"within one standard error of the best judge: {near}."
+        yield from tuning_warnings(judge, result.card.unit, judge.name)
+    as_good = ", ".join(judge.name for judge in other_judges if judge.standing == "as good")
+    unclear = ", ".join(judge.name for judge in other_judges if judge.standing == "unclear")
+    if as_good:
+        yield "As good", f"within one standard error of the best judge: {as_good}."
     if unclear:
         yield "Not known", f"whether it is better than {unclear}."
-    if rest and not near and not unclear:
+    if other_judges and not as_good and not unclear:
         yield "Clear", "The best judge's figure is clearly higher than every other judge's."
 
 
 def _tables(result: JudgeComparison) -> list[Table]:
-    """A table of figures, differences from the best and prices; for pass or fail, one of rates."""
+    """A table of figures, differences and prices; for pass and fail, also a table of rates."""
     rows: list[tuple[str, ...]] = []
-    rates: list[tuple[str, ...]] = []
+    rate_rows: list[tuple[str, ...]] = []
     for judge in result.judges:
-        gap = judge.difference
-        compared = figure_text(gap, signed=True) if gap else judge.standing
-        figure = figure_text(judge.card.headline)
-        rows.append((judge.name, figure, compared, price_text(judge)))
-        if two := judge.card.two_values:
-            rates.append((judge.name, *map(figure_text, two.rates)))
-    figures = Table(("judge", result.figure_name, "less the best", "$/1,000"), rows, COMPARED)
-    return [figures, Table(("judge", *RATES), rates)] if rates else [figures]
+        difference = judge.difference
+        difference_text = figure_text(difference, signed=True) if difference else judge.standing
+        figure_cell = figure_text(judge.card.headline)
+        rows.append((judge.name, figure_cell, difference_text, price_text(judge)))
+        if binary := judge.card.two_values:
+            rate_rows.append((judge.name, *map(figure_text, binary.rates)))
+    figures = Table(("judge", result.figure_name, "less the best", "$/1,000"), rows, TABLE_NOTE)
+    return [figures, Table(("judge", *RATES), rate_rows)] if rate_rows else [figures]
 
 
 def usage_table(result: JudgeComparison) -> Table:
     """A table of each judge's failures and ties, and of its calls, time and cost."""
-    head = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
+    header = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
         usage, seconds = judge.usage, judge.usage.seconds_per_1000_rows
-        asked = ["", "", "recorded"]
+        usage_cells = ["", "", "recorded"]
         if usage.plan:
-            asked = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
+            usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
         failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.ties)
-        rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *asked])
-    return Table(head, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
+        rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
+    return Table(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
 
 
 def price_text(judge: ComparedJudge) -> str:

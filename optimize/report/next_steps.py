@@ -21,16 +21,16 @@ from optimize.statistics.intervals import PERFECT
 from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS
 
 # A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
-LOOK_AGAIN = "add --looks 2 then, or as many looks as there will be"
-# A step asks for more labels if the interval reaches further than this to either side.
-WIDE = 0.10
-# The share of failed outputs, and the share of the scale added by an attack, that need a step.
+LOOK_AGAIN = "add --looks 2 then, or as many looks as you plan"
+# A step asks for more labels if half of the interval's width is larger than this.
+WIDE_INTERVAL = 0.10
+# More failures than this share get a step, and attacks that add this share of the scale.
 MANY_FAILED, LARGE_ATTACK = 0.05, 0.10
 MOST_STEPS = 3
 MORE_LABELS = "Label more documents."
 
 
-# What to do about an obstacle, other than to label more documents.
+# What to do about an obstacle, unless the step is to label more documents.
 REMEDIES: Mapping[Obstacle | None, str] = {
     "no score": "Fix the failures: --report FILE.html lists the reasons.",
     "constructed": "Measure it on labels of your own (--data FILE).",
@@ -41,27 +41,32 @@ REMEDIES: Mapping[Obstacle | None, str] = {
 def verification_step(
     result: Verification, obstacle: Obstacle | None, *, has_page: bool = False
 ) -> str:
-    """What to do after a verification; `has_page` says that there is a page of the misses."""
+    """What to do after a verification; `has_page` says whether a page was written."""
     if remedy := REMEDIES.get(obstacle):
         return remedy
     if result.gate and result.gate.gate == "falls short":
         page = "" if has_page else " (--report FILE.html)"
         return f"Look at its misses and failures{page}, or tune it on other labels."
-    kappa = result.card.two_values.judge.kappa.interval if result.card.two_values else None
-    if kappa and kappa.high < 0 and result.words and "/".join(result.words) not in VERDICTS:
+    kappa_interval = result.card.two_values.judge.kappa.interval if result.card.two_values else None
+    if (
+        kappa_interval
+        and kappa_interval.high < 0
+        and result.words
+        and "/".join(result.words) not in VERDICTS
+    ):
         swapped = shlex.quote("{}=0,{}=1".format(*result.words))
         return f"The labels may be the wrong way round: --values {swapped} swaps them."
-    first = _more_labels(result.card, "here")
+    labels_step = _more_labels(result.card, "here")
     if obstacle:
-        return first or MORE_LABELS
-    if not first and not has_page:
-        extent = "all" if result.card.two_values else "its worst"
-        first = f"--report FILE.html shows {extent} errors."
-    return f"{first} {_ci_step(result)}".strip()
+        return labels_step or MORE_LABELS
+    if not labels_step and not has_page:
+        which_errors = "all" if result.card.two_values else "its worst"
+        labels_step = f"--report FILE.html shows {which_errors} errors."
+    return f"{labels_step} {_ci_step(result)}".strip()
 
 
 def _ci_step(result: Verification) -> str:
-    """How CI can check the judge, or what is missing for that."""
+    """A sentence on how CI can check the judge, or on what is missing for a check."""
     if result.gate and result.is_undecided:
         return f"Label more; {LOOK_AGAIN}." if result.gate.looks == 1 else MORE_LABELS
     if result.gate and result.gate.gate:
@@ -131,50 +136,57 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
                 "Before you judge new systems, label some of their outputs and verify both judges: "
                 "tuning has shown no gain on unseen systems."
             )
-    elif test.untuned.beside_coin.value >= PERFECT:
+    elif test.untuned.share_against_coin.value >= PERFECT:
         pass  # the untuned judge is perfect
     elif result.limit_reached:
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
     else:
-        stronger = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
-        yield f"Label more documents and tune again, or try {stronger}: no gain could be shown."
+        model_advice = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
+        yield f"Label more documents and tune again, or try {model_advice}: no gain could be shown."
 
 
 def _use_step(card: Scorecard, folder: str) -> str:
-    """How to use the judge, and how to check it in CI."""
-    flags, path = suggested_floors(card), shlex.quote(folder)
-    gate, why = f"verify NEW --against {path}", "labels are too few for a floor"
+    """A sentence on how to use the judge, and how to check it in CI."""
+    flags, folder_text = suggested_floors(card), shlex.quote(folder)
+    command, reason = f"verify NEW --against {folder_text}", "labels are too few for a floor"
     if flags:
-        gate = f"verify {path} --data FILE {flags}"
-        why = "an equally good judge passes 9 of 10 times"
-    use = f"judges.load({json.dumps(folder)})"
-    return f"Use it with `{use}`, and catch a large drop in CI with `dspy-judges {gate}`: {why}."
+        command = f"verify {folder_text} --data FILE {flags}"
+        reason = "an equally good judge passes 9 of 10 times"
+    call = f"judges.load({json.dumps(folder)})"
+    ci_text = f"catch a large drop in CI with `dspy-judges {command}`: {reason}"
+    return f"Use it with `{call}`, and {ci_text}."
 
 
 def _more_labels(card: Scorecard, where: str) -> str:
-    """The labels to add for an interval or for a narrower one; "" if there are enough."""
-    two, share = card.two_values, card.beside_coin
-    if two and any(two.judge.n_more.values()):
-        need = f"it needs {FEW_OUTPUTS} {where}, from {FEW_DOCUMENTS_FOR_RATES} documents"
+    """A sentence on labels to add for an interval, or for a narrower one; "" if none are needed."""
+    binary, figure = card.two_values, card.share_against_coin
+    if binary and any(binary.judge.n_more.values()):
+        need_text = f"it needs {FEW_OUTPUTS} {where}, from {FEW_DOCUMENTS_FOR_RATES} documents"
         return " ".join(
-            f"Label {counted(n_more, f'more {word}')} for an interval: {need}."
-            for word, n_more in two.judge.n_more.items()
+            f"Label {counted(n_more, f'more {word}')} for an interval: {need_text}."
+            for word, n_more in binary.judge.n_more.items()
             if n_more
         )
-    documents = counted(two.judge.n_documents if two else card.order.n_documents, "document")
-    if share.interval is None:
-        return f"Label more documents: too few for an interval ({documents}), or too alike."
-    if share.value < PERFECT and share.interval.reach > WIDE:
-        return f"Label more documents: with {documents} the interval is that wide."
+    documents_text = counted(
+        binary.judge.n_documents if binary else card.order.n_documents, "document"
+    )
+    if figure.interval is None:
+        return f"Label more documents: too few for an interval ({documents_text}), or too alike."
+    if figure.value < PERFECT and figure.interval.half_width > WIDE_INTERVAL:
+        return f"Label more documents: with {documents_text} the interval is still wide."
     return ""
 
 
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
-    """The cheapest of the best judge and those as good; the best one if its price is unknown."""
-    near = [judge for judge in result.judges if judge.standing in ("best", "as good")]
-    prices = [judge.usage.cost_per_1000_rows for judge in near]
-    known = [price for price in prices if price is not None]
-    return near[prices.index(min(known))] if near and prices[0] is not None else result.judges[0]
+    """The cheapest judge of those that are best or as good; the best if its price is unknown."""
+    candidates = [judge for judge in result.judges if judge.standing in ("best", "as good")]
+    prices = [judge.usage.cost_per_1000_rows for judge in candidates]
+    known_prices = [price for price in prices if price is not None]
+    return (
+        candidates[prices.index(min(known_prices))]
+        if candidates and prices[0] is not None
+        else result.judges[0]
+    )
 
 
 def comparison_step(result: JudgeComparison) -> str:
@@ -183,33 +195,35 @@ def comparison_step(result: JudgeComparison) -> str:
         return "Compare on labels of your own (`--data FILE`)."
     if any(judge.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
-    best, *rest = result.judges
+    best, *other_judges = result.judges
     if math.isnan(best.card.headline.value):
         return "Use labels that differ: none of the judges has a figure on these."
     if (cheapest := judge_to_use(result)) is not best:
         return f"Use {cheapest.name}: as good as the best, and cheaper."
-    if any(judge.standing == "unclear" for judge in rest):
+    if any(judge.standing == "unclear" for judge in other_judges):
         return f"Use {best.name} for now; more labels would tell whether it is better."
     return f"Use {best.name}."
 
 
 def swap_step(result: SwapResult) -> str:
-    """What to do after a new judge was compared with an old one, in a line."""
+    """A line on what to do after a new judge was compared with an old judge."""
     comparison, interval, unit = result.comparison, result.difference.interval, result.unit
     if comparison.data.is_constructed:
-        return "measure both on labels of your own (--data FILE); nobody gave these"
+        return "measure both judges on labels that people gave (--data FILE)"
     if any(judge.tuned_on_these_labels for judge in comparison.judges):
-        return "bring labels that neither was tuned on (--data FILE); here too few are left"
+        return (
+            "bring labels that neither judge was tuned on (--data FILE); of these too few are left"
+        )
     if result.swap == "worse":
         return "keep the old judge, or tune the new one on other labels (dspy-judges tune)"
     if result.swap != "undecided":
-        if result.is_below:
+        if result.is_interval_negative:
             return "the new judge is worse by less than the margin: use it if it is cheap enough"
         return "use the new judge; the same command checks it in CI"
     if needed := result.documents_to_decide:
         number = counted(needed, unit)
         advice = f"label more; about {number} in all would decide, if the difference stays"
         advice += f"; {LOOK_AGAIN}" if result.looks == 1 else ""
-        return f"keep the old judge, or {advice}" if result.is_below else advice
-    few = "" if interval else "; these are too few, or too alike, for an interval"
-    return f"label more {unit}s{few}"
+        return f"keep the old judge, or {advice}" if result.is_interval_negative else advice
+    few_text = "" if interval else "; these are too few, or too alike, for an interval"
+    return f"label more {unit}s{few_text}"

@@ -22,7 +22,7 @@ from judges.prompt import Prompt, encodable
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import visible
-from optimize.figures.as_text import number_text, signature
+from optimize.figures.as_text import correlation_line, number_text
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import Probes
@@ -49,11 +49,11 @@ MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_JUDGES = 20, 300, 5, 12
 class Section:
     """A part of the page; empty elements are left out, and backticks in steps become code.
 
-    `folded` has texts by name, for each title under which they can be unfolded.
+    `folded` maps titles to named texts, which appear when a reader opens the title.
     """
 
     title: str
-    titled: Sequence[Fact] = ()
+    facts: Sequence[Fact] = ()
     steps: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
@@ -73,11 +73,11 @@ class Page:
     @property
     def choices(self) -> dict[str, list[str]]:
         """The systems, questions and annotators by which the misses can be filtered."""
-        articles = [each for group in self.groups for each in group.misses]
+        articles = [article for group in self.groups for article in group.misses]
         names_by_kind: dict[str, set[str | None]] = {
-            "system": {each.miss.system for each in articles},
-            "question": {each.miss.remarks.decided_by for each in articles},
-            "annotator": {name for each in articles for name, _ in each.people},
+            "system": {article.miss.system for article in articles},
+            "question": {article.miss.remarks.decided_by for article in articles},
+            "annotator": {name for article in articles for name, _ in article.people},
         }
         return {kind: sorted(filter(None, names)) for kind, names in names_by_kind.items()}
 
@@ -120,12 +120,12 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 def write_run(
     path: Path,
     result: TuningResult,
-    judged: ByJudge[HeldOut[Scored]],
+    judgements: ByJudge[HeldOut[Scored]],
     prompts: ByJudge[Prompt],
     probes: Probes,
 ) -> None:
-    """Write the page on a run; `judged` has both judges' judgements by split."""
-    scored, folder = judged.of(result.shipped).test, str(path.parent)
+    """Write the page on a run; `judgements` has both judges' judgements by split."""
+    scored, folder = judgements.of(result.shipped).test, str(path.parent)
     answer = run_answer(result, successful_attacks(probes, scored), folder)
     more_steps = answer.steps[1:]
     # The page is written last, because its file marks the end of a run.
@@ -136,7 +136,7 @@ def write_run(
         groups=miss_groups(scored),
         sections=[
             *([Section(title="What else to do", steps=more_steps)] if more_steps else []),
-            _figures(answer, result.card, scored, _probe_table(probes)),
+            _figures_section(answer, result.card, scored, _probe_table(probes)),
             _prompt_section(result, prompts),
             source_section(result.data, search, ("Folder", folder)),
         ],
@@ -145,31 +145,31 @@ def write_run(
 
 
 def write_verification(path: Path, result: Verification, scored: Scored) -> None:
-    """Write the page on a verification; its figures are of the judgements `scored`."""
+    """Write the page on a verification; its figures were computed on `scored`."""
     answer, card, judge = verification_answer(result), result.card, Path(result.judge)
     labels = ("Counts", labels_text(result.data, card.unit))
     counts = card.unit, result.data.n_systems
-    levels = dict.fromkeys((signature(rho, *counts),) for rho in card.correlations)
+    levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
     all_levels = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
-    # Named after the page, so that it does not replace the misses.csv of a run in the same folder.
+    # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     page = Page(
         answer=answer,
         groups=miss_groups(scored),
         sections=[
-            _figures(answer, card, scored, all_levels),
+            _figures_section(answer, card, scored, all_levels),
             source_section(result.data, labels, ("Judge", "/".join(judge.parts[-2:]))),
         ],
     )
     write(path, page)
 
 
-def _figures(
+def _figures_section(
     answer: Answer, card: Scorecard | None, scored: Scored, further_table: Table
 ) -> Section:
     return Section(
         title="Figures",
-        titled=[*answer.facts, *people_facts(card)],
+        facts=[*answer.facts, *people_facts(card)],
         charts=charts.dot_charts(scored),
         tables=[
             *answer.tables,
@@ -200,31 +200,33 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     ]
     figures = Section(
         title="Figures",
-        titled=answer.facts,
+        facts=answer.facts,
         charts=charts.cost_charts(priced, result.figure_name),
         tables=[*answer.tables, usage_table(result), Table(("left out", "why"), left_out)],
     )
     write(path, Page(answer=answer, sections=[figures, source_section(result.data)]))
 
 
-def source_section(data: DataCounts, *facts: Fact) -> Section:
-    titled = [("Labels", f"{data.name}, sha256 {data.sha256}"), *facts]
-    return Section(title="Where it comes from", titled=titled)
+def source_section(data: DataCounts, *more_facts: Fact) -> Section:
+    facts = [("Labels", f"{data.name}, sha256 {data.sha256}"), *more_facts]
+    return Section(title="Where it comes from", facts=facts)
 
 
 def successful_attacks(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
-    """The attacks that raise scores more than a neutral line, each with the share of the scale."""
-    width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
-    control = next((s.mean for attack, s in probes.shifts if attack.control and s.n_outputs), 0.0)
+    """The attacks that raise scores more than a neutral line, and by which share of the scale."""
+    scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
+    control = next(
+        (shift.mean for attack, shift in probes.shifts if attack.control and shift.n_outputs), 0.0
+    )
     return [
-        (attack.title, (shift.mean - control) / width)
+        (attack.title, (shift.mean - control) / scale_width)
         for attack, shift in probes.shifts
         if shift.mean > control
     ]
 
 
 def _probe_table(probes: Probes) -> Table:
-    """A table of how lines that ask for a better score change it."""
+    """A table of how scores change if a line that asks for a better score is added."""
     rows = [
         (
             attack.title,
@@ -235,46 +237,48 @@ def _probe_table(probes: Probes) -> Table:
         for attack, shift in probes.shifts
         if shift.n_outputs
     ]
-    why_not = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
-    head = ("line added to the output", "change of score", "raised", "tried")
-    return Table(head, rows, f"Can an output talk the judge into a higher score?{why_not}")
+    reason_text = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
+    header = ("line added to the output", "change of score", "raised", "tried")
+    return Table(header, rows, f"Can an output talk the judge into a higher score?{reason_text}")
 
 
 def _failure_table(scored: Scored) -> Table:
     """A table of the reasons why outputs have no score."""
-    failures = [(name, why[:MAX_REASON]) for name, why in scored.failures.items()]
+    failures = [(name, reason[:MAX_REASON]) for name, reason in scored.failures.items()]
     caption = "Every output has a score."
     if failures:
-        number = f"{len(failures):,} of {len(scored.items):,}"
-        caption = f"{number} have no score: they are counted here and left out of every figure."
+        count_text = f"{len(failures):,} of {len(scored.items):,}"
+        caption = f"{count_text} have no score: they are counted here and left out of every figure."
     return Table(("without a score", "why"), failures[:MAX_FAILURES], caption)
 
 
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """The section on the prompt that ships: what tuning changed, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.of(result.shipped)
-    demos = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
+    demos_text = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
     if len(shipped.demos) > MAX_DEMOS:
-        demos += f"; the first {MAX_DEMOS} are below"
+        demos_text += f"; the first {MAX_DEMOS} are below"
     instruction: str | Markup = shipped.instruction
     folded: dict[str, Sequence[tuple[str, str]]] = {}
     if untuned.instruction == tuned.instruction:
-        change = "tuning did not change it"
+        change_text = "tuning did not change it"
     elif result.shipped == "tuned":
-        change = "sentences that tuning deleted are struck through, those that it added are marked"
+        change_text = (
+            "sentences that tuning deleted are struck through, those that it added are marked"
+        )
         instruction = sentence_difference(untuned.instruction, tuned.instruction)
     else:
-        change = "the untuned one ships; the tuned one is below"
+        change_text = "the untuned one ships; the tuned one is below"
         folded["The tuned prompt"] = [("instruction", tuned.instruction)]
     for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1):
         texts = [(name, cut_text(str(value))) for name, value in demo.items()]
         folded[f"Demonstration {number}"] = texts
     return Section(
         title="The prompt that ships",
-        titled=[
-            ("Instruction", change),
+        facts=[
+            ("Instruction", change_text),
             ("Writes", ", then ".join(field.name for field in shipped.outputs)),
-            ("Demonstrations", demos),
+            ("Demonstrations", demos_text),
         ],
         tables=_answer_tables(result),
         texts=[("instruction", instruction)],
@@ -283,18 +287,18 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
 
 
 def _answer_tables(result: TuningResult) -> list[Table]:
-    """A table of the tuned judge's questions, each with its weight and what it contributes."""
+    """A table of the tuned judge's questions, each with its share and what it contributes."""
     if not result.answers:
         return []
     rows = [
         (
-            each.name,
-            each.text,
-            " or ".join(map(str, each.answers)),
-            f"{each.share:.0%}",
-            "" if each.loss is None else number_text(-each.loss, signed=True),
+            answer.name,
+            answer.text,
+            " or ".join(map(str, answer.answers)),
+            f"{answer.share:.0%}",
+            "" if answer.loss is None else number_text(-answer.loss, signed=True),
         )
-        for each in result.answers
+        for answer in result.answers
     ]
     figure = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
@@ -307,13 +311,13 @@ def _answer_tables(result: TuningResult) -> list[Table]:
 def sentence_difference(before: str, after: str) -> Markup:
     """Mark the sentences that were deleted from `before` and inserted into `after`, as HTML."""
     old, new = (re.findall(r".+?(?:[.!?:]\s+|\n+|$)", text, re.DOTALL) for text in (before, after))
-    sides = ([*map(str.strip, old)], [*map(str.strip, new)])
+    sentence_lists = ([*map(str.strip, old)], [*map(str.strip, new)])
     pieces: list[Markup] = []
-    matcher = difflib.SequenceMatcher(None, *sides, autojunk=False)
-    for kind, start, end, start_new, end_new in matcher.get_opcodes():
+    matcher = difflib.SequenceMatcher(None, *sentence_lists, autojunk=False)
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
         if kind == "equal":
-            pieces += map(escape, new[start_new:end_new])
+            pieces += map(escape, new[new_start:new_end])
             continue
-        pieces += [Markup("<del>{}</del> ").format(each.strip()) for each in old[start:end]]
-        pieces += [Markup("<ins>{}</ins>").format(each) for each in new[start_new:end_new]]
+        pieces += [Markup("<del>{}</del> ").format(sentence.strip()) for sentence in old[start:end]]
+        pieces += [Markup("<ins>{}</ins>").format(sentence) for sentence in new[new_start:new_end]]
     return Markup("").join(pieces)

@@ -12,7 +12,7 @@ from optimize.report.card import (
     RATES,
     card_facts,
     labels_text,
-    measured,
+    measured_sentence,
     obstacle_to_use,
     recommendation,
     tiles_of,
@@ -22,11 +22,11 @@ from optimize.report.next_steps import run_steps
 
 def run_lines(result: TuningResult, folder: str = "") -> list[str]:
     """A run for a terminal: the answer, what to do next, and both judges' figures."""
-    files = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
+    files_text = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
     if result.tuned_file:
-        files += f"; {result.tuned_file} did not ship"
+        files_text += f"; {result.tuned_file} did not ship"
     answer = run_answer(result, folder=folder or "FOLDER")
-    return answer.lines(RUN_LINES, last=[files] if folder else [])
+    return answer.lines(RUN_LINES, last=[files_text] if folder else [])
 
 
 def run_answer(
@@ -51,21 +51,24 @@ def run_answer(
         headline=recommendation(card, obstacle_to_use(card, result.data)),
         why=[shipped, ("Gain", gain_sentence(result, test)), cost],
         tiles=tiles_of(card),
-        measured=measured(card, result.data, " that tuning did not see"),
+        measured=measured_sentence(card, result.data, " that tuning did not see"),
         facts=[*_facts(result, test), *card_facts(card), labels, *_search_end(result)],
         tables=[_table(result)],
     )
 
 
 def _facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
-    """Yield facts on the other judge's failures, on questions and on systems held out."""
-    other = test.untuned if result.shipped == "tuned" else test.tuned
-    if n_failed := other.rho.n_failed:
-        yield "No score", f"The judge that does not ship failed on {n_failed:,} {other.unit}."
+    """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
+    other_card = test.untuned if result.shipped == "tuned" else test.tuned
+    if n_failed := other_card.rho.n_failed:
+        yield "No score", f"The judge that does not ship failed on {n_failed:,} {other_card.unit}."
     if result.answers and result.shipped == "tuned":
-        *questions, own = result.answers
-        shares = ", ".join(f"{each.name} ({each.share:.0%})" for each in questions)
-        yield "Asks", f"{shares}, in addition to its own {own.name} ({own.share:.0%})."
+        *questions, own_answer = result.answers
+        shares = ", ".join(f"{question.name} ({question.share:.0%})" for question in questions)
+        yield (
+            "Asks",
+            f"{shares}, in addition to its own {own_answer.name} ({own_answer.share:.0%}).",
+        )
     if not result.unseen and not result.is_pairs and result.data.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
@@ -77,17 +80,17 @@ def _table(result: TuningResult) -> Table:
     if result.is_binary:
         for name, split in result.splits.items():
             title = "test" if name == "test" else "new systems"
-            for word, card in zip(("untuned", "tuned"), split, strict=True):
+            for judge_name, card in zip(("untuned", "tuned"), split, strict=True):
                 if card.two_values:
                     *rates, kappa = card.two_values.rates
-                    texts = *map(figure_text, rates), number_text(kappa.value)
-                    rows.append((f"{title}, {word}", *texts))
+                    cells = *map(figure_text, rates), number_text(kappa.value)
+                    rows.append((f"{title}, {judge_name}", *cells))
         return Table(("", *RATES), rows, caption)
     for name, split in result.splits.items():
         rhos = [card.rho for card in split]
         rows.append((SPLITS[name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
-    head = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
-    return Table(head, rows, caption)
+    header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
+    return Table(header, rows, caption)
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
@@ -100,12 +103,12 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         return "It is not known whether tuning helped: the gain on test is undefined."
     if gain.value == 0 and interval and interval.low == interval.high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    name, figures = f"{result.level}-level rho", [card.rho.value for card in test]
+    figure_name, values = f"{result.level}-level rho", [card.rho.value for card in test]
     if test.balanced_gain:
-        name, figures = "balanced accuracy", [c.beside_coin.value for c in test]
-    untuned, tuned = map(number_text, figures)
+        figure_name, values = "balanced accuracy", [card.share_against_coin.value for card in test]
+    untuned, tuned = map(number_text, values)
     documents = counted(test.tuned.rho.n_documents, "document")
-    meaning = f"{documents} cannot tell that from luck."
+    meaning = f"{documents} are too few to tell this from luck."
     if interval is None:
         meaning = f"{documents} are too few for an interval, so this may be luck."
     elif test.is_gain_confirmed:
@@ -121,8 +124,8 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         conjunction = "and" if unseen.value * gain.value >= 0 else "but"
         on_unseen = f", {conjunction} {figure_text(unseen, signed=True)} on unseen systems"
     return (
-        f"On test {name} is {untuned} untuned and {tuned} tuned: {figure_text(gain, signed=True)}"
-        f"{on_unseen}. {meaning}"
+        f"On test {figure_name} is {untuned} untuned and {tuned} tuned: "
+        f"{figure_text(gain, signed=True)}{on_unseen}. {meaning}"
     )
 
 
@@ -133,26 +136,32 @@ def _cost(result: TuningResult) -> str:
         calls += f" and {counted(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
         calls += f" ({result.cached_calls:,} more from the reply cache)"
-    most = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
-    text = f"{cost_text(result.cost_usd)}{most}, {calls} in {result.seconds:,.0f} s."
+    limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
+    text = f"{cost_text(result.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return f"{text} 1,000 rows are free, too." if result.cost_usd == 0 else text
-    own, untuned = costs.of(result.shipped), costs.untuned
-    text += f" 1,000 rows will cost {cost_text(own)}"
-    if result.shipped == "tuned" and untuned:
-        text += f", untuned {cost_text(untuned)} ({own / untuned:.1f} times)"
+    shipped_cost, untuned_cost = costs.of(result.shipped), costs.untuned
+    text += f" 1,000 rows will cost {cost_text(shipped_cost)}"
+    if result.shipped == "tuned" and untuned_cost:
+        text += f", untuned {cost_text(untuned_cost)} ({shipped_cost / untuned_cost:.1f} times)"
     return f"{text}."
 
 
 def _search_end(result: TuningResult) -> Iterator[Fact]:
     """Yield why the search ended, and what further rounds would cost and gain."""
-    last, spent = result.last_round, result.cost_usd
-    if not last or result.max_cost is None or spent is None:
+    last_round, spent = result.last_round, result.cost_usd
+    if not last_round or result.max_cost is None or spent is None:
         return
-    gain, further = f"{last.gain:+.3f} on train", f"would cost ${2 * last.cost:.2f}"
-    why, unspent = f"The limit ended it. Its last rounds gained {gain}", ""
-    if last.is_final:
-        why = f"It ended because its last rounds gained {gain}, no more than their standard error"
-        why += f" ({number_text(last.error)})"
-        unspent = f" ${max(0, result.max_cost - spent):.2f} is left unspent."
-    yield "Search", f"{why}. Further rounds {further} and are expected to gain no more.{unspent}"
+    gain_text, further_text = (
+        f"{last_round.gain:+.3f} on train",
+        f"would cost ${2 * last_round.cost:.2f}",
+    )
+    text, unspent_text = f"The limit ended the search. Its last rounds gained {gain_text}", ""
+    if last_round.is_final:
+        text = f"The search ended because its last rounds gained {gain_text}, no more than"
+        text += f" their standard error ({number_text(last_round.error)})"
+        unspent_text = f" ${max(0, result.max_cost - spent):.2f} is left unspent."
+    yield (
+        "Search",
+        f"{text}. Further rounds {further_text} and are expected to gain no more.{unspent_text}",
+    )

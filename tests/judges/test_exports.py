@@ -211,7 +211,10 @@ def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said
         sample |= {"input": f"Question {n}?", "output": {"completion": f"Answer {n}."}, "epoch": 2}
     log["samples"][5]["output"]["completion"] = "Another answer."
     assert read("i.json", log, notes=notes) == {"a": 0.5, "b": 1, "c": 1}
-    assert notes[1] == "warning: i.json (Inspect): 1 row of another output than people's left out"
+    assert (
+        notes[1]
+        == "warning: i.json (Inspect): 1 row left out, whose output is not the labelled one"
+    )
     assert notes[2].endswith("up to 2 scores of one output (epochs, repeats) are averaged")
     rows = promptfoo_rows([0.1, 0.2]) + promptfoo_rows([0.3, None])
     assert read("p.jsonl", rows) == pytest.approx({"a": 0.2, "b": 0.2})

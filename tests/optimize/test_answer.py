@@ -84,14 +84,14 @@ DECIDES = "The gate, over the other 60 documents, decides."
     [
         ({"test": gain(0, 0, 0)}, "found nothing better than the untuned judge"),
         ({"test": gain(-0.2, -0.3, -0.1)}, "So the tuned judge is worse: these 20 documents"),
-        ({"test": gain(0.01, 0.0004, 0.04)}, "20 documents cannot tell that from luck."),
-        ({"test": gain(0.1, -0.1, 0.3)}, "20 documents cannot tell that from luck."),
+        ({"test": gain(0.01, 0.0004, 0.04)}, "20 documents are too few to tell this from luck."),
+        ({"test": gain(0.1, -0.1, 0.3)}, "20 documents are too few to tell this from luck."),
         ({"test": gain(0.1, None, None)}, "too few for an interval, so this may be luck."),
         ({"test": gain(NAN, None, None)}, "not known whether tuning helped"),
         ({"unseen": gain(-0.03, -0.13, 0.07)}, "+0.180], but -0.030 [-0.130, +0.070] on unseen s"),
         ({"unseen": gain(0.05, -0.05, 0.15)}, "+0.180], and +0.050 [-0.050, +0.150] on unseen s"),
         # Where test and gate disagree the gate decides.
-        ({"test": gain(-0.01, -0.1, 0.08)}, f"cannot tell that from luck. {DECIDES}"),
+        ({"test": gain(-0.01, -0.1, 0.08)}, f"are too few to tell this from luck. {DECIDES}"),
         ({"shipped": "seed"}, DECIDES),
         ({"shipped": "seed", "test": gain(0.3, 0.1, 0.5)}, "On test summary-level rho is"),
     ],
@@ -218,7 +218,7 @@ def test_screen_and_page_tell_the_same_figures_and_the_confidence_once():
         (card(rho(n_failed=9)), "Fix the failures: 9 outputs"),
         (card(None, order(0.5)), "Label more documents"),
         (card(None, order(0.7, None)), "too few for an interval"),
-        (card(None, order(0.7, 0.15)), "the interval is that wide"),
+        (card(None, order(0.7, 0.15)), "the interval is still wide"),
         ({"test": on_split(gain(0.1, -0.1, 0.3))}, "test alone does not confirm the gain"),
         ({"shipped": "seed"}, "Label more documents and tune again"),
         (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 
-from optimize.statistics.changed import interval_here, rows_to_label, terms_of
+from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -70,7 +70,7 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
     words = [*flags(), "--changed", labelled(CHANGED)]
     ended = run(command, *words)
     assert ended.code == 1, ended.err
-    assert "20 of these have a label: new alone is right on 0, old alone on 20" in ended.out
+    assert "20 of these outputs have a label: new alone is right on 0, old alone on 20" in ended.out
     assert "Difference in accuracy -0.050 on these outputs, exactly" in ended.out
     result = result_of(command, *words, code=1)
     assert result["swap"] == "worse"
@@ -91,7 +91,7 @@ def test_what_is_no_file_of_changed_rows_is_refused():
     pairwise = ["--pairwise", "safe", *about[2:]]
     for words, file, code, said in (
         (about, "labelled.jsonl", 1, "2 labels are on outputs that do not change, or"),
-        (about, "rows.jsonl", 2, "it holds no labels on safe, and other rows than those"),
+        (about, "rows.jsonl", 2, "it holds no labels on safe, and its rows are not the rows"),
         (about, "changed.csv", 2, "name a file that ends in .jsonl"),
         (pairwise, "changed.jsonl", 2, "is for judges of pass or fail"),
         ([*about[:4], "--scores", "new.jsonl"], "changed.jsonl", 2, "--against OLD"),
@@ -124,8 +124,8 @@ def test_rows_that_have_no_label_yet_are_passed_over():
     rows = read_jsonl("labelled.jsonl")
     write_jsonl("labelled.jsonl", [*rows[:7], *(row | {"safe": None} for row in rows[7:])])
     out = run(command, *words).out
-    assert "7 of these have a label" in out
-    assert out.endswith("Next: label the other 13 that were drawn")
+    assert "7 of these outputs have a label" in out
+    assert out.endswith("Next: label the other 13 outputs that were drawn")
 
 
 gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.integers(0, 5)))
@@ -135,8 +135,8 @@ gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.intege
 def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(rows):
     changed, gain, document = (np.array(column) for column in zip(*rows, strict=True))
     difference = float(np.where(changed, gain, 0).mean())
-    terms, least = terms_of(gain.astype(float), changed, document)
-    here: Any = interval_here(gain.astype(float), changed)
+    terms, least = gain_terms(gain.astype(float), changed, document)
+    here: Any = interval_on_these_rows(gain.astype(float), changed)
     assert terms.mean() == pytest.approx(difference)
     assert (here.low, here.high) == (pytest.approx(difference), pytest.approx(difference))
     assert terms.size == np.unique(document).size

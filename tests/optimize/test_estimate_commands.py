@@ -85,7 +85,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     assert "n=20 labels; tuned less plain +" in plain
     assert tuned.startswith("tuned: 3.")
     assert "less" not in tuned
-    assert about.startswith("Differences are on shared documents, ")
+    assert about.startswith("Differences are on shared documents; ")
     relabelled(annotations={"clarity": [3]})
     assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in printed(estimate, *files)
 
@@ -104,10 +104,10 @@ def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
     known = estimated("clarity", 5, "--scale", "1-5")
     assert known.startswith("clarity: true mean of outputs like these 5.000 [4.")
     assert estimated("clarity", 5, rating_scale="1-5") == known
-    asked = "run from 5 to 5, and which scale they are on is not known: add --scale LOW-HIGH"
+    asked = "run from 5 to 5, and their scale is not known: add --scale LOW-HIGH"
     assert asked in estimated("clarity", 5)
     # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.
-    assert "run from 1 to 1, and which scale" in estimated("relevance", 1)
+    assert "run from 1 to 1, and their scale" in estimated("relevance", 1)
     assert "true rate of outputs" in estimated("relevance", 1, "--scale", "0-1")
     assert "true mean of outputs" in estimated("relevance", 5)
 
@@ -136,7 +136,7 @@ def test_bad_scores_are_named(files):
         ([{"id": "0-plain", "dimension": "clarity"}], "scores.jsonl, line 1"),
         ([{"id": "x", "dimension": "other", "score": 1}], "no score on 'clarity'"),
         ([{"id": "x", "score": 1}, {"id": "x", "score": 2}], "'x' has a score already"),
-        ([{"id": "elsewhere", "score": 1}], "no id is that of an output"),
+        ([{"id": "elsewhere", "score": 1}], "no id is the id of an output"),
     ):
         write_jsonl("scores.jsonl", rows)
         ended = run(estimate, *files)

@@ -48,7 +48,7 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
     assert "2 annotators: " in printed(check, file)
     printed(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
     assert SAID in Path("run/report.html").read_text()
-    assert "more outputs, which are set apart" in printed(verify, "run", "--data", file)
+    assert "more outputs, which are left out" in printed(verify, "run", "--data", file)
     judge = judges.load("run")
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("document", "summary"))
     assert SAID in Path("run/misses.csv").read_text()

@@ -51,7 +51,7 @@ def test_each_look_has_sidak_s_share_of_the_error():
     ends = (math.atanh(rho.value) - math.atanh(each.low) for each in (one, four))
     assert 1 / np.divide(*ends) == pytest.approx(z / norm.ppf(0.975), rel=0.001)
     terms = rng.normal(size=4000)
-    reach = [each.reach for n in (1, 4) if (each := cautious_interval(terms, 1.0, n))]
+    reach = [each.half_width for n in (1, 4) if (each := cautious_interval(terms, 1.0, n))]
     assert reach[1] / reach[0] == pytest.approx(norm.ppf(0.95**0.25) / norm.ppf(0.95), rel=0.001)
 
 
@@ -97,7 +97,7 @@ def test_a_swap_is_decided_by_one_of_so_many_looks():
 @pytest.mark.parametrize("words", [["--looks", "2"], ["--min-tpr", ".8", "--looks", "101"]])
 def test_looks_are_of_a_floor_or_a_swap(words):
     ended = run(verify, *sheet(40), *words)
-    assert (ended.code, "name what is decided, a floor" in ended.err) == (2, True)
+    assert (ended.code, "it needs a floor" in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize("fails", [0.05, 0.2, 0.5])

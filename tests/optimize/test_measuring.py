@@ -83,7 +83,7 @@ LEVELS = "level word: these labels have the levels summary, dataset, system"
         (lambda: optimize.measure({}), TypeError, "needs dimension=NAME"),
         (lambda: measured("fluency"), TypeError, r"map=\{'fluency': COLUMN\}"),
         (lambda: measured({"x": 1.0}), data.LabelError, IDS),
-        (lambda: measured({"d0s0": "4"}), TypeError, "score of 'd0s0' is '4'; a number is wanted"),
+        (lambda: measured({"d0s0": "4"}), TypeError, "score of 'd0s0' is '4'; it must be a number"),
         (lambda: measured(DOUBLED), data.LabelError, "an id has two scores"),
         (lambda: optimize.measure("fluency", level="word"), optimize.SettingsError, LEVELS),
         (lambda: optimize.measure("fluency", scale=5), TypeError, "'0-100'"),

@@ -12,7 +12,7 @@ from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reachin
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
-from optimize.measuring.misses import Miss, Remarks, misses, place_gaps
+from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.answer import Answer, Table, Tile
@@ -78,7 +78,7 @@ def page_with(text):
     tile = Tile(number=text, title=text, interval=text, note=text)
     why, measured = [(f"x{text}", text)], f"x{text}"
     answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=measured, steps=["s"])
-    parts = {"titled": both, "texts": both, "folded": {text: both}}
+    parts = {"facts": both, "texts": both, "folded": {text: both}}
     rest = Section(title="Rest", steps=["x"], tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
     figures = Section(title="Figures", charts=[row, dots])
@@ -176,14 +176,14 @@ def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating():
 def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
     swapped = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
-    assert place_gaps(swapped).tolist() == [-1, 0, 1]
+    assert rank_differences(swapped).tolist() == [-1, 0, 1]
     assert misses(swapped) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
     tied = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
     assert misses(tied) == {"too high": [], "too low": [1]}
-    assert not place_gaps(outputs([1, 2, 3], [[3]] * 3, "ddd")).any()
+    assert not rank_differences(outputs([1, 2, 3], [[3]] * 3, "ddd")).any()
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
-    assert place_gaps(pairs([("A", "A")], [("B",)])).tolist() == [1]
+    assert rank_differences(pairs([("A", "A")], [("B",)])).tolist() == [1]
     assert misses(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
 
 

@@ -213,7 +213,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(here, capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["relevance", "--margin", ".1"], "name the old judge by --against"),
+        (["relevance", "--margin", ".1"], "need --against OLD"),
         (["relevance", "--against", "old=relevance", "--margin", "1"], "between 0 and 1"),
         (["relevance", "--against", "old=relevance", "--all"], "measure one judge"),
         (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "measure one judge"),

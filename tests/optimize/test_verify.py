@@ -134,7 +134,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here, capsys
     assert verified(capsys, tuned_on(here / "untuned.json", met, "seed"))["n_met"] == 0
     code, out, _ = said(capsys, "some.json")
     assert code == 0
-    assert f"It was tuned on {len(first)} more outputs, which are set apart." in out
+    assert f"It was tuned on {len(first)} more outputs, which are left out." in out
 
 
 def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(here, capsys):

@@ -1,30 +1,30 @@
-const $ = id => document.getElementById(id), SHOWN = 50;
-const form = $("filter"), words = $("words"), picks = [...form.querySelectorAll("select")];
+const $ = id => document.getElementById(id), MAX_SHOWN = 50;
+const form = $("filter"), words = $("words"), selects = [...form.querySelectorAll("select")];
 const groups = [...document.querySelectorAll(".misses:has(article)")].map(group => ({
   none: group.querySelector(".none"), more: group.querySelector("button"), isWhole: false,
   all: [...group.querySelectorAll("article")].map(article => ({ article })) }));
 // The searchable text is read only once: in an idle moment, or when it is first needed.
-const textOf = one => one.text ??= one.article.textContent.toLowerCase();
-const namesOf = (one, kind) => (one[kind] ??=
-  [...one.article.querySelectorAll(`.${kind}`)].map(each => each.textContent));
+const textOf = miss => miss.text ??= miss.article.textContent.toLowerCase();
+const namesOf = (miss, kind) => (miss[kind] ??=
+  [...miss.article.querySelectorAll(`.${kind}`)].map(element => element.textContent));
 function show() {
-  const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const chosen = picks.filter(pick => pick.value);
+  const wordsToFind = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const chosen = selects.filter(select => select.value);
   for (const group of groups) {
-    const hits = group.all.filter(one => wanted.every(word => textOf(one).includes(word))
-      && chosen.every(pick => namesOf(one, pick.name).includes(pick.value)));
-    const seen = new Set(group.isWhole ? hits : hits.slice(0, SHOWN));
-    for (const one of group.all) if (one.article.hidden === seen.has(one)) one.article.hidden ^= true;
-    group.more.hidden = seen.size === hits.length;
-    group.none.hidden = hits.length > 0;
+    const matching = group.all.filter(miss => wordsToFind.every(word => textOf(miss).includes(word))
+      && chosen.every(select => namesOf(miss, select.name).includes(select.value)));
+    const shown = new Set(group.isWhole ? matching : matching.slice(0, MAX_SHOWN));
+    for (const miss of group.all) if (miss.article.hidden === shown.has(miss)) miss.article.hidden ^= true;
+    group.more.hidden = shown.size === matching.length;
+    group.none.hidden = matching.length > 0;
   }
 }
-function walk(step) {
-  const open = groups.flatMap(group => group.all).map(one => one.article).filter(one => !one.hidden);
-  const now = open.indexOf(document.activeElement?.closest("article"));
-  open[now < 0 ? 0 : Math.min(Math.max(now + step, 0), open.length - 1)]?.focus();
+function moveFocus(step) {
+  const visible = groups.flatMap(group => group.all).map(miss => miss.article).filter(article => !article.hidden);
+  const current = visible.indexOf(document.activeElement?.closest("article"));
+  visible[current < 0 ? 0 : Math.min(Math.max(current + step, 0), visible.length - 1)]?.focus();
 }
-function linked() {
+function showLinked() {
   const target = $(location.hash.slice(1))?.closest("article");
   if (target) { target.hidden = false; target.scrollIntoView(); }
 }
@@ -32,12 +32,12 @@ form.hidden = false;
 form.onsubmit = event => event.preventDefault();
 form.oninput = show;
 for (const group of groups) group.more.onclick = () => { group.isWhole = true; show(); };
-addEventListener("hashchange", linked);
+addEventListener("hashchange", showLinked);
 addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
   if (event.key === "/") { event.preventDefault(); words.focus(); }
-  if (event.key === "j" || event.key === "k") walk(event.key === "j" ? 1 : -1);
+  if (event.key === "j" || event.key === "k") moveFocus(event.key === "j" ? 1 : -1);
 });
 show();
-linked();
+showLinked();
 (window.requestIdleCallback ?? setTimeout)(() => groups.forEach(group => group.all.forEach(textOf)));
