@@ -1,4 +1,4 @@
-"""Tune judges against human labels, and measure them on labels that they never saw."""
+"""Tune judges against human labels, and measure them on labels that were held out."""
 
 from typing import TYPE_CHECKING
 

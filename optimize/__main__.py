@@ -1,4 +1,4 @@
-"""The command `tune`: make a frozen judge and a report from labels."""
+"""The command `tune`: tune a judge to labels, and write the frozen judge and a report."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dspy_judges.startup import exit_on_ctrl_c, run
 
 if __name__ == "__main__":
-    # This must precede all other imports; see `run`.
+    # `run` must be called before all other imports; its docstring says why.
     sys.exit(run("optimize.__main__:command"))
 
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
@@ -35,12 +35,12 @@ examples:
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 
 PROPOSER_PREFIX = "proposer="
-# The flags that hold for the judge, or for the proposer if the value begins with the prefix.
+# These flags set the judge's model, or the proposer's if their value begins with PROPOSER_PREFIX.
 MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
 
 
 def parser() -> Parser:
-    """The parser of the flags; flags without a value are absent from its result."""
+    """The parser for the command's flags; its result has only the flags that the user gave."""
     parser = Parser(
         prog="dspy-judges tune",
         usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",
@@ -69,39 +69,40 @@ def parser() -> Parser:
     add("reasoning_effort", "LEVEL", REASONING_EFFORT)
     add("concurrency", "N", "requests in flight (64)")
     add("plan", "PLAN", "one, mean or weighted (one; the embedded model: weighted)")
-    add("samples", "N", "replies of --plan mean")
-    add("temperature", "T", "the sampling temperature (0; for --plan mean 1)")
+    add("samples", "N", "the number of replies for --plan mean")
+    add("temperature", "T", "sampling temperature (0; for --plan mean: 1)")
     add("reasoning", "FORM", "none, brief, steps; auto: the search tries all (auto)")
     group = parser.add_argument_group("how it is tuned")
     add("optimizer", "NAME", "rank, gepa, or MODULE:FUNCTION (rank)")
     add("objective", "NAME", "balanced (for 0/1 labels), spearman, auto (auto)")
-    add("level", "LEVEL", "of rho: summary, dataset, system, auto (auto)")
+    add("level", "LEVEL", "level of rho: summary, dataset, system, auto (auto)")
     add("max_demos", "N", "at most N demonstrations in a prompt (as limits allow)")
     add("max_calls", "N", "at most N calls, of both models together")
     add("max_cost", "USD", "at most USD dollars, for both models together")
-    add("risk", "SHARE", "the chance that a judge ships which is no better (0.1)")
+    add("risk", "SHARE", "accepted chance to ship a judge that is no better (0.1)")
     add("ship", "WHICH", "better: the tuned judge if it is better; tuned: always (better)")
     add("seed", "N", "the seed of every random draw (0)")
     group = parser.add_argument_group("the run")
     group.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
-    words = {
+    help_by_flag = {
         "--dry-run": "print the expected calls, time and cost, and stop",
         "--probes": "attack the judge that ships (always if it is embedded)",
         "--json": "print summary.json instead of the table",
         "--verbose": "print each retry, and tracebacks of errors",
     }
-    for flag, help_text in words.items():
+    for flag, help_text in help_by_flag.items():
         group.add_argument(flag, action="store_true", help=help_text)
     return parser
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `dspy-judges tune` with these arguments."""
+    """Run `dspy-judges tune` with these arguments; returns the exit code."""
     flags = vars(parser().parse_args(arguments))
     out = flags.pop("out", None)
     is_dry_run, as_json, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
     with exit_on_ctrl_c():
-        # Imported only here, so that wrong flags are refused quickly.
+        # These slow imports come after the flags were read, so that wrong flags are refused
+        # quickly.
         from optimize.report.tuning import run_lines
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.pipeline import tune_in_folder
@@ -126,12 +127,12 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def model_settings(flags: Mapping[str, object]) -> dict[str, object]:
-    """Turn flags into settings: `--price proposer=1,2` becomes `proposer_price`."""
+    """Convert flags to settings: `--price proposer=1,2` becomes `proposer_price`."""
     settings = dict(flags)
     for name in MODEL_FLAGS:
-        texts = settings.pop(name, [])
-        assert isinstance(texts, list)
-        for text in texts:
-            setting = f"proposer_{name}" if text.startswith(PROPOSER_PREFIX) else name
-            settings[setting] = text.removeprefix(PROPOSER_PREFIX)
+        values = settings.pop(name, [])
+        assert isinstance(values, list)
+        for value in values:
+            setting = f"proposer_{name}" if value.startswith(PROPOSER_PREFIX) else name
+            settings[setting] = value.removeprefix(PROPOSER_PREFIX)
     return settings

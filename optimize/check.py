@@ -1,4 +1,4 @@
-"""The command `check`: print what a label file holds and its problems, and write its mapping."""
+"""The command `check`: print the content and the problems of a label file, and write a mapping."""
 
 import argparse
 import json
@@ -30,18 +30,18 @@ from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, fitting_scale, values_of
 from optimize.inputs.labelled import Labelled, judge_name
 
-# A title of one word, and a sentence or a command.
+# A line of the output: a title of one word, and a sentence or a command.
 Fact = tuple[str, str]
-COMMAND = "next"  # the title of a command, which stays on one line so that it can be copied
+COMMAND = "next"  # this title marks a command, which stays on one line so that it can be copied
 _WIDTH = 80
-_MOST_OF_A_KIND = 10
+_MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
 {READ_ENDINGS}, or hf:owner/name.
 
 A row is one output: id, group (its document's id), system, the texts that a
-judge reads (document, summary, ...), and a column a dimension of ratings, or
-ratings: {{dimension: number}}. Pairs have response_a, response_b and votes."""
+judge reads (document, summary, ...), and one column of ratings per dimension,
+or ratings: {{dimension: number}}. Pairs have response_a, response_b and votes."""
 EXAMPLES = """\
 examples:
   dspy-judges check labels.csv --map relevance=my_column --scale 1-5
@@ -50,7 +50,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check one file; returns 1 if it has problems."""
+    """Run `dspy-judges check`; returns the exit code, which is 1 if the file has problems."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     flags = parser().parse_args(words[1:] if words[:1] == ["check"] else words)
     return run_command("dspy-judges check", lambda: _check(flags))
@@ -65,11 +65,13 @@ def parser() -> argparse.ArgumentParser:
     add_list("--map", metavar="NAME=COLUMN,...", help=help_text)
     help_text = "for conversations: judge turn or conversation (turn)"
     add_list("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text)
-    help_text = "what words count, as in up=1,down=0, n/a= (nothing) or, for pairs, left=A,right=B"
+    help_text = (
+        "the number that a word counts, as in up=1,down=0 or n/a= (no label), or a vote: left=A"
+    )
     add_list("--values", metavar="WORD=NUMBER,...", help=help_text)
-    help_text = "read only this one; it must be rated; repeatable"
+    help_text = "read only labels on this dimension; there must be some; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
-    help_text = "the scale that people were given, as in 1-5; a rating off it is a problem (none)"
+    help_text = "the scale that people used, as in 1-5; a rating outside it is a problem (none)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     help_text = (
         "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
@@ -82,19 +84,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _check(flags: argparse.Namespace) -> int:
-    """Print all problems, else what was read and what the labels can show; 1 with problems."""
+    """Print the file's problems; without problems, print what was read and what labels can show.
+
+    Returns the exit code, which is 1 if the file has problems.
+    """
     options = _options(flags)
     labelled, problems = check_file(flags.file, options)
     notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
     capacity: dict[str, str] = {}
     if labelled is not None and not problems:
-        # Imported here, because a file with problems does not need it.
+        # A slow import that a file with problems does not need.
         from optimize.measuring.capacity import capacity_of
 
-        name = "margin for A"
+        measured_name = "margin for A"
         if isinstance(labelled, LabelledSet):
-            name = _dimensions_of(labelled, options)[0]
-        capacity = capacity_of(labelled, name)
+            measured_name = _dimensions_of(labelled, options)[0]
+        capacity = capacity_of(labelled, measured_name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
     if flags.json:
@@ -110,25 +115,27 @@ def _check(flags: argparse.Namespace) -> int:
     elif problems or labelled is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
-        headline = f"{Path(flags.file).stem}: no problem in {_counts(labelled)}"
+        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
         facts = [*_facts(labelled, options.map), *(("note", note) for note in notes)]
-        more = [*capacity.items(), *_next(labelled, flags, options)]
-        lines = [*textwrap.wrap(headline, _WIDTH), *_lines(facts), "", *_lines(more)]
+        last_facts = [*capacity.items(), *_next_facts(labelled, flags, options)]
+        lines = [*textwrap.wrap(headline, _WIDTH), *_lines(facts), "", *_lines(last_facts)]
         print_output("\n".join(lines))
     return 1 if problems else 0
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Lines for the first ten problems of each kind and column, and for the number of all."""
-    kinds = Counter[tuple[str, str | None]]()
+    """Lines for the first ten problems of each kind and column, and the number of all problems."""
+    counts = Counter[tuple[str, str | None]]()
     lines = []
     for problem in problems:
-        kinds[problem.kind, problem.field] += 1
-        if kinds[problem.kind, problem.field] <= _MOST_OF_A_KIND:
+        counts[problem.kind, problem.field] += 1
+        if counts[problem.kind, problem.field] <= _MAX_PROBLEMS_OF_A_KIND:
             lines.append(str(problem))
     n_more = len(problems) - len(lines)
-    more = f", of which {n_more:,} like these are left out here (--json has all)" if n_more else ""
-    return [*lines, f"{count(len(problems), 'problem')}{more}"]
+    remark = (
+        f", of which {n_more:,} like these are left out here (--json has all)" if n_more else ""
+    )
+    return [*lines, f"{count(len(problems), 'problem')}{remark}"]
 
 
 def _options(flags: argparse.Namespace) -> ReadOptions:
@@ -138,58 +145,61 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
     return ReadOptions(
         map=columns,
         values=values,
-        dimensions=[*_dimensions(flags)] or None,
+        dimensions=[*_dimension_values(flags)] or None,
         scales={} if scale is None else {"*": scale},
         annotations=flags.annotations,
     )
 
 
-def _dimensions(flags: argparse.Namespace) -> dict[str, str]:
-    """By dimension, what the user wrote after --dimension: NAME, or NAME=DEFINITION."""
-    return {word.partition("=")[0].strip(): word for word in flags.dimension or ()}
+def _dimension_values(flags: argparse.Namespace) -> dict[str, str]:
+    """The dimensions that --dimension names, each with the flag's value NAME or NAME=DEFINITION."""
+    return {value.partition("=")[0].strip(): value for value in flags.dimension or ()}
 
 
 def _set_notes(labelled: Labelled) -> list[str]:
-    """Notes that concern all labels on a dimension."""
+    """Notes on all labels of a dimension together: some are left out, or all are equal."""
     if isinstance(labelled, LabelledPairs):
         return []
-    # Only labels with two values can have ties that are left out, or a single value.
-    names, n_set_notes = sorted(labelled.words.keys() & {*labelled.dimensions}), len(labelled.notes)
-    return [note for name in names for note in with_ratings(labelled, name).notes[n_set_notes:]]
+    # `with_ratings` adds such notes only to labels with two values.
+    dimensions = sorted(labelled.words.keys() & {*labelled.dimensions})
+    n_before = len(labelled.notes)
+    return [note for name in dimensions for note in with_ratings(labelled, name).notes[n_before:]]
 
 
 def map_file(reading: FileReading, options: ReadOptions) -> str:
-    """Return a mapping file for --map, as YAML: columns, what words count, and the scale."""
+    """The YAML text of a mapping file for --map: columns, the meaning of words, and the scale."""
     import yaml
 
-    ratings = {
+    rating_columns = {
         name: columns for name, columns in reading.ratings.items() if name not in NESTED_COLUMNS
     }
-    columns_by_name = {**reading.rows, **ratings}.items()
+    columns_by_name = {**reading.rows, **rating_columns}.items()
     plain_columns = {
         name: columns[0] if len(columns) == 1 else [*columns] for name, columns in columns_by_name
     }
-    # A judge reads every text in a mapping. So leave out texts without a usual name.
-    texts = {name: column for name, column in reading.texts.items() if is_source_or_output(name)}
-    content: dict[str, object] = {**plain_columns, **texts, **options.map}
+    # A judge reads every text that a mapping names, so texts without a usual name are left out.
+    text_columns = {
+        name: column for name, column in reading.texts.items() if is_source_or_output(name)
+    }
+    content: dict[str, object] = {**plain_columns, **text_columns, **options.map}
     if options.values:
         content[VALUES_KEY] = {
             word: "" if value is None else value for word, value in options.values.items()
         }
     for low, high in options.scales.values():
         content[SCALE_KEY] = f"{low:g}:{high:g}"
-    text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
-    return text
+    yaml_text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+    return yaml_text
 
 
-def _counts(labelled: Labelled) -> str:
+def _counts_text(labelled: Labelled) -> str:
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
     text = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
     return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
 
 
 def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
-    """Yield what was read from a file without problems."""
+    """Yield lines on what was read from a file without problems."""
     yield "documents", f"by {labelled.grouped_by}"
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
@@ -202,25 +212,26 @@ def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
 
 
 def _column_facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
-    """Yield which columns were read, and which were not."""
+    """Yield lines on the columns that were read, and on the columns that were not."""
     reading = labelled.reading
-    # A judge without a definition only reads texts with a usual name, and those in the mapping.
-    is_read = (name for name in reading.texts if is_usual_text(name) or name in mapping)
-    usual = {name: reading.texts[name] for name in is_read}
-    texts = reading.texts if isinstance(labelled, LabelledPairs) else usual or reading.texts
+    # A judge without a definition only reads texts with a usual name or in the user's mapping.
+    read_names = (name for name in reading.texts if is_usual_text(name) or name in mapping)
+    read_texts = {name: reading.texts[name] for name in read_names}
+    texts = reading.texts if isinstance(labelled, LabelledPairs) else read_texts or reading.texts
     columns = [
         *(("", name, columns) for name, columns in reading.rows.items()),
         *(("text ", name, (column,)) for name, column in texts.items()),
         *(("ratings ", name, columns) for name, columns in reading.ratings.items()),
     ]
     readings = (
-        kind + (name if names == (name,) else f"{name} from {' and '.join(names)}")
-        for kind, name, names in columns
+        prefix
+        + (name if columns_of_name == (name,) else f"{name} from {' and '.join(columns_of_name)}")
+        for prefix, name, columns_of_name in columns
     )
     yield "read", "; ".join(readings)
     if reading.comments:
-        names = ", ".join(reading.comments)
-        yield "comments", f"{names}: what people wrote on their labels; tuning uses it"
+        comment_columns = ", ".join(reading.comments)
+        yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
     unused = [column for name, column in reading.texts.items() if name not in texts]
     if unread := [*unused, *reading.unread]:
         advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
@@ -228,15 +239,18 @@ def _column_facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact
 
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
-    """A dimension's lowest and highest rating, how many outputs are rated, and by how many."""
+    """A phrase on a dimension: its range of ratings, its rated outputs, and its annotators."""
     outputs = [output for output in labelled.outputs if dimension in output.ratings]
     ratings = [rating for output in outputs for rating in output.ratings[dimension]]
-    all_names = [output.annotators.get(dimension, ()) for output in outputs]
-    known_names = [names for names in all_names if names]
-    share = f", {len(known_names):,} of them" if len(known_names) < len(outputs) else ""
-    n_annotators = count(len({*chain(*known_names)}), "annotator")
-    by_text = f"{share} by {n_annotators}" if known_names else ""
-    text = f"{min(ratings):g} to {max(ratings):g}, {count(len(outputs), 'output')} rated{by_text}"
+    annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
+    known_annotators = [names for names in annotators_by_output if names]
+    share_text = (
+        f", {len(known_annotators):,} of them" if len(known_annotators) < len(outputs) else ""
+    )
+    n_annotators = count(len({*chain(*known_annotators)}), "annotator")
+    annotators_text = f"{share_text} by {n_annotators}" if known_annotators else ""
+    n_outputs = count(len(outputs), "output")
+    text = f"{min(ratings):g} to {max(ratings):g}, {n_outputs} rated{annotators_text}"
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]
         good, bad = labelled.words[dimension]
@@ -245,38 +259,46 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
 
 
 def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
-    """The dimensions that the user named, else all; catalogue names and two values come first."""
-    in_map = [name for name in options.map if name in labelled.dimensions]
-    names = options.dimensions or in_map or labelled.dimensions
+    """The dimensions that the user named, else all; those that can be tuned at once come first."""
+    dimensions_in_map = [name for name in options.map if name in labelled.dimensions]
+    names = options.dimensions or dimensions_in_map or labelled.dimensions
     return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
 
 
-def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> Iterator[Fact]:
-    """Yield the next command for these labels, or what is needed before it."""
+def _next_facts(
+    labelled: Labelled, flags: argparse.Namespace, options: ReadOptions
+) -> Iterator[Fact]:
+    """Yield the next command for these labels, or what the user has to define before tuning."""
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
         return
     if isinstance(labelled, LabelledPairs):
         yield "judge", "`dspy-judges list` names the comparisons"
         return
-    names, specs = _dimensions_of(labelled, options), _dimensions(flags)
-    defined = [name for name in names if name in catalog.names() or "=" in specs.get(name, "")]
-    undefined = _names_without_definition(labelled, names)
-    effect = "a pass" if undefined else "a high rating"
-    example = f"{(undefined or names)[0]}=one line that says what earns {effect}"
-    define = f"a definition is worth about as much as tuning; write --dimension '{example}'"
-    if not (defined or undefined):
-        advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
-        yield "define", f"{define}; {advice}"
+    dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
+    defined_dimensions = [
+        name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
+    ]
+    undefined_dimensions = _names_without_definition(labelled, dimensions)
+    label_text = "a pass" if undefined_dimensions else "a high rating"
+    example = (
+        f"{(undefined_dimensions or dimensions)[0]}=one line that says what earns {label_text}"
+    )
+    definition_advice = (
+        f"a definition is worth about as much as tuning; write --dimension '{example}'"
+    )
+    if not (defined_dimensions or undefined_dimensions):
+        advice = f"or say which judge's rating it is, as in --map relevance={dimensions[0]}"
+        yield "define", f"{definition_advice}; {advice}"
         return
-    name = (defined or undefined)[0]
-    if fact := _tune_fact(labelled, name, specs.get(name, name), flags, options):
+    name = (defined_dimensions or undefined_dimensions)[0]
+    if fact := _tune_fact(labelled, name, flag_values.get(name, name), flags, options):
         yield fact
-        if fact[0] == COMMAND and not defined:
-            yield "define", define
+        if fact[0] == COMMAND and not defined_dimensions:
+            yield "define", definition_advice
 
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
-    """Names for judges on labels with two values, which can be tuned without a definition."""
+    """Names for judges of labels with two values; these can be tuned without a definition."""
     judge_names = [judge_name(name) for name in names if name in labelled.words]
     return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
 
@@ -284,9 +306,9 @@ def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> li
 def _tune_fact(
     labelled: LabelledSet, name: str, spec: str, flags: argparse.Namespace, options: ReadOptions
 ) -> Fact | None:
-    """The command that tunes a judge, or why these labels cannot be split for it.
+    """The command that tunes a judge on these labels, or why the labels cannot be split.
 
-    None if all labels are the same, which a note says.
+    Returns None if all labels are the same, because a note already says so.
     """
     dimension = catalog.find(name) if name in catalog.names() else None
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
@@ -302,21 +324,21 @@ def _tune_fact(
         split(outputs, seed=0)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
-        reads = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
-        return "judge", f"{reads}{reason}"
-    subset = with_ratings(outputs, name)
-    if len({subset.label(output, name) for output in subset.outputs}) == 1:
+        inputs_text = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
+        return "judge", f"{inputs_text}{reason}"
+    labelled_outputs = with_ratings(outputs, name)
+    if len({labelled_outputs.label(output, name) for output in labelled_outputs.outputs}) == 1:
         return None
     scale = options.scales.get("*")
     if dimension and not scale:
         ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
         scale = _scale_beyond(dimension.scale, [*ratings])
-    words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
-    return COMMAND, shlex.join([*words, *_reading_flags(flags, scale)])
+    command_words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
+    return COMMAND, shlex.join([*command_words, *_reading_flags(flags, scale)])
 
 
 def _scale_beyond(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
-    """The ends of a scale for ratings that are not all on the judge's; None if they are."""
+    """A scale that fits ratings outside the judge's scale; None if all ratings are on it."""
     low, high = min(ratings), max(ratings)
     if scale[0] <= low and high <= scale[-1]:
         return None
@@ -324,18 +346,23 @@ def _scale_beyond(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float
 
 
 def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None) -> list[str]:
-    """The flags that make another command read the labels as this one does."""
+    """The flags with which another command reads the labels in the same way."""
     values_by_flag = {
         "--annotations": [flags.annotations] if flags.annotations else [],
         "--map": [str(flags.write_map)] if flags.write_map else flags.map,
         "--values": [] if flags.write_map else flags.values,
         "--scale": [f"{scale[0]:g}:{scale[1]:g}"] if scale else [],
     }
-    return [word for flag, values in values_by_flag.items() for v in values for word in (flag, v)]
+    return [
+        word
+        for flag, values in values_by_flag.items()
+        for value in values
+        for word in (flag, value)
+    ]
 
 
 def _lines(facts: Iterable[Fact]) -> Iterator[str]:
-    """Yield the lines of the facts, wrapped to 80 columns; a command stays on one line."""
+    """Yield the facts as lines of 80 columns; a command stays on one line."""
     for title, text in facts:
         if title == COMMAND:
             yield f"{title:<11}{text}"

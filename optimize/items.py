@@ -1,4 +1,4 @@
-"""Labels in the form that statistics need: items with vectors of labels, and rating matrices."""
+"""Labels in the form that statistics need: items, vectors of labels, and matrices of ratings."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,13 @@ Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# Summary level needs this mean number of outputs in a document.
+# `choose_level` takes summary level only if documents have this many outputs on average.
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# Summary level needs this share of documents with different labels, in which rho is defined.
+# `choose_level` takes summary level only if more than this share of the documents have different
+# labels, since rho is undefined within the other documents.
 SHARE_FOR_SUMMARY_LEVEL = 0.5
 
-# The margin in favour of A that each vote counts.
+# The number that each vote on a pair counts; the mean over votes is the margin in favour of A.
 VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 
@@ -33,13 +34,15 @@ class Item:
 
     Attributes:
         id: The id of the output or pair.
-        document_id: The id of its document.
-        system: The system that produced the output; None if it is unknown, and for a pair.
+        document_id: The id of the document that the output or pair belongs to.
+        system: The system that produced the output; None if the system is unknown or the item is a
+            pair.
         texts: The texts that the judge reads, by name.
         human: People's mean rating; for a pair, their margin in favour of A.
-        ratings: Each annotator's rating, if known; for a pair 1 (A), 0 (neither) or -1 (B).
-        comment: People's comments on the label, or "".
-        weight: The weight of the document.
+        ratings: Each annotator's rating; for a pair, each vote as 1 (A), 0 (tie) or -1 (B).
+            `ratings` is () if only the mean rating is known.
+        comment: People's comments on the label, joined to one text; "" if there are none.
+        weight: The sampling weight of the document; see `Items.is_weighted`.
     """
 
     id: str
@@ -54,13 +57,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """Items in order, with their labels and weights as vectors.
+    """A sequence of items, with their labels and weights as vectors.
 
     Attributes:
         items: The items.
-        human: Their labels.
-        weights: Their weights.
-        document_rows: The indices of each document's items, by the document's id.
+        human: The items' labels.
+        weights: The items' weights.
+        document_rows: The indices of the items of each document, by the document's id.
     """
 
     items: tuple[Item, ...]
@@ -69,13 +72,16 @@ class Items:
     document_rows: Mapping[str, Indices] = field(init=False)
 
     def __post_init__(self) -> None:
-        rows: dict[str, list[int]] = {}
+        indices_by_document: dict[str, list[int]] = {}
         for index, item in enumerate(self.items):
-            rows.setdefault(item.document_id, []).append(index)
+            indices_by_document.setdefault(item.document_id, []).append(index)
         object.__setattr__(self, "human", np.array([item.human for item in self.items], float))
         object.__setattr__(self, "weights", np.array([item.weight for item in self.items], float))
-        arrays = {name: np.array(indices, np.intp) for name, indices in rows.items()}
-        object.__setattr__(self, "document_rows", arrays)
+        document_rows = {
+            name: np.array(document_indices, np.intp)
+            for name, document_indices in indices_by_document.items()
+        }
+        object.__setattr__(self, "document_rows", document_rows)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -86,7 +92,7 @@ class Items:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether weights differ, because documents were sampled with unequal probabilities."""
+        """Whether weights differ, because documents were sampled with different probabilities."""
         return np.unique(self.weights).size > 1
 
     @property
@@ -96,12 +102,12 @@ class Items:
 
     @property
     def system_ids(self) -> list[str]:
-        """Each item's system, in the items' order; "" for items without a system."""
+        """The system of each item, in the items' order; "" for items without a system."""
         return [item.system or "" for item in self.items]
 
     def of_documents(self, documents: Collection[str]) -> "Items":
-        names = set(documents)
-        return Items(tuple(item for item in self.items if item.document_id in names))
+        kept_documents = set(documents)
+        return Items(tuple(item for item in self.items if item.document_id in kept_documents))
 
     def of_rows(self, rows: Iterable[int]) -> "Items":
         return Items(tuple(self.items[row] for row in rows))
@@ -114,16 +120,17 @@ class Items:
 def items_of(
     labelled: LabelledSet | LabelledPairs, dimension: str, subject: Subject | None = None
 ) -> Items:
-    """Make items from the outputs that have ratings on a dimension, or from the pairs.
+    """Make items from the outputs that are rated on a dimension, or from labelled pairs.
 
     Args:
-        labelled: The labels.
+        labelled: The labelled outputs or pairs.
         dimension: The name of the dimension.
-        subject: The dimension or comparison, whose texts the items get; None for no texts. The
-            outputs of a pair get the comparison's field names.
+        subject: The dimension or comparison; the items get the texts that it reads, and the two
+            outputs of a pair under its names for them. If `subject` is None, the items get no
+            texts.
 
     Raises:
-        LabelError: An item lacks a text that the subject is judged from.
+        LabelError: An output or pair lacks a text that the subject reads.
     """
     if isinstance(labelled, LabelledSet):
         return Items(
@@ -146,8 +153,8 @@ def items_of(
     for pair in labelled.pairs:
         texts = _texts(labelled.name, pair.id, pair.texts, subject)
         if isinstance(subject, Comparison):
-            first, second = subject.fields
-            texts |= {first: pair.response_a, second: pair.response_b}
+            name_a, name_b = subject.fields
+            texts |= {name_a: pair.response_a, name_b: pair.response_b}
         items.append(
             Item(
                 id=pair.id,
@@ -164,16 +171,17 @@ def items_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCounts:
-    """The labels of a result and their counts: the object `data` in summary.json.
+    """Which labels a result was computed from, and their counts: the object `data` in summary.json.
 
     Attributes:
-        name: The name of the labels.
-        sha256: The digest of the labels.
+        name: The name of the labelled set, such as the file's name.
+        sha256: The SHA-256 digest of the labels.
         n_documents: The number of documents.
         n_systems: The number of systems.
-        n_outputs: The number of outputs or pairs.
-        n_tied: The number of outputs that are left out because annotators are tied, or None.
-        weighted: Whether documents were sampled with unequal probabilities.
+        n_outputs: The number of labelled outputs or pairs.
+        n_tied: The number of outputs that are left out because their annotators are tied; None if
+            there are none.
+        weighted: Whether documents were sampled with different probabilities.
     """
 
     name: str
@@ -198,86 +206,86 @@ class DataCounts:
 
     @property
     def is_constructed(self) -> bool:
-        """Whether the labels were constructed from known faults instead of given by people."""
+        """Whether the labels come from faults that were put into the outputs, not from people."""
         return is_constructed(self.sha256)
 
 
 def text_key(texts: Mapping[str, str]) -> str:
-    """A digest of texts in 16 hex digits, which ignores whitespace and the order of texts."""
-    contents = sorted(" ".join(text.split()) for text in texts.values())
-    return sha256("\0".join(contents).encode(errors="surrogatepass")).hexdigest()[:16]
+    """A digest of texts in 16 hex digits, which ignores extra whitespace and the texts' order."""
+    normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
+    return sha256("\0".join(normalised_texts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def tuned_keys(items: Items, subject: Subject) -> list[str]:
-    """The keys of all rows and documents, by which a judge recognises what it was tuned on."""
-    rows = [item.texts for item in items.items]
-    documents = (given_texts(texts, subject) for texts in rows)
-    return sorted({text_key(texts) for texts in (*rows, *documents) if texts})
+    """Digests of all rows and documents, which tell `verify` what the judge was tuned on."""
+    texts_of_rows = [item.texts for item in items.items]
+    texts_of_documents = (given_texts(texts, subject) for texts in texts_of_rows)
+    return sorted({text_key(texts) for texts in (*texts_of_rows, *texts_of_documents) if texts})
 
 
 def given_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
-    """The texts that systems were given: all texts except the output or the two outputs."""
+    """The texts that systems got as input: all texts that are not outputs."""
     output = None if isinstance(subject, Comparison) else output_name(subject.texts)
     return {name: texts[name] for name in subject.inputs if name != output}
 
 
 def output_name(texts: Sequence[str]) -> str | None:
-    """The name of the judged output among the names of texts; None if there are no texts.
+    """The name among `texts` that is the judged output; None if `texts` is empty.
 
-    It is the last name that is usual for an output, else the last name.
+    It is the last name that is usual for an output; without a usual name, it is the last name.
     """
     candidates = [name for name in texts if name in OUTPUTS] or texts
     return candidates[-1] if candidates else None
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
-    """The scores (for pairs, margins) of judgements as a vector; NaN if the judge failed."""
+    """The scores (for pairs, margins) of judgements as a vector; NaN where the judge failed."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
 def _texts(
     data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
-    """The texts that the subject is judged from, by the subject's names.
+    """Select the texts that the subject reads, by the names that the subject gives them.
 
-    If the subject needs one text and there is only one, the text's name does not matter.
+    If the subject reads one text and the item has one text, the text may have any name.
     """
-    names = () if subject is None else tuple(subject.inputs)
-    missing = [name for name in names if name not in texts]
-    if not missing:
-        return {name: texts[name] for name in names}
-    if (only_name := only_text(texts, names)) is not None:
-        return {names[0]: texts[only_name]}
+    needed_names = () if subject is None else tuple(subject.inputs)
+    missing_names = [name for name in needed_names if name not in texts]
+    if not missing_names:
+        return {name: texts[name] for name in needed_names}
+    if (only_name := only_text(texts, needed_names)) is not None:
+        return {needed_names[0]: texts[only_name]}
     raise LabelError(
-        f"{data_name}: {item_id!r} has no text {missing[0]!r}, which the judge reads; it has "
-        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing[0]}=COLUMN"
+        f"{data_name}: {item_id!r} has no text {missing_names[0]!r}, which the judge reads; it has "
+        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_names[0]}=COLUMN"
     )
 
 
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
-    """Build the matrix of annotators' ratings on a dimension.
+    """Make a matrix of annotators' ratings on a dimension.
 
-    Ratings without annotators' names are assigned to annotators "1", "2" and so on in their order,
-    if all outputs with several ratings have the same number of them. A single rating without a name
-    is left out, because it may be a mean.
+    If the ratings have no annotators' names, and all outputs with several ratings have equally
+    many, the annotators are called "1", "2" and so on in the order of the ratings. If an output has
+    a single rating without a name, the rating is left out, because it may be a mean.
 
     Returns:
-        The (outputs, annotators) ratings, NaN where an annotator gave none, and the annotators'
-        names, sorted.
+        The ratings, of shape (outputs, annotators) with NaN for missing ratings, and the sorted
+        names of the annotators.
 
     Raises:
-        LabelError: No output has two ratings, or some ratings have no annotator's name.
+        LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
     rows = list(_annotations(labelled, dimension))
-    sizes = {len(ratings) for _, _, ratings in rows if ratings}
-    if max(sizes, default=0) < 2:
+    numbers_of_ratings = {len(ratings) for _, _, ratings in rows if ratings}
+    if max(numbers_of_ratings, default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's rating, in `annotations` or a long file (--annotations)"
         )
-    if len(sizes) == 1 and not any(annotators for _, annotators, _ in rows):
-        numbers = tuple(str(number) for number in range(1, max(sizes) + 1))
-        rows = [(name, numbers if ratings else (), ratings) for name, _, ratings in rows]
+    if len(numbers_of_ratings) == 1 and not any(annotators for _, annotators, _ in rows):
+        annotator_numbers = tuple(str(number) for number in range(1, max(numbers_of_ratings) + 1))
+        rows = [(name, annotator_numbers if ratings else (), ratings) for name, _, ratings in rows]
     names = tuple(sorted({name for _, annotators, _ in rows for name in annotators}))
     matrix = np.full((len(rows), len(names)), np.nan)
     for index, (output, annotators, ratings) in enumerate(rows):
@@ -293,7 +301,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 def _annotations(
     labelled: LabelledSet, dimension: str
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield each output's id, annotators and ratings; leave out a single unnamed rating."""
+    """Yield each output's id, annotators and ratings; no rating if it is single and unnamed."""
     for output in labelled.outputs:
         annotators = output.annotators.get(dimension, ())
         ratings = output.ratings.get(dimension, ())
@@ -301,28 +309,33 @@ def _annotations(
 
 
 def is_two_valued(human: Vector) -> bool:
-    """Whether all of people's labels are 1 (pass) or 0 (fail)."""
+    """Whether every label is 1 (pass) or 0 (fail)."""
     return bool(human.size and np.isin(human, (0, 1)).all())
 
 
 def choose_level(items: Items) -> Level:
-    """Choose the level of rho that fits the labels.
+    """Choose the level at which rho says most about these labels.
 
-    It is summary level if documents have three outputs or more on average and most documents have
-    different labels. Otherwise, and always for pass or fail, it is dataset level.
+    Summary level is chosen if documents have three outputs or more on average, and most documents
+    have different labels. Otherwise, and always if labels are pass or fail, dataset level is
+    chosen.
     """
     if is_two_valued(items.human):
         return "dataset"
-    documents = max(1, len(items.documents))
-    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
-    has_several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
-    return "summary" if has_several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
+    n_documents = max(1, len(items.documents))
+    n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
+    has_enough_outputs = len(items) / n_documents >= OUTPUTS_FOR_SUMMARY_LEVEL
+    return (
+        "summary"
+        if has_enough_outputs and n_varied > SHARE_FOR_SUMMARY_LEVEL * n_documents
+        else "dataset"
+    )
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:
-    """The levels at which a coefficient can be computed; the most informative comes first."""
-    has_several = len(items) > len(items.documents)
-    levels: list[Level] = ["summary", "dataset"] if has_several else ["dataset"]
+    """The levels at which rho can be computed for these items; the most informative comes first."""
+    has_several_outputs = len(items) > len(items.documents)
+    levels: list[Level] = ["summary", "dataset"] if has_several_outputs else ["dataset"]
     if len(items.systems) > 1:
         levels.append("system")
     return tuple(levels)

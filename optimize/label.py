@@ -1,4 +1,4 @@
-"""The command `label`: serve a page on this machine for people to label outputs."""
+"""The command `label`: serve a page on this machine on which people label outputs."""
 
 import argparse
 import os
@@ -57,7 +57,7 @@ exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
 def parser() -> Parser:
-    """The parser of the command's flags."""
+    """The parser for the command's flags."""
     command_parser = Parser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
@@ -69,27 +69,28 @@ def parser() -> Parser:
     add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
     add_list = partial(add, action="append", default=[])
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    help_text = "ratings on this scale (the catalogue's; for other names pass or fail)"
+    help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     help_text = (
-        f"shown at the end if it disagrees: {JUDGE}; for conversations: turn or conversation"
+        f"its answers are shown at the end if they differ: {JUDGE}; for conversations: turn or "
+        "conversation"
     )
     add_list("--judge", metavar="JUDGE", help=help_text)
-    add("--port", type=int, default=0, metavar="N", help="of the page's address (any free one)")
+    add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Serve the page; returns 0 if ended by Ctrl-C, 1 if failed, 2 for wrong usage."""
+    """Run `dspy-judges label`; return 0 after Ctrl-C, 1 if it failed, 2 if its usage was wrong."""
     flags = parser().parse_args(arguments)
     return run_command(COMMAND, lambda: label(flags), quiet=flags.quiet)
 
 
 def label(flags: argparse.Namespace) -> int:
-    """Serve the page until Ctrl-C."""
-    parts = [f"judge={part}" for part in flags.judge if part in PARTS]
-    columns = mapping([*flags.map, *parts])
+    """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
+    judged_parts = [f"judge={part}" for part in flags.judge if part in PARTS]
+    columns = mapping([*flags.map, *judged_parts])
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
         names = [name for name in labelled.reading.texts if NAME.match(name)]
@@ -125,17 +126,17 @@ def label(flags: argparse.Namespace) -> int:
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
-    kind, spec = "--dimension", flags.dimension
+    flag, value = "--dimension", flags.dimension
     if flags.pairwise:
-        kind, spec = "--pairwise", flags.pairwise
-    if not find_subject(spec):
-        spec = "=".join([subject.name, *spec.split("=", 1)[1:]])
+        flag, value = "--pairwise", flags.pairwise
+    if not find_subject(value):
+        value = "=".join([subject.name, *value.split("=", 1)[1:]])
     scale = ["--scale", flags.scale] if flags.scale else []
-    return shlex.join(["dspy-judges", "tune", "--data", str(out), kind, spec, *scale])
+    return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, value, *scale])
 
 
 def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
-    """The row for each output or pair in the label file; the sides of pairs are in random order."""
+    """The fields of each output or pair for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
     rows: list[Row] = []
@@ -152,15 +153,15 @@ def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
 
 
 def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
-    """The subject to label; raises SettingsError if the flags do not fit each other."""
+    """The dimension or comparison to label; raises SettingsError if flags contradict each other."""
     spec, bounds = flags.dimension or flags.pairwise or "", bounds_of(flags.scale)
-    title, equals, definition = map(str.strip, spec.partition("="))
+    title, has_definition, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
-        raise SettingsError(f"--scale {flags.scale}: it is for ratings, as in 1-5")
-    if equals and not definition:
+        raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
+    if has_definition and not definition:
         raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
     name = judge_name(title)
-    subject = None if equals else find_subject(title) or find_subject(name)
+    subject = None if has_definition else find_subject(title) or find_subject(name)
     if subject is None:
         subject = _new_subject(name, definition, labelled, texts, bounds)
     elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
@@ -171,7 +172,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     if (n_answers := len(numbers_of(subject))) > MOST_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {n_answers} answers, and the page has keys for {MOST_ANSWERS}; "
-            "give people fewer, as in --scale 1-10"
+            "give people fewer answers, as in --scale 1-10"
         )
     return subject
 
@@ -179,7 +180,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
 def _new_subject(
     name: str, definition: str, labelled: Labelled, texts: Sequence[str], bounds: Bounds | None
 ) -> Subject:
-    """A subject that the catalogue lacks: a comparison, ratings on a scale, or pass and fail."""
+    """A new subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     if not definition:
         _check_spelling(name, labelled)
     if isinstance(labelled, LabelledPairs):
@@ -190,7 +191,7 @@ def _new_subject(
 
 
 def _check_spelling(name: str, labelled: Labelled) -> None:
-    """Raise SettingsError if the name is almost the name of another judge or column."""
+    """Raise SettingsError if the name is nearly the name of another judge or column."""
     names = [*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread]
     similar = get_close_matches(name, names, n=1, cutoff=0.85)
     if similar and name not in names:
@@ -200,7 +201,7 @@ def _check_spelling(name: str, labelled: Labelled) -> None:
 
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
-    """The judge that --judge names; raises SettingsError if its answers are not those of people."""
+    """The judge that --judge names; SettingsError if its possible answers differ from people's."""
     specs = [spec for spec in flags.judge if spec not in PARTS]
     if not specs:
         return None
@@ -212,14 +213,14 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     judge = on_labels_scale(judge, flags.scale)
     if judge.kind != kind_of(subject) or judge.subject.scale != subject.scale:
         raise SettingsError(
-            f"--judge {specs[0]}: a {judge.kind} judge, whose answers are not those of "
-            f"{subject.name}; name one that answers {', '.join(map(str, numbers_of(subject)))}"
+            f"--judge {specs[0]}: a {judge.kind} judge, which does not give the answers of "
+            f"{subject.name}; name a judge that answers {', '.join(map(str, numbers_of(subject)))}"
         )
     return judge
 
 
 def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dict[str, JudgeAnswer]:
-    """The judge's answers by row id, for as many rows as the limits allow."""
+    """The judge's answers by the rows' ids, for as many rows as the limits allow."""
     columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
@@ -237,25 +238,27 @@ def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dic
     return answers
 
 
-def _answer(judgement: AnyJudgement, numbers: Mapping[Value | None, float]) -> JudgeAnswer:
-    """A judgement in the page's form, with the answer that is nearest to its score."""
-    value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
+def _answer(judgement: AnyJudgement, number_of_answer: Mapping[Value | None, float]) -> JudgeAnswer:
+    """A judgement as the page shows it, with the possible answer that is nearest to its score."""
+    value = min(
+        number_of_answer, key=lambda answer: abs(number_of_answer[answer] - judgement.score)
+    )
     if isinstance(judgement, Preference):
         value = judgement.preferred
     return JudgeAnswer(value, judgement.score, reason_of(judgement))
 
 
 def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
-    """The file for the labels; raises SettingsError if it cannot be used."""
+    """The path of the label file; raises SettingsError if the path cannot be used."""
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
-    default = Path(f"{stem}.{subject.name}.jsonl")
-    out: Path = flags.out or (file.with_name(default.name) if file.is_file() else default)
+    default_out = Path(f"{stem}.{subject.name}.jsonl")
+    out: Path = flags.out or (file.with_name(default_out.name) if file.is_file() else default_out)
     if out.suffix != ".jsonl":
         raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
     if not out.parent.is_dir():
         raise SettingsError(f"--out {out}: there is no folder {out.parent}")
     if out.exists() and file.exists() and out.samefile(file):
         raise SettingsError(f"--out {out}: holds the outputs; name another file")
-    # Follow a link, so that the file has the same lock under all of its names.
+    # Resolve a symbolic link, so that the file has the same lock under all of its paths.
     return Path(os.path.realpath(out)) if flags.out and out.is_symlink() else out

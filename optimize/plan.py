@@ -45,9 +45,10 @@ from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
-# With fewer labelled documents, a plan would be too uncertain; a first round draws more than that.
+# With fewer labelled documents than FEWEST, figures are too uncertain to plan from; then
+# FIRST_ROUND documents are to be labelled first.
 FEWEST, FIRST_ROUND = 20, 30
-# The shares of fails to plan for if no labels tell the share.
+# The shares of fails that a plan assumes while the labels are too few to estimate the share.
 FAILS = (0.05, 0.2, 0.5)
 
 
@@ -60,9 +61,9 @@ def parser() -> argparse.ArgumentParser:
     )
     add = command_parser.add_argument
     add_list = partial(add, action="append", default=[])
-    add("file", metavar="FILE", help="all outputs")
-    add("--labels", metavar="FILE", help="labels so far, by the same ids")
-    add("--scores", metavar="FILE", help="the judge's scores for all")
+    add("file", metavar="FILE", help="a file with all outputs")
+    add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
+    add("--scores", metavar="FILE", help="the judge's scores for all outputs")
     add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
     add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
     add(
@@ -70,30 +71,31 @@ def parser() -> argparse.ArgumentParser:
         metavar="W",
         type=float,
         default=0.1,
-        help="wanted interval width (0.1)",
+        help="the wanted width of the intervals (0.1)",
     )
     for name in ("tpr", "tnr"):
-        help_text = f"plan a decision about this floor of {name.upper()}, not a width"
+        help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
         add(f"--min-{name}", type=float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
-    add("--seed", type=int, default=0, metavar="N", help="of the draw (0)")
+    add("--seed", type=int, default=0, metavar="N", help="the seed of the draw (0)")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Print a plan; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
+    """Run `dspy-judges plan`; returns 0, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
     return run(NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFigure:
-    """A figure on the labels so far, and how many more documents give it the target width.
+    """A figure on the labels so far, and how many more labelled documents its interval needs.
 
-    If the figure has no interval yet, `more_documents` gives it one of any width. It is None if all
-    documents that are left do not suffice.
+    With `more_documents` more, the figure's interval has the target width; or, if the figure has no
+    interval yet, it gets an interval of any width. `more_documents` is None if even all unlabelled
+    documents do not suffice.
     """
 
     figure: Figure
@@ -110,7 +112,7 @@ class PlannedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextFile:
-    """The file with the documents to label (`out`), and the command that labels them (`next`)."""
+    """The file with the documents to label, `out`, and the command that labels them, `next`."""
 
     out: str
     n_outputs: int
@@ -119,10 +121,11 @@ class NextFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """How many documents are labelled, what further labels would bring, and what to label next.
+    """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
-    `figures` is empty if there are too few labels with scores for a plan, and if `decisions` about
-    floors are planned. `file` holds the `n_next` documents to label, if there are any.
+    `figures` has the plan for each figure; it is empty if too few labelled documents have scores,
+    or if `decisions` about floors are planned instead. `file` is the file with the `n_next`
+    documents to label; None if there are none.
     """
 
     data: Mapping[str, str]
@@ -138,7 +141,7 @@ class PlanResult:
 
 
 def plan(flags: argparse.Namespace) -> Outcome:
-    """Plan further labels, and write the documents to label if there are any."""
+    """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
@@ -149,23 +152,30 @@ def plan(flags: argparse.Namespace) -> Outcome:
     unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
-    n_ready = np.unique(sample.document[~np.isnan(sample.label + score)]).size
-    n = FIRST_ROUND - n_ready
-    if n_ready >= FEWEST:
+    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + score)]).size
+    n_to_label = FIRST_ROUND - n_with_label_and_score
+    if n_with_label_and_score >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
             decisions = [Decision.of(floors, _share_of_fails(sample, bounds))]
-            needed = next(iter(decisions[0].n_labels.values())) or math.inf
-            n_missing = needed - np.count_nonzero(sample.has_label)
-            n = math.ceil(min(unlabelled.size, max(0, n_missing * documents.size / score.size)))
+            n_needed = next(iter(decisions[0].n_labels.values())) or math.inf
+            n_missing = n_needed - np.count_nonzero(sample.has_label)
+            n_to_label = math.ceil(
+                min(unlabelled.size, max(0, n_missing * documents.size / score.size))
+            )
         else:
             figures = figures_of(sample, bounds, flags.target_width)
-            more = [figure.more_documents for figure in figures.values()]
-            n = max((m for m in more if m), default=unlabelled.size if None in more else 0)
-    # In random order, so that the first of them are a random part, too.
-    drawn = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)[:n].tolist()
-    # If earlier labels have weights, new ones need them as well.
-    n_from = unlabelled.size if np.ptp(sample.weight) else 0
+            more_by_figure = [figure.more_documents for figure in figures.values()]
+            n_to_label = max(
+                (m for m in more_by_figure if m),
+                default=unlabelled.size if None in more_by_figure else 0,
+            )
+    # The order is random, so that people may label only the first ones and still have a random
+    # sample.
+    shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)
+    drawn_documents = shuffled_documents[:n_to_label].tolist()
+    # If the earlier labels have sampling weights, the new labels need weights as well.
+    n_population = unlabelled.size if np.ptp(sample.weight) else 0
     result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
@@ -174,14 +184,14 @@ def plan(flags: argparse.Namespace) -> Outcome:
         target_width=flags.target_width,
         figures=figures,
         decisions=decisions or None,
-        n_next=len(drawn),
-        file=_write(flags, labelled, drawn, n_from) if drawn else None,
+        n_next=len(drawn_documents),
+        file=_write(flags, labelled, drawn_documents, n_population) if drawn_documents else None,
     )
     return Outcome(result, lines(result))
 
 
 def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
-    """The share of fails, without ties; raises SettingsError if labels are not pass and fail."""
+    """The share of fails, ties left out; raises SettingsError if labels are not pass or fail."""
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     is_decided = sample.has_label & (sample.label != 0.5)
@@ -189,11 +199,11 @@ def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    """All outputs with the labels so far, and the labels' dimension."""
+    """Read all outputs, with the labels that exist so far, and the dimension of these labels."""
     columns, dimension = mapping(flags.map) or None, flags.dimension
     items = read_items(flags.file, map=columns)
     assert isinstance(items, LabelledSet)
-    # The file of outputs may have labels itself.
+    # The file with all outputs may hold the labels, too.
     source = flags.labels or (flags.file if items.reading.ratings else None)
     if not source:
         return items, dimension or ""
@@ -205,18 +215,18 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         texts=(),
         values=values_of(flags.values),
     )
-    outputs = {output.id: output for output in items.outputs}
+    output_of_id = {output.id: output for output in items.outputs}
     for labelled_output in labelled.outputs:
-        if labelled_output.ratings and (output := outputs.get(labelled_output.id)):
-            outputs[output.id] = replace(
+        if labelled_output.ratings and (output := output_of_id.get(labelled_output.id)):
+            output_of_id[output.id] = replace(
                 output, ratings=labelled_output.ratings, weight=labelled_output.weight
             )
     rated_ids = {output.id for output in labelled.outputs if output.ratings}
-    if unknown_ids := rated_ids - outputs.keys():
+    if unknown_ids := rated_ids - output_of_id.keys():
         raise LabelError(f"{source}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it")
     return replace(
         items,
-        outputs=tuple(outputs.values()),
+        outputs=tuple(output_of_id.values()),
         words=labelled.words,
         scales=labelled.scales,
         reading=labelled.reading,
@@ -224,72 +234,83 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
 
 
 def _scores(spec: str | None, labelled: LabelledSet, dimension: str) -> Vector:
-    """The judge's scores, NaN for missing ones; without a judge, 0 for all outputs."""
+    """The judge's score of each output, NaN if it is missing; 0 for all if there is no --scores."""
     if spec is None:
         return np.zeros(len(labelled.outputs))
     if not dimension:
-        raise SettingsError("--scores needs --dimension NAME where no labels name it")
+        raise SettingsError("--scores needs --dimension NAME if no labels name it")
     metric, file = split_name(spec)
-    by_id = read_scores(Path(file), dimension, labelled, print_error, metric)
-    scores = np.array([by_id.get(output.id, math.nan) for output in labelled.outputs])
+    score_of_id = read_scores(Path(file), dimension, labelled, print_error, metric)
+    scores = np.array([score_of_id.get(output.id, math.nan) for output in labelled.outputs])
     if np.isnan(scores).all():
         raise LabelError(f"{file}: no output of {labelled.name} has a score")
     return scores
 
 
 def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
-    """The mean, and figures of the judge's agreement if its scores vary, by name."""
+    """The plan for each figure: people's mean, and the judge's agreement if its scores vary."""
     labelled_part = sample.of_rows(sample.has_label)
-    n, n_all = np.unique(labelled_part.document).size, np.unique(sample.document).size
+    n_labelled = np.unique(labelled_part.document).size
+    n_documents = np.unique(sample.document).size
     is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
-    missing_by_figure, fewest = dict[str, int](), FEW_DOCUMENTS
+    missing_by_figure, fewest_needed = dict[str, int](), FEW_DOCUMENTS
     if np.nanmax(sample.score) > np.nanmin(sample.score):
-        if is_rate:  # leave out outputs on which annotators are tied
+        if is_rate:  # leave out the outputs whose annotators are tied
             labelled_part = labelled_part.of_rows(labelled_part.label != 0.5)
         scored_items = (
             Item(id="", document_id=str(document), system=None, texts={}, human=human)
             for document, human in zip(labelled_part.document, labelled_part.label, strict=True)
         )
         items = Items(tuple(scored_items))
-        level, words = choose_level(items), None
-        vectors = labelled_part.score, labelled_part.label, labelled_part.document
+        level, answer_words = choose_level(items), None
+        score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
         if is_rate and are_shares(sample.score):
-            words, fewest = PASS_FAIL, FEW_OUTPUTS
-            binary_figures = two_values(*vectors, weight=labelled_part.weight)
+            answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
+            binary_figures = two_values(*score_label_document, weight=labelled_part.weight)
             figures |= {"balanced accuracy": binary_figures.balanced_accuracy}
             figures |= {"TPR": binary_figures.tpr, "TNR": binary_figures.tnr}
         else:
             figures[f"{level}-level rho"] = correlation(
-                level, *vectors, weight=labelled_part.weight
+                level, *score_label_document, weight=labelled_part.weight
             )
-        missing_by_figure = missing_for_intervals(items, words, level)
+        missing_by_figure = missing_for_intervals(items, answer_words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
-        more = math.inf
+        n_more = math.inf
         if figure.interval:
-            more = max(0, n * (2 * figure.interval.half_width / target) ** 2 - n)
-            if figure is mean and more:
-                needed = labels_needed(mean, target) or math.inf
-                more = max(1, needed * n / mean.n_labels - n)
+            n_more = max(
+                0, n_labelled * (2 * figure.interval.half_width / target) ** 2 - n_labelled
+            )
+            if figure is mean and n_more:
+                n_needed = labels_needed(mean, target) or math.inf
+                n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
         elif n_missing := missing_by_figure.get(name, max(missing_by_figure.values(), default=0)):
-            more = n_missing * n / max(1, fewest - n_missing)
-        n_more = None if more > n_all - n else math.ceil(more)
-        planned[name] = PlannedFigure(figure=figure, more_documents=n_more)
+            n_more = n_missing * n_labelled / max(1, fewest_needed - n_missing)
+        more_documents = None if n_more > n_documents - n_labelled else math.ceil(n_more)
+        planned[name] = PlannedFigure(figure=figure, more_documents=more_documents)
     return planned
 
 
 def _write(
-    flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
+    flags: argparse.Namespace,
+    labelled: LabelledSet,
+    drawn_documents: Sequence[str],
+    n_population: int,
 ) -> NextFile:
-    """Write all outputs of the drawn documents, in the order drawn.
+    """Write all outputs of the drawn documents, in the order of the draw.
 
-    With `n_from`, rows get the weight of a document that was drawn from this many documents.
+    If `n_population` is not 0, each row gets the sampling weight of a document that was drawn from
+    this many documents.
     """
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn}
+    rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn_documents}
     sampling = (
-        dict(zip(SAMPLING_COLUMNS, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
+        dict(
+            zip(SAMPLING_COLUMNS, (n_population / len(drawn_documents), n_population), strict=True)
+        )
+        if n_population
+        else {}
     )
     for output in labelled.outputs:
         if output.document_id in rows_by_document:
@@ -302,47 +323,47 @@ def _write(
 
 
 def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path) -> str:
-    """The command that labels the outputs of a file."""
+    """The command with which people label the outputs of this file."""
     name = flags.dimension or "".join(labelled.dimensions) or "NAME"
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     if not scale and name in {*labelled.dimensions} - labelled.words.keys():
         scale = "" if find_subject(name) else "LOW-HIGH"
-    # New labels can only be added to a file in the form that the label page writes.
-    can_grow = flags.labels and "rating" in labelled.reading.ratings
-    labels = flags.labels if can_grow else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    words = ["dspy-judges", "label", str(file), "--dimension", name]
-    words += ["--scale", scale] if scale else []
-    return shlex.join([*words, "--out", labels])
+    # The label page can add labels only to a file that a label page wrote.
+    can_append = flags.labels and "rating" in labelled.reading.ratings
+    label_file = flags.labels if can_append else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
+    command_words = ["dspy-judges", "label", str(file), "--dimension", name]
+    command_words += ["--scale", scale] if scale else []
+    return shlex.join([*command_words, "--out", label_file])
 
 
 def lines(result: PlanResult) -> list[str]:
-    """Lines on what is labelled, each figure, the file that was written, and the next command."""
+    """Lines for the terminal: what is labelled, each figure, the written file, the next command."""
     n_left = result.n_documents - result.n_labelled
-    labelled = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
-    fewest = f"{FEWEST} with scores" if result.n_labelled >= FEWEST else FEWEST
-    texts = [f"{labelled}; a plan needs {fewest}, so a random round comes first."]
+    labelled_text = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
+    fewest_text = f"{FEWEST} with scores" if result.n_labelled >= FEWEST else FEWEST
+    sentences = [f"{labelled_text}; a plan needs {fewest_text}, so a random round comes first."]
     if decisions := result.decisions or ():
-        texts = [texts[0]] if len(decisions) > 1 else [f"{labelled}."]
-        texts += [f"{each}." for each in decisions]
+        sentences = [sentences[0]] if len(decisions) > 1 else [f"{labelled_text}."]
+        sentences += [f"{each}." for each in decisions]
     if result.figures:
-        texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
-    texts += [_figure_line(name, each, n_left) for name, each in result.figures.items()]
+        sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
+    sentences += [_figure_line(name, each, n_left) for name, each in result.figures.items()]
     if (file := result.file) is None:
-        return wrapped(*texts, f"Nothing {'more' if n_left else 'is left'} to label.")
+        return wrapped(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
-    return [*wrapped(*texts, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
+    return [*wrapped(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
 
 
-def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:
-    width, n_more = planned.width, planned.more_documents
-    current = TOO_FEW if width is None else f"width {width:.3f}"
+def _figure_line(name: str, planned_figure: PlannedFigure, n_left: int) -> str:
+    width, n_more = planned_figure.width, planned_figure.more_documents
+    width_text = TOO_FEW if width is None else f"width {width:.3f}"
     if n_more is None:
         outlook = f"not by all {n_left:,} left" if n_left else "not reached"
     elif n_more == 0:
         outlook = "reached"
     else:
         outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
-    return f"{name:<17}  {figure_text(planned.figure)}, {current}: {outlook}"
+    return f"{name:<17}  {figure_text(planned_figure.figure)}, {width_text}: {outlook}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""RankOptimizer: the rank search as a DSPy teleprompter, for any program with one predictor.
+"""RankOptimizer: tune any DSPy program with one predictor, by the search that tunes judges.
 
-The program runs unchanged, with its own forward method and adapter. The search sets the instruction
-and the demonstrations of the predictor, and reads the predictor's answers from DSPy's trace.
+The program runs as it is, with its own forward method and adapter. The search sets the instruction
+and the demonstrations of the program's predictor, and reads the predictor's answers from DSPy's
+trace.
 """
 
 import contextvars
@@ -56,34 +57,35 @@ from optimize.tuning.pipeline import ActiveRun, summarize
 from optimize.tuning.preparation import Labels, prepare_judge
 from optimize.tuning.settings import Settings, read_settings
 
-# A user's labelled example: a dspy.Example or a dict.
+# A labelled example of the user: a dspy.Example or a dict.
 Example = Mapping[str, Any]
-# A rating or a label as the program writes it, such as a value of a Literal.
+# A rating or a label in the program's own type, such as a value of a Literal.
 Label = str | int
-# The default names of the fields for an example's document and for people's rating.
+# The default names of the fields of an example that hold its document and people's rating.
 GROUP_FIELDS, HUMAN_FIELD = ("document_id", "group"), "human"
-# The fewest documents in all examples: half of them teach, and half test.
+# The examples need this many documents, because each half must be able to test the other.
 FEWEST_DOCUMENTS = 10
-# Upper bound on the number of different ratings in demonstrations.
+# If people's ratings span more than this many whole numbers, demonstrations use a coarser scale.
 MAX_RATINGS = 100
-# Upper bound on the tokens of a reply if the LM has none: programs may reason at length.
+# Upper bound on the tokens of a reply if the LM sets none; it is large, because programs may write
+# long reasoning.
 MAX_REPLY_TOKENS = 4096
 
 
 class ProgramError(JudgesError, TypeError):
-    """The program cannot be tuned; the message says which programs can be."""
+    """The program cannot be tuned; the message says why, and which programs can be tuned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankResult:
-    """How a program was tuned; print it for a report.
+    """How a program was tuned; printing it shows a report.
 
-    It has no figures on a test split, because the examples have no such split.
+    The report has no figures on a test split, because all examples are used to tune.
 
     Attributes:
-        result: The result of the run, with the content of summary.json.
-        trials: A row for each trial of the search.
-        search: The result of the search, with the decision of the gate.
+        result: The figures of the run and the decision which program was returned.
+        trials: The trials of the search, in order.
+        search: The search's best candidate, and the decision of the gate.
     """
 
     result: TuningResult = field(repr=False)
@@ -100,44 +102,50 @@ class RankResult:
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
-    """Tunes a program that rates or chooses, so that it ranks outputs as people do.
+    """Tune a program that rates or chooses, so that it ranks outputs as people do.
 
-    The program is any dspy.Module with one predictor. Its output is a rating (an int, a float or a
-    Literal of numbers) or one of two labels. The output may also be a Score, Noul or Choice of
-    these; then the probabilities are used. Examples are dspy.Examples or dicts.
+    The program is any dspy.Module with one predictor. The predictor's output is a rating (an int, a
+    float or a Literal of numbers) or one of two labels. If the output is a Score, a Noul or a
+    Choice, the probabilities of the ratings or labels are used. Examples are dspy.Examples or
+    dicts.
 
-    Further outputs of these types, except int and float, count as questions. They are kept, and if
-    the program has weights for its answers, it is scored by them. A program that asks questions
-    gets no new demonstrations, because the examples do not answer the questions.
+    Further outputs of these types, except int and float, count as questions. The tuned program
+    still asks these questions; if the program has weights for its answers, its score is computed
+    from all of them. A program with questions gets no new demonstrations, because the examples do
+    not have answers to the questions.
 
     Args:
-        metric: Must be None: programs are compared by how well they rank outputs as people do.
-        lm: The model's name, a dspy.LM or a dspy.experimental.TypeSafe. By default the predictor's
-            own, else the one that DSPy is configured with, else the embedded model.
-        proposer_lm: The model that writes instructions. By default `lm`, unless that is a decision
-            model, which cannot write.
-        label: The examples' field with people's rating. By default "human", else the field that
-            the program writes.
-        group: The examples' field that identifies the document. It may hold the document's text, as
-            in group="document". By default "document_id", else "group".
-        output: The program's output that people rated, if several outputs are ratings or choices.
-            By default the answer of a judge's own program.
-        level: The level of rho: "summary", "dataset", "system", or "auto" to fit the examples.
-        max_calls: Upper bound on the calls to both models.
-        max_cost: Upper bound on the cost in US dollars.
-        price: US dollars per million input tokens and per million output tokens, if the model's
-            price is not known.
-        max_demos: Upper bound on the demonstrations in a prompt.
-        optimizer: "rank", "gepa", or a function as in `optimize.search.optimizer`.
-        risk: The chance, in (0, 1), that the returned program is a tuned one although it is no
+        metric: Must be None, because programs are always compared by how well they rank outputs as
+            people do.
+        lm: The program's model: a name, a dspy.LM or a dspy.experimental.TypeSafe. By default the
+            predictor's own LM, else the LM that DSPy is configured with, else the embedded model.
+        proposer_lm: The model that writes instructions. By default `lm`, unless `lm` is a decision
+            model, which cannot write text.
+        label: The field of the examples that holds people's rating. By default "human", or the name
+            of the program's output if the first example has no "human".
+        group: The field of the examples that identifies the document. It may hold the document's
+            text, as in group="document". By default "document_id" or "group".
+        output: The output that people rated, if several outputs are ratings or choices. If the
+            program is a judge's, its answer is the default.
+        level: The level of rho: "summary", "dataset", "system", or "auto" to choose it by the
+            examples.
+        max_calls: Upper bound on the number of calls to both models together.
+        max_cost: Upper bound on the cost of both models together, in US dollars.
+        price: The price of `lm`, if it is not known from the model's name: US dollars per million
+            input tokens and per million output tokens.
+        max_demos: Upper bound on the number of demonstrations in a prompt.
+        optimizer: "rank", "gepa", or an optimizer function; see `optimize.search.optimizer`.
+        risk: The accepted chance, in (0, 1), that a tuned program is returned although it is no
             better than the student.
-        num_threads: Upper bound on the requests in flight.
-        seed: The seed of the split of the examples and of the search.
-        folder: A folder that keeps every reply, so that compiling again costs nothing.
-        quiet: Whether to print no progress to stderr.
+        num_threads: Upper bound on the number of requests in flight.
+        seed: The seed for splitting the examples and for the search.
+        folder: A folder that keeps every reply, so that the same compilation costs nothing the next
+            time.
+        quiet: Whether to leave out the progress on stderr.
 
     Raises:
-        SettingsError: `optimizer` is a function that is not at the top of a module.
+        SettingsError: `metric` is not None, or `optimizer` is a function that is not defined at the
+            top level of a module.
     """
 
     def __init__(
@@ -186,45 +194,46 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         trainset: Iterable[Example],
         valset: Iterable[Example] | None = None,
     ) -> dspy.Module:
-        """Tune the program on the examples.
+        """Tune a program on labelled examples.
 
         Args:
-            student: The program.
-            trainset: Examples with people's ratings, on 10 documents or more.
-            valset: More examples. All examples are joined and split into halves by document. What
-                is learned on one half is tested on the other.
+            student: The program to tune.
+            trainset: Examples with people's ratings, of 10 documents or more.
+            valset: More examples, which are added to `trainset`. All examples are split by document
+                into two halves; prompts that are tuned on one half are tested on the other half.
 
         Returns:
-            The tuned program. If the gate ships the untuned program, it is a copy of the student in
-            which only the threshold may have changed. `detailed_results` is a RankResult that says
-            what was tried and why this program was returned.
+            The tuned program; or, if the gate finds it no better, a copy of the student in which
+            only the threshold may have changed. The attribute `detailed_results` of the program is
+            a RankResult, which says what was tried and why this program was returned.
 
         Raises:
-            ProgramError: The program cannot be tuned. This is a TypeError.
-            ValueError: An example lacks a field, or the examples are too few or too similar.
+            ProgramError: The program cannot be tuned. ProgramError is a TypeError.
+            ValueError: An example lacks a field or has a wrong label, or the examples have too few
+                documents or too few different ratings.
             JudgesError: Any error that `tune()` raises.
         """
         try:
             return self._compile(student, [*trainset, *(valset or ())])
         except JudgesError as error:
-            # Messages name flags; replace them with the names of arguments.
+            # Messages of the command name flags; replace these with the names of the arguments.
             text = str(error).replace("--concurrency", "num_threads")
             error.args = (re.sub("--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text),)
             raise
 
     def _compile(self, student: dspy.Module, examples: Sequence[Example]) -> dspy.Module:
-        start = time.monotonic()
+        start_time = time.monotonic()
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, examples, print_line)
-        opened, settings = self._models(program)
+        opened_models, settings = self._models(program)
         judge = program.describe(labels.everything)
         prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
         trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder), open_models(settings, folder, opened) as models:
+            with in_use(folder), open_models(settings, folder, opened_models) as models:
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
@@ -235,38 +244,45 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     new_questions=False,
                 )
                 result = run.search()
-                outcome = summarize(run, result, None, time.monotonic() - start)
-        chosen = result.judges.of(result.shipped)
-        threshold = chosen.threshold if prepared.goal == "balanced" else None
-        compiled = program.tuned(chosen.prompt(judge.prompt), chosen.weights, threshold)
-        compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
+                tuning_result = summarize(run, result, None, time.monotonic() - start_time)
+        shipped_candidate = result.judges.of(result.shipped)
+        threshold = shipped_candidate.threshold if prepared.goal == "balanced" else None
+        compiled = program.tuned(
+            shipped_candidate.prompt(judge.prompt), shipped_candidate.weights, threshold
+        )
+        compiled.detailed_results = RankResult(
+            result=tuning_result, trials=trials.rows, search=result
+        )
         return compiled
 
     def _labels(
         self, program: "Program", rows: Sequence[Example], print_line: Callable[[str], None]
     ) -> Labels:
-        """The examples as a run's labels, split into two halves by document."""
+        """Read the examples as the labels of a run, split into two halves by document."""
         group = self.group or next(
             (name for name in GROUP_FIELDS if rows and name in rows[0]), None
         )
         everything = program.read(rows, self.label, group)
-        names = everything.documents
-        if len(names) < FEWEST_DOCUMENTS:
+        documents = everything.documents
+        if len(documents) < FEWEST_DOCUMENTS:
             raise ValueError(
-                f"the examples have {len(names)} documents; at least {FEWEST_DOCUMENTS} are needed"
+                f"the examples have {len(documents)} documents; at least {FEWEST_DOCUMENTS} are "
+                "needed"
             )
         if group is None:
             print_line(
                 "no example names its document, so trainset is split by row; if rows share a "
                 f"document, name the field that has it, as in group={program.text_names[0]!r}"
             )
-        order = [names[i] for i in stream(self.seed, "split").permutation(len(names))]
-        half = len(order) // 2
+        shuffled_documents = [
+            documents[i] for i in stream(self.seed, "split").permutation(len(documents))
+        ]
+        half = len(shuffled_documents) // 2
         labels = Labels(
             labelled=LabelledSet(name="trainset", sha256="", outputs=()),
             everything=everything,
-            train=everything.of_documents(order[:half]),
-            dev=everything.of_documents(order[half:]),
+            train=everything.of_documents(shuffled_documents[:half]),
+            dev=everything.of_documents(shuffled_documents[half:]),
             measured=HeldOut(Items(())),
         )
         for items in (labels.train, labels.dev):
@@ -278,41 +294,49 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         return labels
 
     def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
-        """Open the models that were given as dspy.LMs, by role, and make the run's settings."""
-        # No reasoning is added, since the program must keep its fields for saved states to fit.
+        """Open the models that are dspy.LMs, by role, and make the settings of the run."""
+        # The search adds no field for reasoning, because a program with new fields could not load
+        # states that were saved before.
         settings: dict[str, object] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
-        # Examples have no answers to questions, and no inputs that the program computes itself.
+        # Demonstrations would need answers to all questions, and the values of inputs that the
+        # program computes; the examples have neither.
         if len(program.answers) > 1 or {*program.text_names} != {*program.signature.input_fields}:
             settings["max_demos"] = 0
-        judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
-        source = getattr(program.module, "source", None)
-        if judge == EMBEDDED and isinstance(source, Judge):  # the program of a judge
-            source.check_origins()
-            judge, settings["api_base"] = source.lm, source.api_base
-        opened: dict[str, Model] = {}
-        for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
+        judge_lm = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
+        source_judge = getattr(program.module, "source", None)
+        if judge_lm == EMBEDDED and isinstance(
+            source_judge, Judge
+        ):  # the module was made by `Judge.program`
+            source_judge.check_origins()
+            judge_lm, settings["api_base"] = source_judge.lm, source_judge.api_base
+        opened_models: dict[str, Model] = {}
+        for prefix, role, lm in (
+            ("", "judge", judge_lm),
+            ("proposer_", "proposer", self.proposer_lm),
+        ):
             settings[f"{prefix}lm"] = lm
             if lm is not None and not isinstance(lm, str):
-                opened[role], base = open_lm(lm)
-                settings |= {f"{prefix}lm": opened[role].name, f"{prefix}api_base": base}
-        if "judge" in opened:
+                opened_models[role], address = open_lm(lm)
+                settings |= {f"{prefix}lm": opened_models[role].name, f"{prefix}api_base": address}
+        if "judge" in opened_models:
             settings["concurrency"] = settings["concurrency"] or dspy.settings.num_threads
-            if self.proposer_lm is None and not is_decision(opened["judge"].name):
-                opened["proposer"] = opened["judge"]
-        checked = read_settings(settings)
-        program.check_decisions(checked.lm)
-        return opened, checked
+            if self.proposer_lm is None and not is_decision(opened_models["judge"].name):
+                opened_models["proposer"] = opened_models["judge"]
+        run_settings = read_settings(settings)
+        program.check_decisions(run_settings.lm)
+        return opened_models, run_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An output field that is a rating, or a choice between two labels.
+    """An output field of the program that is a rating, or a choice between two labels.
 
     Attributes:
-        name: The name of the field.
-        values: The values that the program may write, in order; () for int and float.
-        is_choice: Whether it is a choice; then the first label counts 1 and the second 0.
+        name: The name of the output field.
+        values: The values that the program may write, in order; () if the type is int or float.
+        is_choice: Whether the field is a choice; its first label then counts 1, and its second
+            label 0.
     """
 
     name: str
@@ -320,12 +344,14 @@ class Answer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """Convert a value that the program wrote to a number.
+        """Convert a value that the program wrote to a score.
 
-        Raises ValueError if it is not on the scale.
+        Raises ValueError if the value is not on the scale.
         """
-        if by_value := probabilities(value, self.values):
-            return math.fsum(share * self.score(each) for each, share in by_value.items())
+        if probability_of := probabilities(value, self.values):
+            return math.fsum(
+                p * self.score(possible_value) for possible_value, p in probability_of.items()
+            )
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
@@ -334,33 +360,34 @@ class Answer:
         return score
 
     def human_score(self, label: Label | float) -> float:
-        """Convert people's label to a number.
+        """Convert people's label to a score.
 
-        The label is a rating; for a choice it is one of the two labels, "tie", the share of people
-        who chose the first label, or a margin. Raises ValueError for any other label.
+        If the field is a choice, the label may be one of its two values, "tie", the share of people
+        who chose the first value, or (for pairs) a margin; otherwise it is a rating. Raises
+        ValueError if it is anything else.
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
-        number, low = float(label), -1 if self.values == LETTERS else 0
+        number, lowest = float(label), -1 if self.values == LETTERS else 0
         is_two_valued = self.is_choice or [*map(str, self.values)] == ["0", "1"]
-        if is_two_valued and not low <= number <= 1:
+        if is_two_valued and not lowest <= number <= 1:
             labels = ", ".join(map(repr, self.values))
             raise ValueError(
-                f"{label!r} is not a label; write {labels}, or a number from {low} to 1"
+                f"{label!r} is not a label; write {labels}, or a number from {lowest} to 1"
             )
         if not math.isfinite(number):
             raise ValueError(f"{label!r} is not a finite number")
-        # A margin between A and B is in [-1, 1].
+        # For pairs, the number is a margin between A and B in [-1, 1].
         return (number + 1) / 2 if self.values == LETTERS else number
 
     def value(self, rating: int) -> Label:
-        """The value that the program writes for a rating of `scale`."""
+        """The value that the program writes for this rating."""
         if self.is_choice:
             return self.values[1 - rating]
         return next((value for value in self.values if int(value) == rating), rating)
 
     def scale(self, items: Items) -> tuple[int, ...]:
-        """The ratings in demonstrations: the program's values, or the range of people's ratings."""
+        """The ratings in demonstrations: the field's values, else the range of people's ratings."""
         if self.is_choice:
             return 0, 1
         if self.values:
@@ -369,7 +396,7 @@ class Answer:
         return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_RATINGS)))
 
     def numeric_field(self, field: Field, items: Items) -> Field:
-        """The program's field with numbers as its choices, as the search needs them."""
+        """The same field with numbers as its choices, as the search needs them."""
         meaning = " (1 = {}, 0 = {})".format(*self.values) if self.is_choice else ""
         description = f"{field.description}{meaning}"
         return replace(field, description=description, choices=self.scale(items))
@@ -377,14 +404,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudge(Judge):
-    """A program described as a judge for the search; the program itself makes all requests."""
+    """A program described as a judge for the search. The program itself makes all requests."""
 
     def __post_init__(self) -> None:
-        """Skip the checks of a judge: any fields are allowed, since the program renders them."""
+        """Skip a judge's checks: the program may have any fields, since it formats its prompts."""
 
 
 def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
-    """The path and the predictor to tune.
+    """The path in the program, and the predictor itself, of the only predictor that can be tuned.
 
     Raises ProgramError unless the program has exactly one predictor that is not compiled.
     """
@@ -404,19 +431,19 @@ def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
 
 
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
-    """The names of the program's inputs: the parameters of forward, else the predictor's inputs."""
+    """The names of the program's inputs, from the parameters of `forward` or from the predictor."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    return tuple(inputs if takes_any or {*needed} == {*inputs} else needed)
+    needed_names = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
+    has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return tuple(inputs if has_kwargs or {*needed_names} == {*inputs} else needed_names)
 
 
 class Program:
-    """A program to tune: it reads examples, judges items, and makes tuned copies of the module.
+    """The user's program for the search: reads examples, judges items, and makes tuned copies.
 
     Attributes:
         module: The user's program.
-        path: The path of the predictor in the program.
+        path: The path of the predictor in the program, as in `named_predictors`.
         predictor: The predictor to tune.
         signature: The predictor's signature.
         text_names: The names of the program's inputs.
@@ -428,11 +455,11 @@ class Program:
     """
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
-        name = type(module).__name__
+        module_type = type(module).__name__
         if not isinstance(module, dspy.Module):
             raise ProgramError(
-                f"RankOptimizer cannot tune a {name}: it tunes a dspy.Module with one predictor "
-                "whose output is a rating or one of two labels, such as "
+                f"RankOptimizer cannot tune a {module_type}: it tunes a dspy.Module with one "
+                "predictor whose output is a rating or one of two labels, such as "
                 "dspy.ChainOfThought('document, summary -> rating: int') or "
                 "judges.load('relevance').program()"
             )
@@ -444,43 +471,49 @@ class Program:
         self.weights = scoring and scoring.weights
         if output is None and scoring is not None:
             output = scoring.choices[-1].name
-        self.answer = answer_of(name, self.signature, output)
+        self.answer = answer_of(module_type, self.signature, output)
         outputs = self.signature.output_fields.items()
-        typed = [_read_answer(name, info) for name, info in outputs]
-        asked = [each for each in typed if each and each.values and each.name != self.answer.name]
-        self.answers = {each.name: each for each in (*asked, self.answer)}
+        answers_or_none = [_read_answer(name, info) for name, info in outputs]
+        questions = [
+            answer
+            for answer in answers_or_none
+            if answer and answer.values and answer.name != self.answer.name
+        ]
+        self.answers = {answer.name: answer for answer in (*questions, self.answer)}
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
         self.choices: tuple[Field, ...] = ()
         self._inputs: dict[str, Example] = {}
 
     def check_decisions(self, lm: str) -> None:
-        """Raise ProgramError if DSPy cannot ask a model of this name for the outputs."""
-        # A judge's own program leaves out the fields that a decision model cannot write.
-        if any(isinstance(each, JudgeModule) for _, each in self.module.named_sub_modules()):
+        """Raise ProgramError if DSPy cannot ask this model for the program's outputs."""
+        # A judge's program already leaves out the fields that a decision model cannot write.
+        if any(isinstance(part, JudgeModule) for _, part in self.module.named_sub_modules()):
             return
         try:
             state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision(lm))
-            for name, kind in state.types.items():
-                state._question(name, self.signature.output_fields[name], kind)
+            for name, output_type in state.types.items():
+                state._question(name, self.signature.output_fields[name], output_type)
         except ValueError as error:
             raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
     def read(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
-        """Read the examples as items.
+        """Convert the examples to items, and keep their inputs for calls of the program.
 
-        Raises ValueError, which names the example, if one lacks a field or has a wrong label.
+        Raises ValueError if an example lacks a field or has a wrong label; the message names the
+        example.
         """
         if not rows:
             raise ValueError("trainset is empty: give examples that people have rated")
         if label is None:
             label = HUMAN_FIELD if HUMAN_FIELD in rows[0] else self.answer.name
-        names = [*self.text_names, label, *([group] if group else [])]
+        needed_names = [*self.text_names, label, *([group] if group else [])]
         items = []
         for number, row in enumerate(rows):
-            if missing := [name for name in names if row.get(name) is None]:
+            if missing := [name for name in needed_names if row.get(name) is None]:
                 raise ValueError(
-                    f"example {number} has no {missing[0]!r}; an example needs {', '.join(names)}; "
-                    "for other names use RankOptimizer(label=..., group=...)"
+                    f"example {number} has no {missing[0]!r}; an example needs "
+                    f"{', '.join(needed_names)}; for other names use "
+                    "RankOptimizer(label=..., group=...)"
                 )
             inputs = {name: row[name] for name in self.text_names}
             texts = {name: _text(value) for name, value in inputs.items()}
@@ -502,7 +535,7 @@ class Program:
         return Items(tuple(items))
 
     def describe(self, items: Items) -> Judge:
-        """Describe the program as a judge for the search, and set `choices`."""
+        """Describe the program as a judge, as the search needs it; sets `choices`."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
         self.choices = tuple(
             answer.numeric_field(fields[answer.name], items) for answer in self.answers.values()
@@ -511,7 +544,7 @@ class Program:
             fields.get(name) or Field(name=name, description=name, role="input")
             for name in self.text_names
         ]
-        reasons = [fields[self.reason]] if self.reason else []
+        reason_fields = [fields[self.reason]] if self.reason else []
         subject = Dimension(
             name=slug(self.answer.name),
             definition=self.choices[-1].description,
@@ -519,15 +552,15 @@ class Program:
             anchors=dict.fromkeys(self.answer.scale(items), ""),
             instruction=self.signature.instructions,
         )
-        shown = (*inputs, *reasons, *self.choices)
-        prompt = Prompt(instruction=self.signature.instructions, fields=shown)
+        prompt_fields = (*inputs, *reason_fields, *self.choices)
+        prompt = Prompt(instruction=self.signature.instructions, fields=prompt_fields)
         return ProgramJudge(subject=subject, prompt=prompt)
 
     def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
-        """Return a function that judges items, in order, by the program with a given prompt."""
+        """Return a function that judges items, in order, with a given prompt in the program."""
         client, temperature = models.judge, models.plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
-        # A model in this process answers one request at a time, and in order.
+        # The embedded model runs in this process, and answers one request at a time, in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
         monitor = FailureMonitor()
 
@@ -536,7 +569,8 @@ class Program:
             _predictor(module, self.path).lm = lm
             lm.engine.stopped = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
-            # Each thread gets this thread's DSPy settings. After an error no further item is begun.
+            # Each thread gets a copy of this thread's DSPy settings. After an error, the items that
+            # are still waiting are not judged.
             context = contextvars.copy_context()
             try:
                 futures = [
@@ -554,65 +588,70 @@ class Program:
     def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> ItemJudgement:
         """Judge one item.
 
-        Errors that end the run are raised; any other error becomes a failed judgement.
+        Errors that end the run are raised; any other error of the program becomes a failed
+        judgement.
         """
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
         usage = UsageTracker()
         try:
-            # The search has a usage tracker and a trace of its own, apart from the user's.
+            # This call gets its own usage tracker and trace, to leave the user's unchanged.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
                 module(**self._inputs[_inputs_key(item.texts)])
             predictor = _predictor(module, self.path)
-            predictions = [prediction for by, _, prediction in trace if by is predictor]
+            predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
             prediction = predictions[-1]
-            numbers = {name: each.score(prediction[name]) for name, each in self.answers.items()}
+            scores = {name: answer.score(prediction[name]) for name, answer in self.answers.items()}
             judgement = Judgement(
-                score=numbers[self.answer.name],
+                score=scores[self.answer.name],
                 rationale=(_text(prediction.get(self.reason)) if self.reason else None) or None,
-                answers=numbers if len(numbers) > 1 else None,
+                answers=scores if len(scores) > 1 else None,
             ).rescored(self.choices, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
-            fatal = lm.engine.stopped
-            if isinstance(fatal, FatalModelError | BudgetSpentError):
-                raise fatal from None
+            fatal_error = lm.engine.stopped
+            if isinstance(fatal_error, FatalModelError | BudgetSpentError):
+                raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
-        totals = usage.get_total_tokens().values()
+        token_counts = usage.get_total_tokens().values()
         names = "prompt_tokens", "completion_tokens"
-        tokens = (sum(each.get(name, 0) for each in totals) for name in names)
+        tokens = (sum(counts.get(name, 0) for counts in token_counts) for name in names)
         return ItemJudgement(judgement, *tokens)
 
     def tuned(
         self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
     ) -> dspy.Module:
-        """A copy of the program with the prompt's instruction and demonstrations.
+        """Return a copy of the program with the prompt's instruction and demonstrations.
 
-        If the program or the search has weights, predictions get a `score` from all answers, which
-        is shifted by the threshold. Otherwise the predictor decides at the threshold.
+        If the program or the search has weights, each prediction of the copy gets a `score`, which
+        is computed from all answers and shifted by the threshold. Otherwise the predictor itself
+        decides at the threshold.
 
         Args:
-            prompt: The prompt of the search.
-            weights: The weights of the answers; None keeps the program's own.
-            threshold: The threshold of a choice; None keeps the program's own.
+            prompt: The prompt that the search chose.
+            weights: The weights of the answers; None keeps the weights that the program has.
+            threshold: The threshold of a choice; None keeps the threshold that the program has.
         """
         compiled = self.module.deepcopy()
         predictor = _predictor(compiled, self.path)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
-        # If the prompt has no demonstrations, the program keeps its own.
+        # If the prompt has no demonstrations, the program keeps the demonstrations that it has.
         if prompt.demos:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
         scoring = scoring_of(compiled)
         if scoring is None and weights:
-            # The search's choices are numbers; predictions have the program's labels.
+            # `self.choices` has numbers as its options, but predictions have the program's labels.
             pairs = zip(self.choices, self.answers.values(), strict=True)
-            choices = [replace(f, choices=a.values) if a.is_choice else f for f, a in pairs]
+            choices = [
+                replace(field, choices=answer.values) if answer.is_choice else field
+                for field, answer in pairs
+            ]
             scoring = Scoring(choices)
             compiled = ScoredProgram(compiled, scoring)
         if scoring and weights:
-            # The score of a pair is a margin, which has no intercept.
+            # The score of a pair is a margin, for which an intercept would favour one side.
             intercept = 0.0 if self.answer.values == LETTERS else weights.intercept
             scoring.weights = replace(weights, intercept=intercept)
         if scoring and threshold is not None:
@@ -622,28 +661,31 @@ class Program:
         return compiled
 
     def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
-        """Set the predictor's threshold, if its answer is a Noul or a Choice of two options."""
+        """Set the predictor's threshold if its answer is a Noul or a Choice of two options."""
         name = self.answer.name
         info = self.signature.output_fields[name]
         # A plain bool or Literal has no probabilities.
-        if self.answer.is_choice and (kind := decision_type(info)) is info.annotation:
-            first, second = map(str, self.answer.values)
-            weights = {first: 1 - threshold, second: threshold}
-            options = {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
-            predictor.fields[name] = predictor.fields.get(name, {}) | options
+        if self.answer.is_choice and (output_type := decision_type(info)) is info.annotation:
+            first_value, second_value = map(str, self.answer.values)
+            weights = {first_value: 1 - threshold, second_value: threshold}
+            option = (
+                {"threshold": threshold} if issubclass(output_type, Noul) else {"weights": weights}
+            )
+            predictor.fields[name] = predictor.fields.get(name, {}) | option
 
     def _demo(self, demo: Demo) -> dspy.Example:
-        """Convert a demonstration of the search to the program's own types."""
+        """Convert a demonstration of the search to a dspy.Example with the program's types."""
         inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
-        answers = (each for name, each in self.answers.items() if name in demo)
-        values = {each.name: each.value(int(demo[each.name])) for each in answers}
+        answers = (answer for name, answer in self.answers.items() if name in demo)
+        values = {answer.name: answer.value(int(demo[answer.name])) for answer in answers}
         return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
 
 
 def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> Answer:
-    """The output that is a rating or a choice, or the one called `output`.
+    """The program's output that people rated: `output`, else its only rating or choice.
 
-    Raises ProgramError if there is none, or several.
+    Raises ProgramError if `output` is neither a rating nor a choice, or if it is None and the
+    program has no rating or choice, or several of them.
     """
     outputs = signature.output_fields
     if output is not None and output not in outputs:
@@ -652,8 +694,10 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
     answers = [answer for name, info in outputs.items() if (answer := _read_answer(name, info))]
     if len(answers) == 1:
         return answers[0]
-    types = {name: info.annotation for name, info in outputs.items()}
-    fields = ", ".join(f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in types.items())
+    type_of_output = {name: info.annotation for name, info in outputs.items()}
+    fields = ", ".join(
+        f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in type_of_output.items()
+    )
     if answers:
         raise ProgramError(
             f"{program} writes {len(answers)} ratings or choices ({fields}): name the one that "
@@ -669,35 +713,35 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
 def _read_answer(name: str, info: FieldInfo) -> Answer | None:
     if info.annotation in (int, float):
         return Answer(name=name)
-    kind = decision_type(info)  # a bool or a Literal has a decision type as well
-    if kind is None:
+    decision = decision_type(info)  # a bool or a Literal has a decision type, too
+    if decision is None:
         return None
-    if issubclass(kind, Score):
-        return Answer(name=name, values=_ratings(kind.criteria()))
-    if issubclass(kind, Noul):
+    if issubclass(decision, Score):
+        return Answer(name=name, values=_ratings(decision.criteria()))
+    if issubclass(decision, Noul):
         return Answer(name=name, values=(True, False), is_choice=True)
-    values = get_args(kind.model_fields["value"].annotation)
+    values = get_args(decision.model_fields["value"].annotation)
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
         return Answer(name=name, values=tuple(sorted(values, key=int)))
     return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
 
 
 def _ratings(criteria: Sequence[str]) -> tuple[int, ...]:
-    """The ratings of a Score's levels.
+    """The ratings for the levels of a dspy Score.
 
-    They are the numbers at the start of the levels ("1: poor") if all levels have one and the
-    numbers ascend, else the indices of the levels.
+    If all levels begin with a number, as in "1: poor", and the numbers ascend, these numbers are
+    the ratings; otherwise the indices of the levels are.
     """
     matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
     ratings = [int(match[0]) for match in matches if match]
-    ascend = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
-    return tuple(ratings if ascend else range(len(criteria)))
+    numbers_ascend = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
+    return tuple(ratings if numbers_ascend else range(len(criteria)))
 
 
 def slug(name: str) -> str:
-    """The name in the form of a dimension's name: lower-case letters, digits and underscores."""
-    slug = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
-    return slug if slug[:1].isalpha() else f"text_{slug}"
+    """Convert a name to the form of a dimension's name: lower-case letters, digits, underscores."""
+    cleaned = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
+    return cleaned if cleaned[:1].isalpha() else f"text_{cleaned}"
 
 
 def _predictor(module: dspy.Module, path: str) -> dspy.Predict:

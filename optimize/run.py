@@ -1,4 +1,4 @@
-"""Tune a judge from Python: `tune()` does what the command `dspy-judges tune` does."""
+"""Tune a judge from Python: `tune()` does the same as the command `dspy-judges tune`."""
 
 import os
 import sys
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Run:
-    """A finished tuning run; print it for the answer and the figures.
+    """A finished tuning run; printing it shows which judge ships, and how both were measured.
 
     Attributes:
-        folder: The run's folder.
-        result: The result of the run.
+        folder: The path of the run's folder.
+        result: The figures of the run and the decision which judge ships.
     """
 
     folder: Path
@@ -50,27 +50,27 @@ class Run:
 
     @property
     def judge(self) -> Judge:
-        """The frozen judge that ships: the tuned one, or the untuned one."""
+        """The frozen judge that ships: the tuned judge if it gained, else the untuned judge."""
         judge = load(self.folder)
         assert isinstance(judge, Judge)  # a panel is never tuned
         return judge
 
     @property
     def report(self) -> Path:
-        """The path of the report, an HTML page."""
+        """The path of the report, which is an HTML page."""
         return self.folder / REPORT
 
     @property
     def judgements(self) -> "pd.DataFrame":
-        """Both judges' scores and people's labels on all held-out outputs, one row per output.
+        """The scores of the untuned and the tuned judge, and people's labels, on held-out outputs.
 
-        The column `split` names the held-out split.
+        There is one row for each output; the column `split` names its held-out split.
         """
         return self._rows(JUDGEMENTS)
 
     @property
     def trials(self) -> "pd.DataFrame":
-        """The trials of the search in order, one row each: candidate, stage, value, gain ..."""
+        """The trials of the search, in order, one row each: candidate, stage, value, gain ..."""
         return self._rows(TRIALS)
 
     def _rows(self, name: str) -> "pd.DataFrame":
@@ -124,61 +124,70 @@ def tune(
 ) -> Run:
     """Tune a judge against human labels, and measure it on labels that it never saw.
 
-    The same call continues a run that was stopped.
+    Repeating the call continues a run that was stopped.
 
     Args:
-        dimension: A name in the catalogue, a FILE.yaml, a Dimension or Comparison, or "NAME=what it
-            means" for labels of this name. For labels with two values the name alone is enough. A
-            Comparison is tuned on pairs.
-        data: The labels: the path of a file, or a DataFrame, a Dataset or a list of dicts, which is
-            then saved in the run's folder. By default the starter set.
-        out: The run's folder. By default the next folder in runs/.
-        quiet: Whether to print no progress to stderr.
-        map: The columns of `data` by the names that the judge and this package use.
-        values: The number that each word among the labels counts; None for no label.
-        annotations: A file with the ratings, if `data` has none.
+        dimension: What is judged: a name in the catalogue, a FILE.yaml, a Dimension or a
+            Comparison, or "NAME=what it means" for labels of this name. If the labels have two
+            values, the name alone is enough. A Comparison is tuned on labelled pairs.
+        data: The labels: the path of a file, or a DataFrame, a Dataset or a list of dicts; labels
+            in memory are also saved in the run's folder. By default the starter set.
+        out: The run's folder. By default the newest folder of an unfinished run of this kind in
+            runs/, else a new folder there.
+        quiet: Whether to leave out the progress on stderr.
+        map: The columns of `data` to read, by what they hold: a dimension, a text that the judge
+            reads, id, group or system.
+        values: The number that each word among the labels counts; None means that the word is not a
+            label.
+        annotations: A file with the ratings, if they are not in `data`.
         scale: The scale of the labels as "LOW-HIGH" or a pair of numbers; "any" if only their order
             counts.
-        lm: The judge's model. By default the LM that DSPy is configured with, else the embedded
-            model.
+        lm: The judge's model. By default the LM that DSPy is configured with, or the embedded model
+            if DSPy has no LM.
         proposer_lm: The model that writes instructions; by default the judge's model.
-        api_base: The address of an OpenAI-compatible server.
-        proposer_api_base: The address for the proposer; by default the judge's.
-        api_key_env: The environment variable that holds the key.
-        proposer_api_key_env: The environment variable that holds the proposer's key.
-        price: US dollars per million input tokens and per million output tokens.
-        proposer_price: The proposer's price.
-        max_tokens: Upper bound on the tokens of a reply.
+        api_base: The address of an OpenAI-compatible server for the judge's model.
+        proposer_api_base: The address of the server for the proposer; by default the judge's
+            address.
+        api_key_env: The environment variable that holds the API key for the judge's model.
+        proposer_api_key_env: The environment variable that holds the API key for the proposer.
+        price: The price of the judge's model: US dollars per million input tokens and per million
+            output tokens.
+        proposer_price: The price of the proposer, in the same form.
+        max_tokens: Upper bound on the tokens of a reply from the judge's model.
         proposer_max_tokens: Upper bound on the tokens of the proposer's replies.
         reasoning_effort: The judge's reasoning effort, such as "low".
         proposer_reasoning_effort: The proposer's reasoning effort.
-        plan: How replies become a score: "one", the "mean" of samples, or "weighted" by
-            probabilities.
+        plan: How replies become a score: "one" reply, the "mean" of several, or all ratings
+            "weighted" by their probabilities.
         samples: The number of replies for the plan "mean".
-        temperature: The sampling temperature.
-        reasoning: What the judge writes before its answer; "auto" lets the search try all forms.
-        concurrency: Upper bound on the requests in flight.
-        cache: A file that keeps replies for other runs.
-        optimizer: "rank", "gepa", MODULE:FUNCTION, or a function.
-        objective: "balanced", "spearman", or "auto" to fit the labels.
-        level: The level of rho, or "auto" to fit the labels.
-        max_demos: Upper bound on the demonstrations in a prompt.
-        max_calls: Upper bound on the calls to both models.
-        max_cost: Upper bound on the cost of both models in US dollars.
-        risk: The chance that a tuned judge ships although it is no better than the untuned one.
-        ship: "better" ships the tuned judge if it is better, "tuned" ships it always.
-        probes: Whether to attack the judge that ships, for the report.
+        temperature: The sampling temperature of the judge's model.
+        reasoning: The form of reasoning that the judge writes before its answer; "auto" lets the
+            search try all forms.
+        concurrency: Upper bound on the number of requests in flight.
+        cache: A file that keeps models' replies, so that later runs can use them again.
+        optimizer: "rank", "gepa", the name MODULE:FUNCTION of an optimizer of your own, or its
+            function.
+        objective: What the search maximises: "balanced" accuracy, "spearman" for rho, or "auto" to
+            choose by the labels.
+        level: The level of rho, or "auto" to choose it by the labels.
+        max_demos: Upper bound on the number of demonstrations in a prompt.
+        max_calls: Upper bound on the number of calls to both models together.
+        max_cost: Upper bound on the cost of both models together, in US dollars.
+        risk: The accepted chance that a tuned judge ships although it is no better than the untuned
+            one.
+        ship: "better" ships the tuned judge only if it is better; "tuned" ships it always.
+        probes: Whether to attack the judge that ships, to report how easily outputs can fool it.
         seed: The seed of every random draw.
-        verbose: Whether to print each retry, and tracebacks of errors.
+        verbose: Whether to print each retry and the tracebacks of errors.
 
     Returns:
         The finished run.
 
     Raises:
-        JudgesError: An error that the command reports in one line, such as SettingsError,
-            LabelError or DimensionError.
+        JudgesError: The run cannot start or go on. The subclass of JudgesError tells the cause,
+            such as SettingsError, LabelError or DimensionError.
     """
-    # This line must come first, while `locals()` has only the arguments.
+    # This line must come first, because `locals()` then has only the arguments.
     settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
     if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(
@@ -186,23 +195,23 @@ def tune(
             f"{dimension!r}"
         )
     subject = find_subject(dimension) if isinstance(dimension, str) else dimension
-    kind = "pairwise" if isinstance(subject, Comparison) else "dimension"
+    subject_flag = "pairwise" if isinstance(subject, Comparison) else "dimension"
     settings["optimizer"] = optimizer_name(optimizer)
-    settings[kind] = dimension if isinstance(dimension, str) else dimension.name
+    settings[subject_flag] = dimension if isinstance(dimension, str) else dimension.name
     rows = None if isinstance(data, str | os.PathLike) else data
-    opened: dict[str, Model] = {}
-    configured = configured_lm()
-    if configured is not None and lm is None and api_base is None:
-        model, base = open_lm(configured)
-        opened[model.name] = model
-        settings |= {"lm": model.name, "api_base": base}
+    opened_models: dict[str, Model] = {}
+    dspy_lm = configured_lm()
+    if dspy_lm is not None and lm is None and api_base is None:
+        model, address = open_lm(dspy_lm)
+        opened_models[model.name] = model
+        settings |= {"lm": model.name, "api_base": address}
     folder, result = tune_in_folder(
         read_settings(settings | ({"data": data} if rows is None else {})),
         out,
         print_line=(lambda text: None) if quiet else print_error,
         subject=None if isinstance(dimension, str) else dimension,
         rows=rows,
-        opened=opened,
+        opened_models=opened_models,
         stderr=None if quiet else sys.stderr,
     )
     return Run(folder=folder, result=result)

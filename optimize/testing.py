@@ -1,4 +1,4 @@
-"""Test suites for extensions: inherit one, set its attribute, and pytest runs every test.
+"""Test suites for extensions: pytest runs all tests of a suite on an extension of yours.
 
 ```python
 from optimize.testing import OptimizerContract
@@ -8,9 +8,11 @@ class TestHillClimb(OptimizerContract):
     optimizer = staticmethod(hill_climb)
 ```
 
-The tests need no network. The tests of an optimizer use a simulated judge, which rates short texts
-by those of six qualities that its instruction names. The simulated people value two of the
-qualities. `judges.testing` has the suites for models and for exports of labels.
+A test class inherits a suite, and sets the suite's attribute to the extension. The tests need no
+network. The tests for an optimizer use a simulated judge. Each text states six qualities as
+numbers. The simulated judge rates a text by the qualities that its instruction names, and the
+simulated people by two of the six. `judges.testing` has the suites for models and for exports of
+labels.
 """
 
 import json
@@ -57,18 +59,18 @@ WARMTH = Dimension(
 )
 
 
-def simulated_items(n_documents: int, first: int = 0, outputs: int = 6) -> Items:
-    """Make texts that state six qualities in [0, 1], and ratings by kindness and candour alone."""
-    rng, items = np.random.default_rng(first), []
-    for document in range(first, first + n_documents):
-        for output in range(outputs):
+def simulated_items(n_documents: int, first_document: int = 0, n_outputs: int = 6) -> Items:
+    """Make items whose texts state six qualities in [0, 1]; ratings follow from two of them."""
+    rng, items = np.random.default_rng(first_document), []
+    for document in range(first_document, first_document + n_documents):
+        for output_number in range(n_outputs):
             values = rng.uniform(0, 1, len(QUALITIES))
-            pairs = zip(QUALITIES, values, strict=True)
+            named_values = zip(QUALITIES, values, strict=True)
             item = Item(
-                id=f"d{document}o{output}",
+                id=f"d{document}o{output_number}",
                 document_id=f"d{document}",
-                system=f"s{output}",
-                texts={"text": " ".join(f"{name}={value:.4f}" for name, value in pairs)},
+                system=f"s{output_number}",
+                texts={"text": " ".join(f"{name}={value:.4f}" for name, value in named_values)},
                 human=float(1 + 2 * values[0] + 2 * values[4]),
             )
             items.append(item)
@@ -77,10 +79,12 @@ def simulated_items(n_documents: int, first: int = 0, outputs: int = 6) -> Items
 
 @dataclass
 class SimulatedJudge:
-    """Rates with noise by the qualities that its instruction names, or by all if it names none.
+    """A judge that rates by the qualities that its instruction names, or by all if it names none.
+
+    Each rating also has a random error.
 
     Attributes:
-        judged: Every item that it judged, with the prompt, in order.
+        judged: Every item that was judged, after the prompt that judged it, in order.
     """
 
     judged: list[tuple[Prompt, Item]] = field(default_factory=list)
@@ -103,7 +107,7 @@ def _noise(instruction: str, item_id: str) -> float:
 
 
 class SimulatedProposer:
-    """A model that writes instructions, each of which names two of three qualities at random."""
+    """A proposer whose instructions name two qualities, drawn at random from three of the six."""
 
     name, endpoint, native_n, in_process = "simulated", "embedded", True, True
     has_logprobs: bool | None = False
@@ -123,14 +127,17 @@ class SimulatedProposer:
 
 
 class OptimizerContract:
-    """Tests for an optimizer; a subclass sets `optimizer` and inherits the tests."""
+    """Tests for an optimizer; a subclass sets `optimizer`, and inherits the tests."""
 
     optimizer: ClassVar[Optimizer]
 
     def explore(
         self, calls: int = 3000, seed: int = 0
     ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
-        """Run the optimizer on 16 documents with a limit on calls."""
+        """Run the optimizer on 16 documents with this limit on calls.
+
+        Returns its result, and the problem, judge and proposer that it was given.
+        """
         judge, proposer = SimulatedJudge(), SimulatedProposer()
         problem = SearchProblem(
             evaluator=Evaluator(
@@ -141,7 +148,7 @@ class OptimizerContract:
             ),
             proposer=Client(proposer),
             train=simulated_items(16),
-            dev=simulated_items(8, first=100),
+            dev=simulated_items(8, first_document=100),
             goal="summary",
             options=SearchOptions(seed=seed),
         )
@@ -157,9 +164,9 @@ class OptimizerContract:
     def test_a_finalist_ranks_new_documents_better_than_the_untuned_judge(self) -> None:
         exploration, problem, _, _ = self.explore()
         untuned = problem.evaluator.untuned
-        prompts = [untuned, *(each.prompt(untuned) for each in exploration.finalists)]
+        prompts = [untuned, *(finalist.prompt(untuned) for finalist in exploration.finalists)]
         judgements = [SimulatedJudge()(prompt, problem.dev.items) for prompt in prompts]
-        scores = [np.array([each.judgement.score for each in row]) for row in judgements]
+        scores = [np.array([item.judgement.score for item in row]) for row in judgements]
         untuned_rho, *rhos = (objective(row, problem.dev, problem.goal) for row in scores)
         assert max(rhos, default=-1.0) > untuned_rho
 
@@ -177,28 +184,30 @@ class OptimizerContract:
 
     def test_the_same_seed_explores_alike(self) -> None:
         (first, *_), (second, *_) = self.explore(seed=1), self.explore(seed=1)
-        assert [each.id for each in first.finalists] == [each.id for each in second.finalists]
+        assert [finalist.id for finalist in first.finalists] == [
+            finalist.id for finalist in second.finalists
+        ]
 
     def test_the_limit_holds(self) -> None:
         for calls in (0, 1, 100, 1000):
             try:
                 _, problem, judge, _ = self.explore(calls)
             except SearchBudgetSpentError:
-                continue  # this error also ends a search
+                continue  # an optimizer may end its search with this error
             assert problem.evaluator.budget.total_cost <= calls
             assert len(judge.judged) <= calls
 
 
 class CoefficientContract:
-    """Tests for a coefficient; a subclass sets `coefficient` and inherits the tests."""
+    """Tests for a coefficient; a subclass sets `coefficient`, and inherits the tests."""
 
     coefficient: ClassVar[Coefficient]
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """A judge's scores, and the ratings that they follow, on 20 documents of six outputs."""
+        """A judge's noisy scores, and people's ratings: two arrays of 20 documents by 6 outputs."""
         rng = np.random.default_rng(0)
         human = rng.integers(1, 6, (20, 6)).astype(float)
-        human[:, :2] = 1, 5  # no document is constant
+        human[:, :2] = 1, 5  # no document has six equal ratings
         return human + rng.normal(0, 2, human.shape), human
 
     def test_each_document_has_its_own_value(self) -> None:
@@ -214,8 +223,8 @@ class CoefficientContract:
 
     def test_the_order_of_outputs_changes_nothing(self) -> None:
         judge, human = self.rows()
-        backwards = self.coefficient.of_rows(judge[:, ::-1], human[:, ::-1])
-        assert np.allclose(self.coefficient.of_rows(judge, human), backwards)
+        reversed_values = self.coefficient.of_rows(judge[:, ::-1], human[:, ::-1])
+        assert np.allclose(self.coefficient.of_rows(judge, human), reversed_values)
 
     def test_a_constant_document_has_no_value_and_no_warning(self) -> None:
         judge, human = self.rows()
@@ -227,21 +236,24 @@ class CoefficientContract:
     def test_an_output_of_weight_2_counts_as_two(self) -> None:
         if self.coefficient.of_weighted is None:
             return
-        times = np.array([2, 1, 1, 2, 1, 1])
+        weights = np.array([2, 1, 1, 2, 1, 1])
         for x, y in zip(*self.rows(), strict=True):
-            repeated = [np.repeat(side, times)[None] for side in (x, y)]
-            weighted = self.coefficient.of_weighted(x, y, times / times.mean())
+            repeated = [np.repeat(vector, weights)[None] for vector in (x, y)]
+            weighted = self.coefficient.of_weighted(x, y, weights / weights.mean())
             assert np.isclose(weighted, self.coefficient.of_rows(*repeated)[0])
 
 
 class ToolContract:
-    """Tests for a tool's declaration; a subclass sets the attributes and inherits the tests.
+    """Tests for the declaration of an evaluation tool whose results files `verify` is to read.
+
+    A subclass sets the attributes, and inherits the tests.
 
     Attributes:
-        tool: The declaration of the tool's results.
-        results: The content of a results file of the tool, as JSON: rows, or an object with rows.
-        metric: The metric to read.
-        scores: The expected scores by the rows' ids.
+        tool: The declaration of how to read the tool's results.
+        results: The content of one of the tool's results files, as JSON: rows, or an object with
+            rows.
+        metric: The name of the metric to read.
+        scores: The expected scores, by the ids of the rows.
     """
 
     tool: ClassVar[Tool]

@@ -188,7 +188,7 @@ def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
     Path("run/report.html").unlink()
     again = ended(optimize_command, *TUNE, *MODELS)
     assert again.code == 1
-    assert f"the address of its judge was {private.url}" in again.last
+    assert f"the address of the judge was {private.url}" in again.last
     assert ended(optimize_command, *TUNE, *MODELS, *there).code == 0
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
     refused = ended(judges_command, *score)

@@ -1,1 +1,1 @@
-"""The inputs of a command: its flags, people's labels, and the subject that these are on."""
+"""The inputs of a command: its flags, people's labels, and the dimension that they are on."""

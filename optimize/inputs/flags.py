@@ -1,4 +1,4 @@
-"""Shared parts of the commands: label flags, values of flags, and how a result is printed."""
+"""What the commands share: the flags for labels, checks of flags, and the printing of results."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +26,12 @@ from judges.terminal import (
 )
 from optimize.figures.as_text import wrapped
 
-# The value of --scale for labels on any scale: only their order counts.
+# The value of --scale that says that only the order of the labels counts.
 ANY_SCALE = "any"
-# The accepted chance that a tuned judge ships although it is not better than the untuned one.
+# The default of --risk: the chance that a tuned judge ships although the untuned one is as good.
 RISK = 0.1
-# A judge that fails on a larger share of the outputs gets no figure, is not in a panel and does not
-# ship.
+# A judge that gives no score for more than this share of the outputs is not measured, does not
+# join a panel and does not ship.
 MOST_FAILED = 0.1
 Bounds = tuple[float, float]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
@@ -40,17 +40,19 @@ DATA_HELP = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
 check's FILE.yaml"""
-VALUES_HELP = "what words in labels and replies count: up=1,down=0 (for pairs left=A,C=tie)"
+VALUES_HELP = (
+    "the number that a word in labels or replies counts: up=1,down=0 (for pairs left=A,C=tie)"
+)
 
 
 class SettingsError(UsageError):
-    """A setting or a combination of settings is wrong; the message says which and why."""
+    """A setting or a combination of settings is wrong; the message names it and says why."""
 
 
 def bounds_of(scale: str | None) -> Bounds | None:
-    """The ends of a scale such as "1-5"; None for "any" and for no scale.
+    """The lowest and highest rating of a scale such as "1-5"; None for "any" and for None.
 
-    Raises SettingsError for any other text.
+    Raises SettingsError if the text is not a scale.
     """
     if scale is None or scale == ANY_SCALE:
         return None
@@ -61,15 +63,16 @@ def bounds_of(scale: str | None) -> Bounds | None:
 
 
 def refuse_secret(api_base: str | None) -> None:
-    """Raise SettingsError for an address with a key, since addresses are written to files."""
+    """Raise SettingsError if an address holds a key, since addresses are written to files."""
     if api_base and holds_secret(api_base):
-        raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
+        raise SettingsError("--api-base holds a password or a key: give the key by OPENAI_API_KEY")
 
 
 def values_of(values: object) -> dict[str, float | Vote | None]:
-    """What each word in the labels counts, from --values or a mapping.
+    """The number that each word in the labels counts, read from --values or a mapping.
 
-    Raises SettingsError for anything else.
+    For pairs, a word counts as a vote; None means that the word is not a label. Raises
+    SettingsError if `values` is neither a mapping nor texts of the form WORD=NUMBER.
     """
     if not isinstance(values, Mapping | list | tuple):
         raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
@@ -80,7 +83,7 @@ def values_of(values: object) -> dict[str, float | Vote | None]:
 
 
 def rescale(subject: Subject, scale: str | None) -> Subject:
-    """The subject on the labels' scale; "any" and None keep its own scale, as do comparisons."""
+    """The subject on the labels' scale; with "any" or None, or for a comparison, unchanged."""
     bounds = bounds_of(scale)
     if bounds is None or not isinstance(subject, Dimension):
         return subject
@@ -88,24 +91,24 @@ def rescale(subject: Subject, scale: str | None) -> Subject:
 
 
 def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
-    """Every rating of a scale; raises SettingsError if a judge cannot rate on it."""
+    """All ratings of a scale; raises SettingsError if a judge cannot rate on this scale."""
     low, high = bounds
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
             f"--scale {low:g}-{high:g}: a judge rates in whole numbers, {MAX_RATINGS} at most; "
-            "say --scale any to keep its own, since only the order of the labels counts"
+            "say --scale any to keep the judge's own, since only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))
 
 
 def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that includes all ratings; None if there is none."""
+    """The narrowest usual scale that includes all ratings; None if no usual scale does."""
     low, high = min(ratings), max(ratings)
     return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 
 
 class Parser(OneLineParser):
-    """The parser for a command of `optimize`, which has --quiet."""
+    """The parser for a command of this package; adds the flag --quiet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,9 +116,9 @@ class Parser(OneLineParser):
 
 
 def add_label_flags(group: Flags, required: str | None = None) -> None:
-    """Add the flags that name labels and say how to read them.
+    """Add the flags that name the labels and say how to read them.
 
-    With `required`, the help text of --data, labels have to be named; by default they need not.
+    If `required` is given, it is the help text of --data, which is then a required flag.
     """
     add = group.add_argument
     add_list = partial(add, action="append", default=[])
@@ -128,7 +131,14 @@ def add_label_flags(group: Flags, required: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a command, its lines for the terminal, and faults with their exit code."""
+    """What a command returns: its result, its output, and its faults.
+
+    Attributes:
+        result: The object that --json prints.
+        lines: The lines for the terminal, without --json.
+        faults: Messages for stderr; if there are any, the command exits with `fault_code`.
+        fault_code: The exit code if there are faults.
+    """
 
     result: object
     lines: Sequence[str]
@@ -138,7 +148,7 @@ class Outcome:
 
 def print_json(result: object) -> None:
     """Print a result as JSON."""
-    from optimize.figures.as_json import as_json, to_json  # slow, and not needed for a help text
+    from optimize.figures.as_json import as_json, to_json  # a slow import that --help does not need
 
     print_output(as_json(to_json(result), indent=1))
 
@@ -150,9 +160,10 @@ def run(
     *,
     interrupted: str = INTERRUPTED_RUN,
 ) -> int:
-    """Run a command, print its outcome, with --json as JSON, and return the exit code.
+    """Run a command, print its outcome (as JSON with --json), and return the exit code.
 
-    `compute` returns None if it has printed everything itself.
+    `compute` makes the outcome from the flags; it returns None if it has printed everything itself.
+    `interrupted` is the message after Ctrl-C.
     """
 
     def print_outcome() -> int:

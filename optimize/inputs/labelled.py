@@ -1,4 +1,4 @@
-"""Read the human labels for a command, and find or make the subject that they are on."""
+"""Read the human labels for a command, and find or make the dimension or comparison for them."""
 
 import argparse
 import os
@@ -45,20 +45,20 @@ AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
 
 MANY_ANNOTATORS = 10
-# A judge's words for labels with two values, if people's own words cannot be used.
+# The two answers of a verdict judge if people's own words cannot be used.
 PASS_FAIL = ("pass", "fail")
-# The kinds of problems that mean that a file has no labels on a dimension.
+# If all problems of a file are of these kinds, the file has no labels on the dimension.
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
-# The scale of a judge for labels whose own scale is unknown.
+# The scale of a new judge if the labels have no usual scale.
 DEFAULT_SCALE = (1, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSource:
-    """Labels and how they are read: see `read_labels`.
+    """Where labels come from, and how they are read; see `read_labels`.
 
     `data` is a file, rows or a labelled set; None for the starter set. `scale` is the scale that
-    people used; by default the judge's, or the usual one that fits.
+    people used; by default the judge's scale, or the narrowest usual scale that fits the labels.
     """
 
     data: AnyPath | Labelled | Rows | None = None
@@ -98,7 +98,7 @@ class LabelSource:
 
 
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
-    """Raise SettingsError for a level that these labels do not have."""
+    """Raise SettingsError if rho at this level is undefined for these labels."""
     levels = ("dataset",) if pairs else levels_of(items)
     if level not in ("auto", *levels):
         labels = "pairs" if pairs else "these labels"
@@ -106,18 +106,18 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
 
 
 def judge_name(text: str) -> str:
-    """The name in the form that judges have: lower case, with underscores between its words."""
+    """Convert a text to a judge's name: lower case, with underscores between words."""
     return re.sub("[^a-z0-9]+", "_", text.casefold()).strip("_")
 
 
 def find_subject(name: str) -> Subject | None:
-    """The dimension or comparison with this name; None if there is none, as for some recordings."""
+    """The dimension or comparison with this name; None if neither catalogue nor file has it."""
     subject = _find_or_error(name)
     return None if isinstance(subject, UnknownDimensionError) else subject
 
 
 def _find_or_error(name: str) -> Subject | UnknownDimensionError:
-    """The subject in the catalogue or in a file, or the error that says why there is none."""
+    """Find the subject in the catalogue or in a file; an error is returned instead of raised."""
     try:
         return loading.read_subject(name)
     except UnknownDimensionError as error:
@@ -127,24 +127,28 @@ def _find_or_error(name: str) -> Subject | UnknownDimensionError:
 def subject_of(
     spec: str, labels: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, Labelled] | None:
-    """Read labels and make a subject from them; returns both, or None without labels of its name.
+    """Read labels and make a dimension or comparison from them.
 
     Args:
-        spec: NAME, or NAME=DEFINITION. Labels that are ratings need the definition.
-        labels: The labels.
+        spec: NAME, or NAME=DEFINITION. The definition is required if the labels are ratings.
+        labels: The labels and how they are read.
         pairwise: Whether the labels are on pairs.
 
+    Returns:
+        The subject and the labels; None if the labels are on outputs instead of pairs or the
+        reverse, or have no dimension of this name.
+
     Raises:
-        SettingsError: The definition is empty, or there are no labels for it.
-        UnknownDimensionError: Neither the catalogue nor the labels have the name, or a definition
-            is needed.
+        SettingsError: The definition is empty, or a definition is given without labels.
+        UnknownDimensionError: Neither the catalogue nor the labels have the name, or the labels are
+            ratings and no definition is given.
         LabelError: The labels cannot be read.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
-            f"{written_name}=LINE defines labels of your own: write what earns a good one, "
-            "and name them by --data"
+            f"{written_name}=LINE defines labels of your own: write what earns a good "
+            "label, and name the labels by --data"
         )
     if labels.data is None:
         raise UnknownDimensionError(
@@ -153,17 +157,23 @@ def subject_of(
     name = judge_name(written_name)
     if not NAME.match(name):
         return None
-    columns, words = split_mapping(labels.map, labels.values)
+    columns, values = split_mapping(labels.map, labels.values)
     if name_key(name) != name_key(written_name) and not pairwise:
         columns = {name: written_name, **columns}
     try:
-        source = replace(labels, map=columns, values=words, scale=None)
+        source = replace(labels, map=columns, values=values, scale=None)
         labelled = _read(source, name, pairwise=pairwise)
     except LabelError as error:
-        unknown = _find_or_error(written_name)
-        is_absent = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
-        if is_absent and not equals and isinstance(unknown, UnknownDimensionError):
-            raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
+        subject_or_error = _find_or_error(written_name)
+        has_no_such_labels = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
+        if (
+            has_no_such_labels
+            and not equals
+            and isinstance(subject_or_error, UnknownDimensionError)
+        ):
+            raise UnknownDimensionError(
+                f"{subject_or_error}; and in the labels: {error}"
+            ) from error
         raise
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
@@ -178,7 +188,7 @@ def _subject_on(
     scale: str | None,
     columns: Mapping[str, ColumnNames],
 ) -> Subject | None:
-    """A comparison or dimension for the labels; None if they are not on a dimension `name`."""
+    """A new comparison or dimension for the labels; None if no label is on a dimension `name`."""
     if isinstance(labelled, LabelledPairs):
         texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
@@ -194,11 +204,11 @@ def _subject_on(
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
-    """Return the names of the texts that a judge without a definition reads, the judged one last.
+    """Choose the texts that a new judge reads; the judged output comes last.
 
-    A judge reads texts with a usual name, and those that the user's mapping names, if every row has
-    them. Other texts may be about the label. Raises LabelError if several texts may be the judged
-    one.
+    A judge reads the texts with a usual name and the texts that the user's mapping names, if every
+    row has them. Other texts are left out, because they may give the label away. Raises LabelError
+    if several texts may be the judged output.
     """
     columns = labelled.reading.texts
     outputs = [text for text in columns if usual_name(text) in OUTPUTS]
@@ -212,36 +222,40 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
 def _judged_text(
     labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
 ) -> str:
-    """The only text that can be the output; raises LabelError if several can.
+    """The only text that can be the judged output; raises LabelError if several can be.
 
-    `outputs` are the texts with a usual name of outputs.
+    `outputs` are the texts with a name that is usual for outputs.
     """
     columns = labelled.reading.texts
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) == 1 and NAME.match(candidates[0]):
         return candidates[0]
-    # Without a text of such a name, suggest the longest.
-    rows = labelled.outputs
-    longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
-    flags = " or ".join(map_flag("output", [columns[text]]) for text in outputs or [longest])
-    raise LabelError(f"{labelled.name}: say which text is judged: {flags}")
+    # The error suggests the texts in `outputs`, or the longest text if there are none.
+    labelled_outputs = labelled.outputs
+    longest_text = max(
+        columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in labelled_outputs)
+    )
+    suggested_flags = " or ".join(
+        map_flag("output", [columns[text]]) for text in outputs or [longest_text]
+    )
+    raise LabelError(f"{labelled.name}: say which text is judged: {suggested_flags}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
-    """The texts that every row has, and whose names can be used in a prompt."""
+    """Keep the texts that every row has and whose names can be used in a prompt."""
     rows = [item.texts for item in labelled.items]
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
 
 def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
-    """The ends of the scale for a judge of these ratings; raises LabelError if no scale fits."""
+    """The lowest and highest rating for a judge of these labels; LabelError if no scale fits."""
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = _ratings(labelled, name)
-    usual = _usual_scale(ratings)
-    if not usual and scale != ANY_SCALE:
+    usual_scale = _usual_scale(ratings)
+    if not usual_scale and scale != ANY_SCALE:
         raise LabelError(f"{labelled.name}: {_scale_advice(ratings)}")
-    return usual or DEFAULT_SCALE
+    return usual_scale or DEFAULT_SCALE
 
 
 def _ratings(labelled: LabelledSet, name: str) -> list[float]:
@@ -249,9 +263,10 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
-    """Return a judge's words for labels with two values, the good one first; None for other labels.
+    """The two answers of a judge for labels with two values, the good one first.
 
-    They are people's own words, or pass and fail if a judge cannot answer with people's words.
+    The answers are people's own words, or pass and fail if a judge cannot answer with people's
+    words. Returns None if the labels are not two words.
     """
     words = labelled.words.get(name)
     return words if words is None or are_verdict_words(words) else PASS_FAIL
@@ -265,26 +280,31 @@ def load_labels(
     recorded: bool = False,
     pairwise: bool = False,
 ) -> Labelled:
-    """Return the labels on one subject, without those on others; by default from the starter set.
+    """Read the labels on one subject; the labels on other dimensions are left out.
 
-    With `recorded`, the judge's scores exist already, so its texts and scale are not needed. With
-    `pairwise`, the labels are on pairs, even if the subject is unknown. Raises LabelError if the
-    labels are on outputs in place of pairs, or the other way round, and if none are on the subject.
+    If `recorded`, the judge's scores exist already, so the texts and the scale of the subject are
+    not needed. If `pairwise`, the labels are on pairs, even if the subject is unknown. Raises
+    LabelError if the labels are on outputs instead of pairs or the reverse, or if no label is on
+    the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judge = None if recorded else subject
     is_file = not isinstance(labels.data, LabelledSet | LabelledPairs | None)
     if not is_file and any((labels.map, labels.values, labels.annotations)):
-        raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
+        raise SettingsError(
+            "map, values and annotations say how a file is read: name the file (--data)"
+        )
     texts = tuple(judge.inputs) if judge else ()
     labelled = _read(labels, name, pairwise=pairwise, texts=texts, judge=judge)
     if pairwise != isinstance(labelled, LabelledPairs):
-        holds, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
-        raise LabelError(f"{labelled.name}: holds {holds}, and {name} {task}")
+        content, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
+        raise LabelError(f"{labelled.name}: holds {content}, and {name} {task}")
     if isinstance(labelled, LabelledPairs):
         return labelled
     if labels.data is None and name not in labelled.dimensions:
-        raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
+        raise LabelError(
+            f"the starter set has no labels on {name}: name your labels by --data FILE"
+        )
     if isinstance(judge, Dimension):
         labelled = _on_two_values(labelled, judge, any_scale=labels.scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_of(labelled, name)):
@@ -300,18 +320,18 @@ def _read(
     texts: Sequence[str] | None = None,
     judge: Subject | None = None,
 ) -> Labelled:
-    """The labels on one dimension or on pairs; a labelled set and the starter set as they are."""
+    """Read a file or rows for one dimension or for pairs; other sources already hold labels."""
     if labels.data is None:
         return starter_pairs() if pairwise else starter()
     if isinstance(labels.data, LabelledSet | LabelledPairs):
         return labels.data
-    columns, words = split_mapping(labels.map, labels.values)
+    columns, values = split_mapping(labels.map, labels.values)
     if pairwise:
-        return read_pairs(_file_or_rows(labels.data), map=columns, texts=texts, values=words)
+        return read_pairs(_file_or_rows(labels.data), map=columns, texts=texts, values=values)
     if isinstance(judge, Dimension) and judge.words:
-        # A judge's own words need no --values.
-        words = {judge.words[0]: 1, judge.words[1]: 0, **words}
-    source = replace(labels, map=columns, values=words)
+        # The judge's own words are labels without --values, too.
+        values = {judge.words[0]: 1, judge.words[1]: 0, **values}
+    source = replace(labels, map=columns, values=values)
     read = partial(source.outputs, dimensions=[name], texts=texts)
     return _read_on_scale(read, name, judge, labels.scale)
 
@@ -328,7 +348,7 @@ def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
 
 
 def only_dimension(labelled: LabelledSet) -> str:
-    """Return the only dimension that labels are on; raises SettingsError if there are several."""
+    """The only dimension that the labels are on; raises SettingsError if there are several."""
     if len(labelled.dimensions) > 1:
         names = joined_names(labelled.dimensions)
         raise SettingsError(f"{labelled.name}: holds labels on {names}: name one by --dimension")
@@ -336,67 +356,77 @@ def only_dimension(labelled: LabelledSet) -> str:
 
 
 def agreement_of(labelled: LabelledSet, name: str) -> str:
-    """Say how often two annotators agree, also on outputs with a tie; empty if they are unknown."""
+    """A phrase on how often two annotators agree; "" if annotators' ratings are unknown.
+
+    Outputs count too if their annotators are tied.
+    """
     try:
         ratings, names = annotation_matrix(labelled, name)
     except LabelError:
         return ""
     if len(names) > MANY_ANNOTATORS:
-        # Few of many annotators share outputs. So columns become each output's first label, its
-        # second label, and so on.
+        # If there are many annotators, two of them rarely share outputs. So the columns become the
+        # first label of each output, the second label, and so on.
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
     pairs = annotator_agreement(ratings)
-    sizes = np.array([pair.n_outputs for pair in pairs])
-    if not sizes.any():
+    n_shared = np.array([pair.n_outputs for pair in pairs])
+    if not n_shared.any():
         return ""
-    # A pair of annotators with few outputs may have no coefficient: the other pairs count.
-    figures = np.array([(pair.equal, pair.kappa, pair.rho) for pair in pairs])
-    weights = sizes[:, None] * ~np.isnan(figures)
+    # The coefficients of a pair of annotators may be undefined; the mean is then over the other
+    # pairs.
+    pair_figures = np.array([(pair.equal, pair.kappa, pair.rho) for pair in pairs])
+    weights = n_shared[:, None] * ~np.isnan(pair_figures)
     with np.errstate(invalid="ignore"):
-        equal, *coefficients = np.nansum(weights * figures, axis=0) / weights.sum(axis=0)
+        mean_equal, *coefficients = np.nansum(weights * pair_figures, axis=0) / weights.sum(axis=0)
     kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in coefficients)
-    text = f"two annotators say the same in {equal:.0%} of {sum(sizes):,} cases, kappa {kappa}"
+    text = (
+        f"two annotators say the same in {mean_equal:.0%} of {sum(n_shared):,} cases, kappa {kappa}"
+    )
     return text if name in labelled.words else f"{text}, rho {rho}"
 
 
 def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) -> LabelledSet:
-    """The labels in the judge's words; raises LabelError if only one of the two has two values."""
-    name, words = judge.name, labelled.words.get(judge.name)
+    """The labels with the judge's two words as their values, or unchanged if both are ratings.
+
+    Raises LabelError if the judge has two words and the labels do not, or the reverse.
+    """
+    name, label_words = judge.name, labelled.words.get(judge.name)
     if not judge.words:
-        if not words or judge.scale == (0, 1) or any_scale:
+        if not label_words or judge.scale == (0, 1) or any_scale:
             return labelled
-        if not words[0].isdecimal():
+        if not label_words[0].isdecimal():
             low, high = judge.scale[0], judge.scale[-1]
             column = labelled.reading.ratings.get(name, (name,))[0]
-            new_name = f"{name}_{name_key(words[0]).replace(' ', '_')}"
+            new_name = f"{name}_{name_key(label_words[0]).replace(' ', '_')}"
             raise LabelError(
                 f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
-                f"{words[0]!r} or {words[1]!r}; tune a judge of these words by --dimension "
-                f"{new_name} {map_flag(new_name, [column])}, or say what they count: "
-                f"--values '{words[0]}={high},{words[1]}={low}'"
+                f"{label_words[0]!r} or {label_words[1]!r}; tune a judge of these words by "
+                f"--dimension {new_name} {map_flag(new_name, [column])}, or say what they count: "
+                f"--values '{label_words[0]}={high},{label_words[1]}={low}'"
             )
-        # People used two ratings of a longer scale.
-        others = {key: pair for key, pair in labelled.words.items() if key != name}
-        return replace(labelled, words=others)
-    if words == judge.words[::-1]:
+        # The labels are ratings, of which people used only two.
+        other_words = {key: pair for key, pair in labelled.words.items() if key != name}
+        return replace(labelled, words=other_words)
+    if label_words == judge.words[::-1]:
         raise LabelError(
-            f"{labelled.name}: {words[0]!r} counts 1, and for the judge of {name} it counts 0"
+            f"{labelled.name}: {label_words[0]!r} counts 1, and for the judge of {name} it counts 0"
         )
     if other_values := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(
             f"{labelled.name}: {name} is {' or '.join(judge.words)}, and a label counts "
             f"{other_values[0]:g}; say which it is, as in --values {other_values[0]:g}=1"
         )
-    return replace(labelled, words={**labelled.words, name: words or judge.words})
+    return replace(labelled, words={**labelled.words, name: label_words or judge.words})
 
 
 def _read_on_scale(
     read: Callable[..., LabelledSet], name: str, judge: Subject | None, scale: str | None
 ) -> LabelledSet:
-    """The outputs rated on one dimension, on the scale of --scale, else on the judge's.
+    """Read the labels on one dimension, on the scale of --scale, else on the judge's scale.
 
-    Raises LabelError for other ratings, and says how to name their scale.
+    Raises LabelError if ratings lie outside the scale; the message says how to name the scale of
+    these ratings.
     """
     bounds = bounds_of(scale)
     if isinstance(judge, Dimension) and scale is None:
@@ -408,7 +438,7 @@ def _read_on_scale(
             raise
         on_any_scale = read()
         if isinstance(judge, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
-            return on_any_scale  # two words, but the judge rates: `_on_two_values` refuses them
+            return on_any_scale  # two words, which `_on_two_values` refuses
         ratings = _ratings(on_any_scale, name)
         advice = _scale_advice(ratings)
         if isinstance(judge, Dimension) and judge.words:
@@ -417,17 +447,19 @@ def _read_on_scale(
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that fits the ratings; None if a judge would give too many ties."""
-    first, last = fitting_scale(ratings) or (0, 0)
-    # On a scale of two or three ratings, a judge would tie outputs that people's fractions rank.
-    fits = last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings))
-    return (first, last) if fits else None
+    """The narrowest usual scale that fits the ratings; None if a judge would tie too much on it."""
+    low, high = fitting_scale(ratings) or (0, 0)
+    # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
+    judge_can_rank = high - low > 2 or (
+        low < high and all(rating.is_integer() for rating in ratings)
+    )
+    return (low, high) if judge_can_rank else None
 
 
 def _scale_advice(ratings: list[float]) -> str:
     advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
-    if usual := _usual_scale(ratings):
-        usual_text = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"
-        advice = f"add --scale {usual_text} (or --scale any, and the judge keeps its own)"
+    if usual_scale := _usual_scale(ratings):
+        scale_text = f"{usual_scale[0]}{':' if usual_scale[0] < 0 else '-'}{usual_scale[1]}"
+        advice = f"add --scale {scale_text} (or --scale any, and the judge keeps its own)"
     low, high = min(ratings), max(ratings)
     return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

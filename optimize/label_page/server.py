@@ -1,4 +1,4 @@
-"""The HTTP server of the label page: it listens on this machine only, at a secret address."""
+"""The HTTP server of the label page, which listens only on this machine, at a secret address."""
 
 import json
 import secrets
@@ -14,7 +14,8 @@ import msgspec
 from optimize.label_page.session import Click, RefusedError, Session
 
 PAGE = Path(__file__).with_name("page.html")
-# The placeholder in the page for the nonce, which is new in each response.
+# The placeholder in page.html for the nonce of the content security policy; each response gets a
+# new nonce.
 NONCE = "{{nonce}}"
 MAX_BODY = 2**20
 HEADERS = {
@@ -27,26 +28,27 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one session, with a daemon thread for each connection.
+    """Serves the page of one labelling session, with a daemon thread for each connection.
 
     Attributes:
         session: The labelling session.
-        token: The secret in the address.
-        hosts: The values of the header Host that are accepted.
-        address: The address of the page.
+        token: The secret part of the page's address.
+        hosts: The accepted values of a request's header Host.
+        address: The address of the page, with the token.
     """
 
-    request_queue_size = 128  # with the default of 5, the system resets simultaneous connections
+    request_queue_size = 128  # with the default of 5, simultaneous connections are reset
 
     def __init__(self, session: Session, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, secrets.token_urlsafe()
-        # Other host names are refused: a hostile page could let its own name point at this machine.
+        # Other host names are refused, because a hostile page's host name could resolve to this
+        # machine.
         self.hosts = [f"{host}:{self.server_port}" for host in ("127.0.0.1", "localhost")]
         self.address = f"http://{self.hosts[0]}/{self.token}/"
 
     def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-        """Print no error if the page was closed before it had the response."""
+        """Print the error, unless the page was only closed before the response reached it."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -54,7 +56,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
-    timeout = 5  # seconds until a silent connection is closed
+    timeout = 5  # seconds after which a connection without data is closed
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
@@ -73,17 +75,17 @@ class _Handler(BaseHTTPRequestHandler):
         action, length = self._action(), self.headers.get("Content-Length", "")
         if action not in ("label", "undo"):
             return self.send_error(404)
-        fits = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
-        if self.headers.get_content_type() != "application/json" or not fits:
-            self.close_connection = True  # because the body is not read
+        has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
+        if self.headers.get_content_type() != "application/json" or not has_valid_length:
+            self.close_connection = True  # because the request's body was not read
             return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
         try:
             self._respond(action, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._answer(400, {"error": f"not a click: {error}"})
+            self._answer(400, {"error": f"the request is not a click on the page: {error}"})
 
     def _respond(self, action: str, argument: str | Click) -> None:
-        """Call the session's method and respond with its result, or with why it refused."""
+        """Call this method of the session, and respond with its result or with why it refused."""
         try:
             self._answer(200, getattr(self.server.session, action)(argument))
         except RefusedError as error:
@@ -91,32 +93,32 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(error.status, {"error": str(error), **state})
 
     def _action(self) -> str | None:
-        """The action after the token in the address.
+        """The action that follows the token in the request's address.
 
-        None if the token or the Host is wrong, or if another page sent the request.
+        It is None if the token or the header Host is wrong, or if another website sent the request.
         """
         token, _, action = self.path.partition("?")[0][1:].partition("/")
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
-        is_own_page = host in self.server.hosts and origin in (None, f"http://{host}")
+        is_same_origin = host in self.server.hosts and origin in (None, f"http://{host}")
         has_token = compare_digest(token.encode(), self.server.token.encode())
-        return action if has_token and is_own_page else None
+        return action if has_token and is_same_origin else None
 
     def _answer(
         self, status: int, body: object, content_type: str = "application/json", nonce: str = ""
     ) -> None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        body_bytes = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response_only(status)
-        close = {"Connection": "close"} if self.close_connection else {}
-        entity = {"Content-Type": content_type, "Content-Length": str(len(content))}
-        for name, value in {**HEADERS, **entity, **close}.items():
+        connection_headers = {"Connection": "close"} if self.close_connection else {}
+        entity_headers = {"Content-Type": content_type, "Content-Length": str(len(body_bytes))}
+        for name, value in {**HEADERS, **entity_headers, **connection_headers}.items():
             self.send_header(name, value.format(nonce))
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(body_bytes)
 
     def send_error(self, code: int, message: object = None, explain: object = None) -> None:
-        """Respond with an empty 404 to every bad request, so that strangers learn nothing."""
+        """Answer every bad request with an empty 404, so that the sender learns nothing."""
         self.close_connection = True
         self._answer(404, b"", "text/plain")
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing, because addresses contain the token."""
+        """Log no request, because its address contains the token."""

@@ -1,8 +1,9 @@
-"""A labelling session: the next item for each annotator, all labels, and the label file.
+"""A labelling session: it shows each annotator the next item, and saves labels to the label file.
 
 Two annotators disagree on an item if their ratings differ by 2 or more; if there are only 2 or 3
 possible answers, they disagree if their answers differ. An annotator disagrees with the judge if
-the judge's score is at least 1 away from the rating, or if its verdict or preference differs.
+the judge's score differs from the annotator's rating by 1 or more, or if the judge's verdict or
+preference is another.
 """
 
 import json
@@ -34,24 +35,25 @@ from optimize.figures.as_json import json_number
 from optimize.items import VOTES
 from optimize.statistics.plain import quadratic_kappa
 
-# A label: a rating, a word, or A, B or tie.
+# The value of a label: a rating, one of two words, or A, B or tie.
 Value = int | float | str
-# Whose answers an annotator saw before a label.
+# The source of the answers that an annotator had seen before giving a label.
 SeenAnswers = Literal["annotators", "judge"]
-# Given instead of a label. A skipped item is shown again at the end; an unsure one is not.
+# What an annotator may give instead of a label. A skipped item is shown again at the end; an item
+# marked unsure is not.
 Mark = Literal["skipped", "unsure"]
-# A JSON object for the page.
+# A JSON object that the page gets.
 State = dict[str, object]
-# The fields of an output or a pair, as in a line of the label file.
+# The fields of an output or a pair, which are the start of its labels' lines in the label file.
 Row = Mapping[str, object]
-# The time for a label is the median over this many of the latest labels, if there are at least
-# `FEWEST_TIMES`.
+# The time that a label takes is the median over this many of the latest labels; it is unknown if
+# fewer than FEWEST_TIMES times were measured.
 RECENT_LABELS, FEWEST_TIMES = 20, 3
 LONGEST_NAME = 80
 
 
 class JudgeAnswer(msgspec.Struct, frozen=True):
-    """A judge's answer to an item: the nearest possible answer, the score, and the reason."""
+    """A judge's answer on an item: `value` is the possible answer that is nearest to `score`."""
 
     value: Value | None
     score: float
@@ -59,7 +61,7 @@ class JudgeAnswer(msgspec.Struct, frozen=True):
 
 
 class RefusedError(JudgesError, ValueError):
-    """A click is refused; `status` is the HTTP status, `state` what the page should show."""
+    """A click is refused; `status` is the HTTP status, `state` the new state of the page."""
 
     def __init__(self, message: str, status: int = 400, state: State | None = None) -> None:
         super().__init__(message)
@@ -67,16 +69,16 @@ class RefusedError(JudgesError, ValueError):
 
 
 class Click(msgspec.Struct, forbid_unknown_fields=True):
-    """The request that a page sends for a label or an undo.
+    """The request that the page sends if the annotator gives a label or clicks undo.
 
     Attributes:
         annotator: The annotator's name.
-        item: The number of the item.
-        value: The label, unless there is a `mark`.
-        mark: "skipped" or "unsure" instead of a label.
-        comment: The annotator's comment.
-        before: The annotator's earlier label, as the page showed it; None if there was none.
-        after: Whose answers the page showed before the click, if any.
+        item: The index of the item in the session's order.
+        value: The label's value; it is ignored if there is a `mark`.
+        mark: "skipped" or "unsure" if the annotator gave no label.
+        comment: The annotator's comment on the label.
+        before: The annotator's earlier label that the page showed; None if it showed none.
+        after: The source of other answers that the page showed before the click, or None.
     """
 
     annotator: str
@@ -89,19 +91,19 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Label(msgspec.Struct):
-    """A label as in a line of the file.
+    """A label or a mark, as in a line of the label file.
 
-    A value of None takes an earlier label or mark back. Lines that are `skipped` or `unsure` have
-    the value None too, so that readers of labels ignore them.
+    If the value is None, the line takes back an earlier label or mark. Lines that are `skipped` or
+    `unsure` have the value None too, so that `read_labels` ignores them.
 
     Attributes:
         annotator: The annotator's name.
-        labelled_at: The time of the label.
-        value: The label.
-        comment: The annotator's comment.
-        changed_after: Whose answers the annotator saw before, if any.
-        skipped: Whether the annotator skipped the item for now.
-        unsure: Whether the annotator was not sure.
+        labelled_at: The time at which the label was given.
+        value: The label's value, or None.
+        comment: The annotator's comment on the label.
+        changed_after: The source of other answers that the annotator had seen before, or None.
+        skipped: Whether the annotator skipped the item, to label it at the end.
+        unsure: Whether the annotator marked the item as unsure.
     """
 
     annotator: str
@@ -119,13 +121,13 @@ class Label(msgspec.Struct):
 
 @dataclass
 class _Labels:
-    """One annotator's labels by the number of the item.
+    """The labels of one annotator, by the index of the item.
 
     Attributes:
-        latest: The labels that count, in the order in which they were given.
-        marks: The marks that were given instead of labels.
-        blind: The answers given before the annotator saw another answer to the item.
-        exposed: The items on which the annotator has seen another answer.
+        latest: The labels that count (the newest for each item), in the order of their times.
+        marks: The marks that the annotator gave instead of labels.
+        blind: The newest values that the annotator gave before seeing any other answer on the item.
+        exposed: The items on which the annotator has seen others' answers or the judge's answer.
     """
 
     latest: dict[int, Label] = field(default_factory=dict)
@@ -148,21 +150,21 @@ class _Labels:
 
 @dataclass(kw_only=True, eq=False)
 class Session:
-    """The items in their order and the file of their labels; its methods are thread-safe.
+    """The items in a random order, and the file with their labels. All methods are thread-safe.
 
-    A label is written as a whole line in one write, and counts once it is on disk. If another
-    program changes the file, every call is refused.
+    Each label is one line of the file. It is written by a single write, and counts once it is on
+    disk. If another program changes the file, every later call raises RefusedError.
 
     Attributes:
-        subject: The dimension or comparison.
-        rows: The fields of each output or pair, which are repeated in its labels' lines.
-        texts: The keys of the texts that the page shows above the outputs.
-        outputs: The keys of the outputs, by their names on the page.
-        path: The label file.
-        seed: The seed of the order of items.
-        judge: The judge's answers, by the item's id; None without a judge.
-        now: Returns the current time.
-        notes: Sentences on further content of the file when it was opened.
+        subject: The dimension or comparison that is labelled.
+        rows: The fields of each output or pair, which every line with its label repeats.
+        texts: The fields whose texts the page shows above the outputs.
+        outputs: The fields that hold the outputs, by the outputs' names on the page.
+        path: The path of the label file.
+        seed: The seed of the random order of items.
+        judge: The judge's answers by the items' ids; None if there is no judge.
+        now: A function that returns the current time.
+        notes: Notes on lines of the label file that the session removed or ignores.
     """
 
     subject: Subject
@@ -188,12 +190,17 @@ class Session:
         rng, documents = random.Random(self.seed), dict[str, list[Row]]()
         for row in self.rows:
             documents.setdefault(str(row["group"]), []).append(row)
-        order = rng.sample([*documents.values()], len(documents))
-        groups = [rng.sample(group, len(group)) for group in order]
+        shuffled_documents = rng.sample([*documents.values()], len(documents))
+        groups = [rng.sample(group, len(group)) for group in shuffled_documents]
         self.rows = [row for group in groups for row in group]
         self._positions = [
-            {"document": n, "documents": len(groups), "place": place, "of_document": len(group)}
-            for n, group in enumerate(groups, 1)
+            {
+                "document": document_number,
+                "documents": len(groups),
+                "place": place,
+                "of_document": len(group),
+            }
+            for document_number, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
         ]
         self._ids = [str(row["id"]) for row in self.rows]
@@ -202,25 +209,25 @@ class Session:
         self._read()
 
     def _read(self) -> None:
-        """Open the file and read its labels; remove a last line that was cut off.
+        """Open the label file and read its labels; remove an incomplete last line.
 
         Raises:
-            LabelError: A line is not a label from this page.
+            LabelError: A line is not a label from this page, or contradicts the session.
         """
-        *lines, last = claim_file(self.path).read_bytes().split(b"\n")
-        is_whole = not b'{"id": '.startswith(last[:7])
+        *lines, last_line = claim_file(self.path).read_bytes().split(b"\n")
+        is_complete = not b'{"id": '.startswith(last_line[:7])
         with suppress(ValueError, RecursionError):
-            msgspec.json.decode(last)
-            is_whole = True
-        lines += [last] if is_whole else []
+            msgspec.json.decode(last_line)
+            is_complete = True
+        lines += [last_line] if is_complete else []
         n_foreign = sum(
             not self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()
         )
-        self._file = self.path.open("ab", buffering=0)  # so that a line is one write
+        self._file = self.path.open("ab", buffering=0)  # each line is a single write
         self._size = sum(len(line) + 1 for line in lines)
-        if is_whole:
+        if is_complete:
             self._file.write(b"\n")
-        elif last:
+        elif last_line:
             self._file.truncate(self._size)
             self.notes.append("a last line that was cut off is removed")
         if n_foreign:
@@ -228,7 +235,7 @@ class Session:
             self.notes.append(f"{count(n_foreign, 'line')} {topic}: left unchanged")
 
     def _add_line(self, line: bytes, number: int) -> bool:
-        """Add the label of a line; return False if it is about another output or dimension."""
+        """Add the label of a line; return False if it is on another output or another dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
@@ -236,34 +243,36 @@ class Session:
             item = self._index.get(row["id"]) if isinstance(row["id"], str) else None
             if row.get("dimension") != self._dimension:
                 return False
-            fault = self._fault(row, label, item)
+            problem = self._fault(row, label, item)
         except (ValueError, LookupError, TypeError, RecursionError):
-            fault = "is not a label from this page"
-        if fault:
-            raise LabelError(f"{self.path}, line {number}: {fault}; name another file with --out")
+            problem = "is not a label from this page"
+        if problem:
+            raise LabelError(f"{self.path}, line {number}: {problem}; name another file with --out")
         if item is not None:
             self._labels.setdefault(label.annotator, _Labels()).add(item, label)
         return item is not None
 
     def _fault(self, row: Row, label: Label, item: int | None) -> str | None:
-        """A phrase on where a line contradicts this session; None if it does not."""
+        """A phrase on how a line contradicts this session; None if it agrees with the session."""
         expected = {**self._common_fields, **({} if item is None else self.rows[item])}
-        shared = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
-        if name := min((name for name in shared if row[name] != expected[name]), default=None):
+        shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
+        if name := min(
+            (name for name in shared_fields if row[name] != expected[name]), default=None
+        ):
             return f"{name} is {row[name]!r:.40}, but in this session {expected[name]!r:.40}"
         if label.value is not None and label.value not in self._numbers:
             return f"{label.value!r:.40} is not a possible answer"
         return None
 
     def _append(self, item: int, label: Label) -> None:
-        """Write a label to the file.
+        """Append a label to the label file, and count it.
 
-        Raises RefusedError if this fails; the file is then unchanged.
+        Raises RefusedError if the label cannot be written; the file is then unchanged.
         """
-        cells = msgspec.to_builtins(label)
-        cells[self._key] = cells.pop("value")
-        cells = {name: value for name, value in cells.items() if value or name == self._key}
-        row = {**self.rows[item], **self._common_fields, **cells}
+        fields = msgspec.to_builtins(label)
+        fields[self._key] = fields.pop("value")
+        fields = {name: value for name, value in fields.items() if value or name == self._key}
+        row = {**self.rows[item], **self._common_fields, **fields}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
             if self._file.write(line) < len(line):
@@ -277,9 +286,9 @@ class Session:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock during the block.
+        """Hold the session's lock for the time of the block.
 
-        Raises RefusedError if another program has changed the file.
+        Raises RefusedError if another program has changed the label file.
         """
         with self._lock:
             try:
@@ -288,26 +297,32 @@ class Session:
             except (OSError, ValueError):  # the file was deleted or closed
                 is_unchanged = False
             if not is_unchanged:
-                fault = "another program changed it, or the command has ended; start it again"
-                raise RefusedError(f"{self.path}: {fault}", 507)
+                reason = (
+                    "another program changed it, or the command has ended; start the command again"
+                )
+                raise RefusedError(f"{self.path}: {reason}", 507)
             yield
 
     def close(self) -> int:
-        """Close the file once no label is being saved; return how many labels count."""
+        """Close the label file once no label is being saved; return the number of valid labels."""
         with self._lock, closing(self._file), self._locked():
             n_labels = sum(len(labels.latest) for labels in self._labels.values())
         if not self._size:
-            self.path.unlink()  # no command can read an empty file
+            self.path.unlink()  # other commands would refuse an empty label file
         return n_labels
 
     def _labels_of(self, annotator: str) -> _Labels:
         return self._labels.get(self._known_name(annotator), _Labels())
 
     def _known_name(self, annotator: str) -> str:
-        """The annotator's name as it stands in the file, even if case or spaces differ."""
+        """The annotator's name as written in the label file, even if case or spaces differ."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        names = (known for known in self._labels if known.casefold() == name.casefold())
-        return name if name in self._labels else next(names, name)
+        spellings = (
+            name_in_file
+            for name_in_file in self._labels
+            if name_in_file.casefold() == name.casefold()
+        )
+        return name if name in self._labels else next(spellings, name)
 
     def _checked_name(self, annotator: str) -> str:
         name = self._known_name(annotator)
@@ -316,7 +331,7 @@ class Session:
         return name
 
     def _content(self, item: int) -> State:
-        """The item's texts, outputs and position, for the page."""
+        """The texts, outputs and position of an item, for the page."""
         row = self.rows[item]
         texts = [{"name": name, "text": row[name]} for name in self.texts]
         outputs = [{"name": name, "text": row[key]} for name, key in self.outputs.items()]
@@ -325,35 +340,39 @@ class Session:
     def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
         """The state of the page for an annotator.
 
-        It has the given item, else the annotator's next item without a label. `undone` is a label
-        that was just taken back.
+        The state contains the given item, or by default the annotator's next item without a label.
+        `undone` is a label that the annotator has just taken back.
         """
         with self._locked():
             annotator = self._known_name(annotator)
-            own, n = self._labels_of(annotator), len(self.rows)
-            labels, unsure = own.latest, [i for i, mark in own.marks.items() if mark.unsure]
+            of_annotator, n_items = self._labels_of(annotator), len(self.rows)
+            labels, marks = of_annotator.latest, of_annotator.marks
+            unsure = [i for i, mark in marks.items() if mark.unsure]
             if item is None:
-                remaining = [i for i in range(n) if i not in labels and i not in own.marks]
-                item = next(iter([*remaining, *(i for i in own.marks if i not in unsure)]), None)
-            content = {"undone": undone and undone.content}
+                unlabelled = [i for i in range(n_items) if i not in labels and i not in marks]
+                skipped = [i for i in marks if i not in unsure]
+                item = next(iter([*unlabelled, *skipped]), None)
+            undone_content = {"undone": undone and undone.content}
             disagreements = self._disagreements(annotator)
-            if item is not None:  # the judge's answers are hidden until every item has a label
+            if item is not None:  # the annotator still labels, so the judge's answers stay hidden
                 disagreements = [pair for pair in disagreements if pair[1] != "judge"]
             return {
                 "task": _task(self.subject),
-                "outputs": n,
+                "outputs": n_items,
                 "done": len(labels),
                 "unsure": len(unsure),
-                "seconds_left": _seconds_left([*labels.values()], n - len(labels) - len(unsure)),
+                "seconds_left": _seconds_left(
+                    [*labels.values()], n_items - len(labels) - len(unsure)
+                ),
                 "agreement": self._agreement(annotator),
                 "annotators": sorted(self._labels),
                 "disagreements": len(disagreements),
                 "has_judge": self.judge is not None,
-                "item": None if item is None else self._content(item) | content,
+                "item": None if item is None else self._content(item) | undone_content,
             }
 
     def label(self, click: Click) -> State:
-        """Save a label unless it repeats the annotator's latest, and return the next state."""
+        """Save a label, unless the annotator's newest label is the same; return the next state."""
         with self._locked():
             name, item = self._checked_name(click.annotator), click.item
             comment = click.comment.strip()
@@ -373,11 +392,11 @@ class Session:
             return self.state(name)
 
     def undo(self, click: Click) -> State:
-        """Take back the annotator's newest label or mark, and return the state with its item."""
+        """Take back the annotator's newest label or mark; return the state that shows its item."""
         with self._locked():
             name = self._checked_name(click.annotator)
-            own = self._labels_of(name)
-            entries = [*own.latest.items(), *own.marks.items()]
+            annotator_labels = self._labels_of(name)
+            entries = [*annotator_labels.latest.items(), *annotator_labels.marks.items()]
             if not entries:
                 return self.state(name)
             item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
@@ -385,23 +404,23 @@ class Session:
             return self.state(name, item, label)
 
     def review(self, annotator: str) -> State:
-        """The items on which the annotator disagrees with others or with the judge.
+        """The items on which the annotator disagrees with another annotator or with the judge.
 
-        Disagreements with other annotators come first.
+        Disagreements with annotators come before disagreements with the judge.
         """
         with self._locked():
             annotator = self._known_name(annotator)
-            own, items = self._labels_of(annotator).latest, []
-            others = sorted(self._labels.keys() - {annotator})
+            own_labels, items = self._labels_of(annotator).latest, []
+            other_names = sorted(self._labels.keys() - {annotator})
             for item, after in self._disagreements(annotator):
                 other_labels = [
                     {"annotator": name, **label.content}
-                    for name in others
+                    for name in other_names
                     if after == "annotators" and (label := self._labels[name].latest.get(item))
                 ]
                 judge = None if after == "annotators" else self._judge_of(item)
                 labels = {
-                    "own": own[item].content,
+                    "own": own_labels[item].content,
                     "others": other_labels,
                     "judge": msgspec.to_builtins(judge),
                 }
@@ -412,41 +431,55 @@ class Session:
         return (self.judge or {}).get(self._ids[item])
 
     def _disagreements(self, annotator: str) -> list[tuple[int, SeenAnswers]]:
-        """The items on which the annotator disagrees, with whom; other annotators come first."""
-        others = [labels.latest for name, labels in self._labels.items() if name != annotator]
-        latest = sorted(self._labels_of(annotator).latest.items())
-        opponents = ((item, self._opponent(item, label, others)) for item, label in latest)
-        return sorted(((item, who) for item, who in opponents if who), key=lambda pair: pair[1])
+        """The items on which the annotator disagrees, each with the source of the other answer.
+
+        Disagreements with annotators come before disagreements with the judge.
+        """
+        others_labels = [
+            labels.latest for name, labels in self._labels.items() if name != annotator
+        ]
+        own_labels = sorted(self._labels_of(annotator).latest.items())
+        sources = ((item, self._opponent(item, label, others_labels)) for item, label in own_labels)
+        return sorted(
+            ((item, source) for item, source in sources if source), key=lambda pair: pair[1]
+        )
 
     def _opponent(
-        self, item: int, label: Label, others: Sequence[Mapping[int, Label]]
+        self, item: int, label: Label, others_labels: Sequence[Mapping[int, Label]]
     ) -> SeenAnswers | None:
-        """Who disagrees with a label: another annotator, else the judge, else None."""
-        gap, own = 2 if len(self._numbers) > 3 else 1, self._numbers[label.value]
-        numbers = (self._numbers[labels[item].value] for labels in others if item in labels)
-        if any(abs(own - number) >= gap for number in numbers):
+        """The source of an answer that disagrees with a label: annotators, the judge, or None."""
+        min_difference, own_number = 2 if len(self._numbers) > 3 else 1, self._numbers[label.value]
+        others_numbers = (
+            self._numbers[labels[item].value] for labels in others_labels if item in labels
+        )
+        if any(abs(own_number - number) >= min_difference for number in others_numbers):
             return "annotators"
         if not (judge := self._judge_of(item)):
             return None
-        number = judge.score if self._kind == "rating" else self._numbers[judge.value]
-        return "judge" if abs(own - number) >= 1 else None
+        judge_number = judge.score if self._kind == "rating" else self._numbers[judge.value]
+        return "judge" if abs(own_number - judge_number) >= 1 else None
 
     def _agreement(self, annotator: str) -> list[State]:
-        """The agreement of the annotator's blind labels with each other annotator's."""
-        numbers, own, rows = self._numbers, self._labels_of(annotator).blind, list[State]()
+        """The agreement of this annotator with every other annotator, on labels given blind."""
+        numbers, own_labels, rows = self._numbers, self._labels_of(annotator).blind, list[State]()
         for name in sorted(self._labels.keys() - {annotator}):
-            other = self._labels[name].blind
-            items = [i for i in own if own[i] in numbers and other.get(i) in numbers]
+            other_labels = self._labels[name].blind
+            items = [
+                i for i in own_labels if own_labels[i] in numbers and other_labels.get(i) in numbers
+            ]
             if items:
-                a, b = np.array([[numbers[labels[i]] for i in items] for labels in (own, other)])
-                kappa, equal = json_number(quadratic_kappa(a, b)), float(np.mean(a == b))
+                own_numbers, other_numbers = np.array(
+                    [[numbers[labels[i]] for i in items] for labels in (own_labels, other_labels)]
+                )
+                kappa = json_number(quadratic_kappa(own_numbers, other_numbers))
+                equal = float(np.mean(own_numbers == other_numbers))
                 figures = {"n": len(items), "equal": equal, "kappa": kappa}
                 rows.append({"annotators": [annotator, name], **figures})
         return rows
 
 
 def numbers_of(subject: Subject) -> Mapping[Value | None, float]:
-    """The number that each answer counts; if the answers are two words, the good one is first."""
+    """The possible answers with the number that each counts; of two words, good comes first."""
     if isinstance(subject, Comparison):
         return dict(VOTES.items())
     good, bad = subject.words or ("", "")
@@ -454,23 +487,26 @@ def numbers_of(subject: Subject) -> Mapping[Value | None, float]:
 
 
 def _seconds_left(labels: Sequence[Label], n_left: int) -> int | None:
-    """The expected seconds for the remaining labels at the recent pace; None if it is unknown."""
+    """The expected seconds for the remaining labels; None if too few labels have been timed."""
     times = [label.labelled_at for label in labels[-RECENT_LABELS - 1 :]]
-    gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
-    return round(median(gaps) * n_left) if len(gaps) >= FEWEST_TIMES else None
+    durations = [(b - a).total_seconds() for a, b in pairwise(times)]
+    return round(median(durations) * n_left) if len(durations) >= FEWEST_TIMES else None
 
 
 def _task(subject: Subject) -> State:
-    """The task for the page; answers have numbers as their keys if their letters clash."""
-    numbers, kind = numbers_of(subject), kind_of(subject)
-    keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
-    # The page's own keys are c, u, r, s and n.
+    """The labelling task for the page: definition, and possible answers with their keyboard keys.
+
+    The keys are digits if letters would be ambiguous.
+    """
+    number_of_answer, kind = numbers_of(subject), kind_of(subject)
+    keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in number_of_answer]
+    # The page uses the keys c, u, r, s and n for its own actions.
     if len({*keys, *"cursn"}) < len(keys) + 5:
         keys = [str(number) for number in range(1, len(keys) + 1)]
     anchors = {} if isinstance(subject, Comparison) else {**subject.anchors}
     answers = [
         {"value": value, "text": str(value), "key": key, "anchor": anchors.get(int(number)) or None}
-        for (value, number), key in zip(numbers.items(), keys, strict=True)
+        for (value, number), key in zip(number_of_answer.items(), keys, strict=True)
     ]
     task = {"name": subject.name, "kind": kind, "definition": subject.definition}
     return {**task, "answers": answers}

@@ -1,1 +1,1 @@
-"""One tuning run: its settings, labels, models, budget and folder, and the run itself."""
+"""A tuning run: read its settings and labels, plan its budget, and run it in a folder."""

@@ -1,8 +1,9 @@
-"""Plan what a run spends: the cost of a judgement times the number of judgements.
+"""Plan what a tuning run spends: the cost of a judgement times the number of judgements.
 
-The unit is dollars, tokens if the price is unknown, or calls if the model is free. The cost of the
-final measurement is reserved first, and the search spends the rest. Before a run, the cost of a
-judgement is estimated from the length of the texts; during a run it is measured on the first rows.
+The unit of cost is dollars; tokens if the judge's price is unknown; calls if the judge's model is
+free. The cost of the final measurement is reserved first, and the search may spend what remains.
+Before a run, the cost of a judgement is estimated from the length of the labelled texts; at the
+start of a run, it is measured on a few rows.
 """
 
 import math
@@ -53,45 +54,50 @@ from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, ch
 from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
-# The default limit of a free search, in calls: the larger of a fixed number and a multiple of the
-# labelled outputs.
+# The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
+# the number of labelled outputs if that is larger.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
-# The default limit of a paid search, as a multiple of the untuned judge's cost on train, and the
-# upper bound on train's outputs in that cost.
+# The default limit of a run with a paid model lets the search judge train this many times at the
+# untuned judge's cost; outputs of train beyond MAX_RACE_OUTPUTS are not counted.
 DEFAULT_RACES, MAX_RACE_OUTPUTS = 24, 300
-# The usual amount of work in a search: how often each output is judged in races, the price of these
-# judgements as a multiple of the untuned judge's, and the number of proposals.
+# The usual amount of work in a search: how often each output of train is judged to compare
+# candidates, the cost of such a judgement divided by the untuned judge's, and the number of
+# proposals.
 USUAL_RACES, USUAL_PRICE_RATIO, USUAL_PROPOSALS = 25, 2.0, 20
-# The assumed seconds for a call and for a proposal, and the average number of calls in flight.
+# The assumed duration of a call and of a proposal in seconds, and the largest average number of
+# calls in flight.
 CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
-# Upper bounds on demonstrations and on their characters, for a free and for a paid model. A free
-# model has the bounds of a frozen judge.
+# Upper bounds on the number of demonstrations and on their characters in total, for the embedded
+# model and for all other models. The embedded model is only bounded as a frozen judge is.
 FREE_DEMOS, FREE_DEMO_CHARACTERS = MAX_DEMOS, 3_000_000
 PAID_DEMOS, PAID_DEMO_CHARACTERS = 64, 120_000
-# What the smallest useful limit pays for: finalists on dev and test, races on train, and proposals.
+# The smallest useful limit pays for judging dev and test with this many finalists, for judging
+# train this many times, and for this many proposals.
 LEAST_FINALISTS, LEAST_RACES, LEAST_PROPOSALS = 1.5, 3, 4
-# The shares of the limit kept for replies that are asked for again, and for prompts that are longer
-# than estimated.
+# The share of --max-calls that is kept for repeating calls whose replies could not be read, and the
+# share of --max-cost that is kept for prompts that are longer than estimated.
 SPARE_CALLS, SPARE_COST = 0.05, 0.06
-# The share of the limit by which a step may exceed its estimate.
+# A step of the search may cost this share of the limit more than was estimated for it.
 SLACK = 0.02
-# How many items the length of texts is estimated from.
+# The number of labelled outputs from which the average length of a prompt is estimated.
 ITEMS_SAMPLED = 20
-# The characters that a proposer reads in addition to the texts of the evidence.
+# The length of a proposer's prompt in characters, without the labelled texts that it quotes.
 PROPOSER_CHARACTERS = 10_000
-# The hidden tokens of reasoning models before a reply and before a proposal.
+# The assumed number of reasoning tokens that a reasoning model writes before a judge's reply, and
+# before a proposal.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
-# The share of the limit reserved for judging dev and test with the most expensive candidate, which
-# bounds its demonstrations. If fewer than this many fit, there are none.
+# Judging dev and test with any candidate may cost this share of the limit, which bounds the
+# candidate's demonstrations. If fewer than FEWEST_DEMOS fit, prompts get no demonstrations.
 MAX_CANDIDATE_SHARE, FEWEST_DEMOS = 0.2, 4
-# A candidate may always cost this multiple of the untuned judge, so that reasoning can be tried.
+# A candidate may always cost this many times as much as the untuned judge, so that the search can
+# try candidates that write their reasoning.
 MAX_CANDIDATE_RATIO = 4.0
-# The relative prices of input and output tokens if the model's price is unknown.
+# The assumed prices of input and output tokens, relative to each other, if no price is known.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
 
 
 class CallTokens(NamedTuple):
-    """The mean number of tokens for one judgement, over all of its calls, or for one proposal."""
+    """Mean numbers of tokens for one judgement (all its calls together) or for one proposal."""
 
     tokens_in: float
     tokens_out: float
@@ -99,10 +105,11 @@ class CallTokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """The plan of what a run spends, in the unit of its `search`.
+    """What a run may spend, and what it is expected to spend. The unit of costs is `search.unit`.
 
-    The whole run may spend `limit`. `reserve` and `reserve_calls` are the cost and the calls that
-    are reserved for the final measurement. `rows` are what is expected for each purpose.
+    The whole run may spend `limit`. The cost `reserve`, and the number of calls `reserve_calls`,
+    are reserved for the final measurement. `rows` has the expected spending for each purpose, and
+    `call_seconds` is the expected duration of a call.
     """
 
     prepared: PreparedRun
@@ -117,15 +124,17 @@ class RunBudget:
 
     @property
     def minutes(self) -> float:
-        """The expected duration of the run."""
-        proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
-        rounds = proposals / self.options.proposals
-        calls = self.expected.calls - proposals
-        return (calls / self._in_flight * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
+        """The expected duration of the run in minutes."""
+        n_proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
+        n_rounds = n_proposals / self.options.proposals
+        n_judge_calls = self.expected.calls - n_proposals
+        return (
+            n_judge_calls / self._in_flight * self.call_seconds + n_rounds * PROPOSAL_SECONDS
+        ) / 60
 
     @property
     def _in_flight(self) -> int:
-        """Expected number of calls in flight."""
+        """The expected average number of calls in flight."""
         return min(self.prepared.settings.concurrency, IN_FLIGHT)
 
     @property
@@ -134,18 +143,18 @@ class RunBudget:
 
     @property
     def limit_in_dollars(self) -> float | None:
-        """The user's limit in dollars, else the plan's; None if no model has a price."""
+        """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
         if self.search.unit != "dollars":
             return None
         return self.prepared.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
-        """The calls and dollars to reserve for the final measurement and for `cost` before it."""
+        """The calls and dollars to reserve for the final measurement and for `cost` in a search."""
         calls = self.reserve_calls + cost / self.pricing.untuned_cost * self.pricing.calls
         return calls, self.reserve + cost if self.search.unit == "dollars" else 0.0
 
     def lines(self) -> list[str]:
-        """The plan for a terminal: a table by purpose, and the chance that a gain ships."""
+        """The plan as lines for a terminal: a table of expected spending, and notes on the run."""
         limits = [dollars_text(self.limit_in_dollars)] if self.limit_in_dollars else []
         if self.prepared.settings.max_calls is not None:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
@@ -154,38 +163,41 @@ class RunBudget:
             counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
             table.append((row.purpose, *counts, "free" if row.cost_usd == 0 else _dollars(row)))
         return [
-            *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
+            *(
+                f"{name:<12}" + "".join(f"{cell:>14}" for cell in row_cells)
+                for name, *row_cells in table
+            ),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
             *wrapped(*self._expectations(), *self.notes(), self.chance()),
             "One token is assumed per four characters. Nothing has been sent or spent.",
         ]
 
     def heading(self) -> str:
-        """The plan in one line."""
-        limit = self.limit_in_dollars
-        at_most = f", at most {dollars_text(limit)}" if limit else ""
+        """The plan as one line for a terminal."""
+        limit_in_dollars = self.limit_in_dollars
+        limit_text = f", at most {dollars_text(limit_in_dollars)}" if limit_in_dollars else ""
         calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
-        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{at_most}"
+        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{limit_text}"
 
     def notes(self) -> Iterator[str]:
-        """Yield a note on what can be tuned if a decision model has no proposer."""
+        """Yield a note on what can be tuned if the judge is a decision model without a proposer."""
         settings, prepared = self.prepared.settings, self.prepared
         if not is_decision(settings.lm) or settings.proposer_lm:
             return
-        parts = {
+        tunable = {
             "questions": bool(candidate_questions(prepared.subject, 1)),
             "demonstrations": self.options.max_demos > 0,
             "the threshold": prepared.goal == "balanced",
         }
-        tuned = " and ".join(name for name, is_tuned in parts.items() if is_tuned)
-        hint = "" if parts["demonstrations"] else " A larger --max-cost pays for demonstrations."
+        tuned = " and ".join(name for name, can_tune in tunable.items() if can_tune)
+        hint = "" if tunable["demonstrations"] else " A larger --max-cost pays for demonstrations."
         yield (
             f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
             f"model with --proposer-lm for instructions and questions.{hint}"
         )
 
     def _expectations(self) -> Iterator[str]:
-        """Yield sentences on how long a paid run takes, and when it stops early."""
+        """Yield sentences on how long a paid run is expected to take, and when it stops early."""
         if self.search.unit == "calls":
             return
         yield (
@@ -199,7 +211,7 @@ class RunBudget:
             )
 
     def chance(self) -> str:
-        """A sentence on how likely a gain ships, and how many documents would make it likely."""
+        """A sentence on how likely a better judge is to ship with this many labelled documents."""
         prepared, labels = self.prepared, self.prepared.labels
         goal, risk = prepared.goal, prepared.settings.risk
         return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
@@ -208,9 +220,9 @@ class RunBudget:
         """The JSON object that `--dry-run --json` prints."""
         expected, labels = self.expected, self.prepared.labels
         cost = expected.cost_usd and round(expected.cost_usd, DIGITS)
-        counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured.test}
+        splits = {"train": labels.train, "dev": labels.dev, "test": labels.measured.test}
         return {
-            "documents": {name: len(items.documents) for name, items in counts.items()},
+            "documents": {name: len(items.documents) for name, items in splits.items()},
             "chance": self.chance(),
             "calls": {
                 "expected": expected.calls,
@@ -229,31 +241,37 @@ def plan_budget(
     native_n: bool | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
-    """Plan what a run spends.
+    """Plan what a tuning run spends.
 
     Args:
-        prepared: The run.
-        measured: The measured tokens for a judgement; by default, estimated from the texts.
-        native_n: Whether the model gives n replies to one call; by default, known from its name.
-        call_seconds: The seconds that one call takes.
+        prepared: The run, whose settings and labels were read.
+        measured: The measured tokens for a judgement; by default, they are estimated from the
+            length of the labelled texts.
+        native_n: Whether the judge's model gives n replies to one call; by default, its name
+            decides.
+        call_seconds: The expected duration of a call in seconds.
 
     Raises:
-        SettingsError: The limit is too small to learn anything.
+        SettingsError: The user's limit is too small to learn anything from the labels, or is in
+            dollars although a model's price is unknown.
     """
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)
     price, proposer_price = settings.judge.price, settings.proposer.price
     unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
     pricing = _pricing(prepared, price, measured, native_n)
-    proposal = _proposal_tokens(settings, labels)
-    proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
-    # A free proposer with a paid judge gets a tiny cost, because the code divides by this cost.
-    proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
-    worst_cost = _worst_proposal(settings, proposer, proposal) if unit == "dollars" else 0.0
+    proposal_tokens = _proposal_tokens(settings, labels)
+    proposal_price = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
+    # If a free proposer is used with a paid judge, a proposal gets a tiny cost instead of 0,
+    # because the search divides by the cost of a proposal.
+    proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposal_price.cost(*proposal_tokens))
+    worst_cost = (
+        _worst_proposal(settings, proposal_price, proposal_tokens) if unit == "dollars" else 0.0
+    )
     item_cost, n_measured = pricing.untuned_cost, labels.n_measured
     limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
-    # The cost of judging one item with the most expensive candidate that is allowed.
+    # What judging one item may cost if dev and test are to fit into their share of the limit.
     affordable_item_cost = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
     options = _search_options(settings, labels, pricing, affordable_item_cost)
     max_item_cost = item_cost
@@ -272,7 +290,7 @@ def plan_budget(
         unit=unit,
         slack=0 if unit == "calls" else SLACK * limit,
         proposal=proposal_cost,
-        proposal_price=None if unit == "calls" else proposer,
+        proposal_price=None if unit == "calls" else proposal_price,
     )
 
     n_judged, price_ratio, n_proposals = _usual_search(settings, labels, search, item_cost)
@@ -281,7 +299,7 @@ def plan_budget(
         _spending(SEARCH, n_judged, pricing.calls, tokens, price, price_ratio),
         _spending(TEST, 2 * n_measured, pricing.calls, tokens, price),
         _spending(PROBES, n_probes, pricing.calls, tokens, price),
-        _spending(PROPOSALS, n_proposals, 1, proposal, proposer_price),
+        _spending(PROPOSALS, n_proposals, 1, proposal_tokens, proposer_price),
     ]
     return RunBudget(
         prepared=prepared,
@@ -299,31 +317,31 @@ def plan_budget(
 def _pricing(
     prepared: PreparedRun, price: Price | None, measured: CallTokens | None, native_n: bool | None
 ) -> Pricing:
-    """The cost of judging one item; the arguments are those of `plan_budget`."""
+    """The cost of judging one item; for `measured` and `native_n`, see `plan_budget`."""
     settings = prepared.settings
-    orders = 2 if settings.pairwise else 1
-    one_call = gives_n_replies(settings.lm) if native_n is None else native_n
-    replies = orders * (settings.samples or 1)
-    calls = orders if one_call else replies
-    tokens = measured or _tokens_by_length(prepared, calls, replies)
+    n_orders = 2 if settings.pairwise else 1
+    one_call_per_order = gives_n_replies(settings.lm) if native_n is None else native_n
+    n_replies = n_orders * (settings.samples or 1)
+    n_calls = n_orders if one_call_per_order else n_replies
+    tokens = measured or _tokens_by_length(prepared, n_calls, n_replies)
     return Pricing(
         price=price or TOKENS,
         per_call=price is not None and price.is_free,
         tokens_in=tokens.tokens_in,
         tokens_out=tokens.tokens_out,
-        calls=calls,
-        replies=0 if is_decision(settings.lm) else replies,  # decision models write no text
+        calls=n_calls,
+        replies=0 if is_decision(settings.lm) else n_replies,  # decision models write no text
     )
 
 
 def _usual_search(
     settings: Settings, labels: Labels, search: SearchBudget, item_cost: float
 ) -> tuple[float, float, int]:
-    """What the searches on both halves usually spend; proposals take at most half of the budget.
+    """What a search usually does within its budget, of which proposals take at most half.
 
     Returns:
-        The number of outputs judged, the price of judging one as a multiple of the untuned judge's,
-        and the number of proposals.
+        The number of outputs judged, the cost of judging one of them divided by the untuned judge's
+        cost, and the number of proposals.
     """
     n_learned = len(labels.learned)
     if is_embedded(settings.lm):
@@ -331,129 +349,143 @@ def _usual_search(
     n_proposals = 0
     if not is_embedded(settings.proposer.lm):
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal))
-    n_judged = (search.limit - n_proposals * search.proposal) / item_cost
+    n_affordable = (search.limit - n_proposals * search.proposal) / item_cost
     if settings.optimizer != "rank":
-        return n_judged, 1.0, n_proposals
-    raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
-    n_asked = min(n_learned, 2 * MOST_OUTPUTS)
-    usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_asked
-    price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_judged / usual))
-    return min(usual, n_judged / price_ratio), price_ratio, n_proposals
+        return n_affordable, 1.0, n_proposals
+    n_raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
+    n_for_questions = min(n_learned, 2 * MOST_OUTPUTS)
+    n_judged_usually = (
+        USUAL_RACES * n_raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_for_questions
+    )
+    price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_judged_usually))
+    return min(n_judged_usually, n_affordable / price_ratio), price_ratio, n_proposals
 
 
 def _limit(
-    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposals: tuple[float, float]
+    settings: Settings,
+    labels: Labels,
+    pricing: Pricing,
+    unit: Unit,
+    proposal_costs: tuple[float, float],
 ) -> float:
-    """What a run may spend, in the unit.
+    """What a run may spend, in this unit: the user's limit, else the default limit.
 
-    `proposals` has the expected and the worst cost of a proposal. Raises SettingsError if the
-    user's limit is too small to learn anything.
+    `proposal_costs` has the expected and the largest possible cost of a proposal. Raises
+    SettingsError if the user's limit is too small to learn anything from the labels.
     """
-    item_cost, n_all = pricing.untuned_cost, len(labels.everything)
+    item_cost, n_labels = pricing.untuned_cost, len(labels.everything)
     test_cost = labels.n_measured * item_cost
-    smallest, default = test_cost, max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
+    smallest_limit = test_cost
+    default_limit = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_labels)
     if unit != "calls":
-        raced = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
+        race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
         dev_cost = len(labels.dev) * item_cost
         asking_cost = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
-        proposal, worst = proposals
-        smallest = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * raced
-        smallest += LEAST_PROPOSALS * proposal
-        default = smallest + DEFAULT_RACES * raced + asking_cost
-        # The first proposal is made after the untuned judge was scored. The limit must pay for both
-        # and for what is reserved for test, questions and dev (in full, or the largest shares).
-        first = worst + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * raced
-        reserved = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking_cost
-        share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
-        reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
-        if worst:
-            smallest = max(smallest, reserve + min(first + reserved, first / share))
-    # Each flag with its value, its worth in the unit after deducting the margin, and its decimals.
+        proposal_cost, worst_proposal_cost = proposal_costs
+        smallest_limit = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * race_cost
+        smallest_limit += LEAST_PROPOSALS * proposal_cost
+        default_limit = smallest_limit + DEFAULT_RACES * race_cost + asking_cost
+        # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
+        # for the proposal, and for what the search then reserves for test, questions and dev: their
+        # full cost, or the largest shares of the budget that they may take.
+        first_cost = worst_proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
+        later_cost = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking_cost
+        first_share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
+        test_reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
+        if worst_proposal_cost:
+            smallest_limit = max(
+                smallest_limit,
+                test_reserve + min(first_cost + later_cost, first_cost / first_share),
+            )
+    # Each flag, its value, what one call or dollar of it is worth in the unit after deducting the
+    # spare share, and the decimals of the flag's value.
     max_cost = settings.max_cost if unit == "dollars" else None
     flags = (
         ("--max-calls", settings.max_calls, (1 - SPARE_CALLS) * item_cost / pricing.calls, 0),
         ("--max-cost", max_cost, 1 - SPARE_COST, 2),
     )
     limits = []
-    for flag, value, worth, digits in flags:
+    for flag, value, worth_per_unit, digits in flags:
         if value is None:
             continue
-        if value * worth < smallest:
-            needed = math.ceil(smallest / worth * 10**digits) / 10**digits
+        if value * worth_per_unit < smallest_limit:
+            needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
             raise SettingsError(
-                f"{flag} {value:g}: too little to learn anything from {n_all} labels; the smallest "
-                f"useful limit is {flag} {needed:g}"
+                f"{flag} {value:g}: too little to learn anything from {n_labels} labels; the "
+                f"smallest useful limit is {flag} {needed:g}"
             )
-        limits.append(value * worth)
-    return min(limits, default=default)
+        limits.append(value * worth_per_unit)
+    return min(limits, default=default_limit)
 
 
 def _search_options(
     settings: Settings, labels: Labels, pricing: Pricing, item_cost: float
 ) -> SearchOptions:
-    """The bounds of a search in which judging one item may cost at most `item_cost`.
+    """The options of a search in which judging one item may cost at most `item_cost`.
 
-    There are no demonstrations if fewer than FEWEST_DEMOS of average length would fit.
+    Prompts get no demonstrations if fewer than FEWEST_DEMOS of average length would fit.
     """
-    max_demos, longest = PAID_DEMOS, PAID_DEMO_CHARACTERS
+    max_demos, max_demo_characters = PAID_DEMOS, PAID_DEMO_CHARACTERS
     if is_embedded(settings.lm):
-        max_demos, longest = FREE_DEMOS, FREE_DEMO_CHARACTERS
+        max_demos, max_demo_characters = FREE_DEMOS, FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
     if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
-        longest = min(longest, int(max(0.0, item_cost - pricing.untuned_cost) / per_character))
-    lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
-    fewest_length = min(FEWEST_DEMOS, max_demos) * sum(lengths) / len(lengths)
+        max_demo_characters = min(
+            max_demo_characters, int(max(0.0, item_cost - pricing.untuned_cost) / per_character)
+        )
+    item_lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
+    needed_characters = min(FEWEST_DEMOS, max_demos) * sum(item_lengths) / len(item_lengths)
     return SearchOptions(
         seed=settings.seed,
         risk=settings.risk,
-        max_demos=max_demos if longest >= fewest_length else 0,
-        longest_demos=longest,
+        max_demos=max_demos if max_demo_characters >= needed_characters else 0,
+        longest_demos=max_demo_characters,
         reasoning=settings.reasoning_to_try,
     )
 
 
-def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
-    """The untuned judge's tokens for one output, estimated from the length of the texts."""
+def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> CallTokens:
+    """The untuned judge's tokens for one output, estimated from the length of its prompts."""
     judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
         return CallTokens(0, 0)
-    step = max(1, len(train) // ITEMS_SAMPLED)
-    lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
-    thoughts = THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
-    tokens_out = reply_tokens(judge.prompt, lm) + thoughts
-    return CallTokens(sum(lengths) / len(lengths) * calls, tokens_out * replies)
+    stride = max(1, len(train) // ITEMS_SAMPLED)
+    prompt_tokens = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::stride]]
+    thought_tokens = THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
+    tokens_out = reply_tokens(judge.prompt, lm) + thought_tokens
+    return CallTokens(sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies)
 
 
 def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTokens:
-    """The mean tokens for a judgement with the untuned prompt, measured on a few outputs."""
-    step = max(1, len(train) // ITEMS_MEASURED)
-    judged = list(scorer(prompt, train.items[::step][:ITEMS_MEASURED]))
-    # Some endpoints do not count tokens; at least one is assumed.
+    """The mean tokens for a judgement with this prompt, measured by judging a few outputs."""
+    stride = max(1, len(train) // ITEMS_MEASURED)
+    item_judgements = list(scorer(prompt, train.items[::stride][:ITEMS_MEASURED]))
+    # Some endpoints report no token counts; one token is assumed for them.
     return CallTokens(
-        max(1.0, sum(each.tokens_in for each in judged) / len(judged)),
-        max(1.0, sum(each.tokens_out for each in judged) / len(judged)),
+        max(1.0, sum(each.tokens_in for each in item_judgements) / len(item_judgements)),
+        max(1.0, sum(each.tokens_out for each in item_judgements) / len(item_judgements)),
     )
 
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
-    """The tokens for one proposal; few replies use more than half of REPLY_TOKENS."""
+    """The expected tokens for one proposal. Its reply usually has half of REPLY_TOKENS or less."""
     lm = settings.proposer.lm
-    if is_embedded(lm):  # it makes no proposals
+    if is_embedded(lm):  # the embedded model writes no proposals
         return CallTokens(0, 0)
-    characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
+    prompt_characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
     tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
-    return CallTokens(characters / CHARACTERS_PER_TOKEN, tokens_out)
+    return CallTokens(prompt_characters / CHARACTERS_PER_TOKEN, tokens_out)
 
 
 def _worst_proposal(settings: Settings, price: Price, tokens: CallTokens) -> float:
-    """The worst cost of a proposal: one token per character of its prompt, the longest reply."""
+    """The cost of a proposal with a token for each character of its prompt, and a longest reply."""
     lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
-    if is_embedded(lm):  # it makes no proposals
+    if is_embedded(lm):  # the embedded model writes no proposals
         return 0.0
-    factor = REASONING_FACTOR if is_reasoning(lm.rpartition("/")[2]) else 1
+    reasoning_factor = REASONING_FACTOR if is_reasoning(lm.rpartition("/")[2]) else 1
     tokens_in = tokens.tokens_in * CHARACTERS_PER_TOKEN
-    return price.cost(tokens_in, max_tokens or factor * REPLY_TOKENS)
+    return price.cost(tokens_in, max_tokens or reasoning_factor * REPLY_TOKENS)
 
 
 def _spending(
@@ -464,7 +496,11 @@ def _spending(
     price: Price | None,
     price_ratio: float = 1,
 ) -> Spending:
-    """The expected spending on `number` judgements or proposals; no cost if price is None."""
+    """The expected spending for a number of judgements or proposals.
+
+    `calls` is the number of calls for each of them, `tokens` are its tokens, and `price_ratio`
+    multiplies these tokens.
+    """
     tokens_in, tokens_out = (round(number * price_ratio * count) for count in tokens)
     return Spending(
         purpose=purpose,
@@ -476,20 +512,20 @@ def _spending(
 
 
 def spending_summary(*accounts: Account) -> RunSpending:
-    """What these accounts spent, in total and by purpose."""
+    """What the models of these accounts spent, in total and by purpose."""
     rows = _in_order(row for account in accounts for row in account.spending())
     total = total_spending(rows, "total")
-    unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
+    cost_unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
     return RunSpending(
         tokens={"in": total.tokens_in, "out": total.tokens_out},
         cost_usd=total.cost_usd,
-        cost_unconfirmed_usd=None if total.cost_usd is None else unconfirmed or None,
+        cost_unconfirmed_usd=None if total.cost_usd is None else cost_unconfirmed or None,
         spending=rows,
     )
 
 
 def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
-    """The sum of all rows, as a row with this purpose; its cost is None if a row's cost is."""
+    """The sum of all rows, under this purpose; its cost is None if the cost of a row is unknown."""
     costs = [row.cost_usd for row in rows if row.cost_usd is not None]
     return Spending(
         purpose=purpose,
@@ -506,7 +542,7 @@ def _in_order(rows: Iterable[Spending]) -> list[Spending]:
 
 
 def _rounded(number: float) -> str:
-    """A number with two significant digits, because a plan is not more precise."""
+    """The number rounded to two significant digits, because a plan is not more precise."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"
 

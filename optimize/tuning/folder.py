@@ -1,4 +1,4 @@
-"""A run's folder: a new one, or the folder of an unfinished run, which continues."""
+"""The folder of a run: open a new folder, or continue the unfinished run of an existing one."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -45,8 +45,9 @@ class RunFolderError(JudgesError):
 class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The content of config.json.
 
-    The digest `prompt` changes with the definition and questions; `judges` are those that a
-    command compares or joins.
+    `started` is the time of the first start. `endpoints` are the addresses of the models by role.
+    `prompt` is a digest of the untuned judge's prompt and questions. `judges` are the names of the
+    judges that the command compares, or joins to a panel.
     """
 
     started: str = "unknown"
@@ -59,7 +60,7 @@ class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class EarlierSummary(msgspec.Struct):
-    """What a further start reads from the summary.json of an earlier one."""
+    """What is read from the summary.json that an earlier start of the same run wrote."""
 
     limit_reached: bool = False
     left_out: list[object] = []
@@ -70,17 +71,17 @@ class EarlierSummary(msgspec.Struct):
 def open_run(
     out: AnyPath | None, name: str, config: RunConfig, print_line: Callable[[str], None]
 ) -> Iterator[Path]:
-    """Open the folder of a run and lock it.
+    """Open the folder of a run, and lock it for the time of the block.
 
-    An unfinished run continues if it has the same `config`. The folder of a run that fails before
-    it may be billed is deleted.
+    An unfinished run in the folder continues if its config.json equals `config`. If the block
+    raises an error before a model may have been paid, the folder is deleted.
 
     Args:
-        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, else
-            a new one.
-        name: The NAME of a default folder.
+        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, or a
+            new folder runs/NAME-NUMBER if no run can continue.
+        name: The NAME in the default folder's name.
         config: The content of config.json.
-        print_line: Called with a line for the user if an earlier run continues.
+        print_line: Prints a line for the user; it is called if an unfinished run continues.
 
     Raises:
         RunFolderError: The folder holds other files, a finished run, or a run with other settings.
@@ -91,7 +92,7 @@ def open_run(
     try:
         with in_use(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            if continues := _can_continue(folder, config):
+            if is_continued := _can_continue(folder, config):
                 started = started_at(folder)
                 (folder / REPORT).unlink(missing_ok=True)
             has_lock = True
@@ -99,7 +100,7 @@ def open_run(
                 folder / CONFIG,
                 msgspec.to_builtins(msgspec.structs.replace(config, started=started)),
             )
-            if continues:
+            if is_continued:
                 print_line(f"goes on with {folder} (delete the folder to start afresh)")
             yield folder
     except Exception:  # raised again below
@@ -111,9 +112,9 @@ def open_run(
 def run_config(prepared: PreparedRun) -> RunConfig:
     """The content of a tuning run's config.json."""
     settings, labelled = prepared.settings, prepared.labels.labelled
-    template = str(prepared.untuned_judge.template())
+    prompt_text = str(prepared.untuned_judge.template())
     if prepared.subject.questions:
-        template += str(prepared.subject.questions)
+        prompt_text += str(prepared.subject.questions)
     return RunConfig(
         command="optimize.tune",
         settings=msgspec.to_builtins(settings),
@@ -122,7 +123,7 @@ def run_config(prepared: PreparedRun) -> RunConfig:
             "proposer": endpoint_of(settings.proposer.lm, settings.proposer.api_base),
         },
         data={"name": labelled.name, "sha256": labelled.sha256},
-        prompt=sha256(template.encode(errors="backslashreplace")).hexdigest(),
+        prompt=sha256(prompt_text.encode(errors="backslashreplace")).hexdigest(),
     )
 
 
@@ -143,16 +144,16 @@ def started_at(folder: Path) -> str:
     return _read(folder / CONFIG, RunConfig).started
 
 
-def _read(path: Path, kind: type[T]) -> T:
-    """The content of a JSON file; raises RunFolderError if it cannot be read or is damaged."""
+def _read(path: Path, content_type: type[T]) -> T:
+    """The content of a JSON file as this type; raises RunFolderError if the file is unreadable."""
     try:
-        return msgspec.convert(read_json_file(path), kind)
+        return msgspec.convert(read_json_file(path), content_type)
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path}: cannot be read ({error})") from error
 
 
 def read_summary(folder: Path) -> EarlierSummary:
-    """The summary.json of an earlier start; empty if there is no readable one."""
+    """The summary.json of an earlier start; an empty one if the file is absent or unreadable."""
     try:
         return _read(folder / SUMMARY, EarlierSummary)
     except RunFolderError:
@@ -160,7 +161,7 @@ def read_summary(folder: Path) -> EarlierSummary:
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write a JSON file atomically: after a kill, the whole old or the whole new file is there."""
+    """Write a JSON file atomically: a killed process leaves the whole old or the whole new file."""
     write_text(path, as_json(value, indent=1) + "\n")
 
 
@@ -169,9 +170,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 class Trials:
-    """The trials of a search, in order; with a `path`, they are also written to that file.
+    """The trials of a search, in order. If a `path` is given, each is also appended to that file.
 
-    The file is written anew at each start, because a run that continues repeats its trials.
+    The file is emptied at each start, because a run that continues repeats its trials.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -179,7 +180,7 @@ class Trials:
         self._path = path and claim_file(path, replace=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
-        """Add a trial with these fields; `stage` is the part of the search that made it."""
+        """Add a trial with these fields; `stage` names the part of the search that tried it."""
         trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial)
         if self._path is not None:
@@ -188,18 +189,20 @@ class Trials:
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
-    """Whether the folder holds an unfinished run with this configuration; False if it is empty.
+    """True if the folder holds an unfinished run with this configuration, False if it is empty.
 
-    Raises RunFolderError if it holds anything else.
+    Raises RunFolderError if the folder holds anything else.
     """
     if not (folder / CONFIG).exists():
-        if names := [path.name for path in folder.glob("[!.]*")]:
-            raise RunFolderError(f"{folder} holds other files ({names[0]}): name another --out")
+        if file_names := [path.name for path in folder.glob("[!.]*")]:
+            raise RunFolderError(
+                f"{folder} holds other files ({file_names[0]}): name another --out"
+            )
         return False
     summary = read_summary(folder)
-    # The report is the last file of a run. If a limit ended the run, a larger one may continue it.
-    cut_short = summary.limit_reached or summary.left_out
-    if (folder / REPORT).exists() and not cut_short:
+    # A run writes its report last. A run that a limit ended early can continue with a larger limit.
+    ended_early = summary.limit_reached or summary.left_out
+    if (folder / REPORT).exists() and not ended_early:
         raise RunFolderError(f"{folder} holds a finished run: name another --out")
     if difference := _difference(_read(folder / CONFIG, RunConfig), config):
         raise RunFolderError(
@@ -209,25 +212,25 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     return True
 
 
-def _difference(before: RunConfig, now: RunConfig) -> str:
-    """A phrase about the first difference between two configurations; "" if there is none."""
-    if before.command != now.command:
-        return f"it was started by {before.command}"
-    for name, value in now.settings.items():
-        if name not in CHANGEABLE and (earlier := before.settings.get(name)) != value:
-            return f"{flag_of(name)} was {earlier!r} and is {value!r}"
-    for role, address in now.endpoints.items():
-        if (earlier := before.endpoints.get(role)) != address:
-            return f"the address of its {role} was {earlier} and is {address}"
-    if before.data != now.data:
+def _difference(earlier_config: RunConfig, current_config: RunConfig) -> str:
+    """Describe the first difference between two configurations; "" if they are equal."""
+    if earlier_config.command != current_config.command:
+        return f"it was started by {earlier_config.command}"
+    for name, value in current_config.settings.items():
+        if name not in CHANGEABLE and (earlier_value := earlier_config.settings.get(name)) != value:
+            return f"{flag_of(name)} was {earlier_value!r} and is {value!r}"
+    for role, address in current_config.endpoints.items():
+        if (earlier_value := earlier_config.endpoints.get(role)) != address:
+            return f"the address of the {role} was {earlier_value} and is {address}"
+    if earlier_config.data != current_config.data:
         return "it had other labels"
-    if before.prompt != now.prompt:
+    if earlier_config.prompt != current_config.prompt:
         return "it had another definition"
-    return "it had other judges" if before.judges != now.judges else ""
+    return "it had other judges" if earlier_config.judges != current_config.judges else ""
 
 
 def _unfinished(name: str, config: RunConfig) -> Path | None:
-    """The newest folder runs/NAME-NUMBER whose run can continue; None if there is none."""
+    """The newest folder runs/NAME-NUMBER whose run can continue, or None."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):
             if _can_continue(folder, config):
@@ -241,7 +244,7 @@ def _make_next(name: str) -> Path:
     numbers = (int(suffix) for suffix in suffixes if suffix.isdecimal())
     for number in count(1 + max(numbers, default=0)):
         folder = RUNS / f"{name}-{number:03d}"
-        # Another run may have made the same folder at the same moment.
+        # If another run has just made the same folder, try the next number.
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
@@ -249,7 +252,7 @@ def _make_next(name: str) -> Path:
 
 
 def _delete_unbilled(folder: Path) -> None:
-    """Delete a run's files if it cannot have been billed; otherwise keep them to continue."""
+    """Delete a run's files if no model can have been paid; otherwise keep them to continue."""
     if (folder / JUDGE).exists():
         return
     if (folder / REPLIES).exists():
@@ -259,5 +262,5 @@ def _delete_unbilled(folder: Path) -> None:
     for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
-        # This fails if the user has a file in the folder.
+        # rmdir fails if the user has put another file into the folder.
         folder.rmdir()

@@ -1,4 +1,4 @@
-"""The two models of a run, the judge and the proposer, with one budget and one store."""
+"""Open the two models of a run, judge and proposer, with one budget and one store of replies."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,13 +18,13 @@ from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES
 from optimize.tuning.settings import Settings
 
-# What a run spends on, in order.
+# The purposes of a run's calls, in the order of its tables of spending.
 SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunModels:
-    """The clients of the judge and the proposer, and the plan by which replies become a score."""
+    """The clients of the judge's and the proposer's model, and the judge's sampling plan."""
 
     judge: Client
     proposer: Client
@@ -32,12 +32,12 @@ class RunModels:
 
     @property
     def language_proposer(self) -> Client | None:
-        """The proposer; None if it or the judge is the embedded model.
+        """The proposer's client; None if the judge or the proposer is the embedded model.
 
         The embedded model neither writes instructions nor follows proposed ones.
         """
-        models = (self.judge.model, self.proposer.model)
-        return None if any(is_embedded(model.endpoint) for model in models) else self.proposer
+        both_models = (self.judge.model, self.proposer.model)
+        return None if any(is_embedded(model.endpoint) for model in both_models) else self.proposer
 
     @property
     def budget(self) -> Budget:
@@ -46,17 +46,17 @@ class RunModels:
 
     @property
     def purpose(self) -> str:
-        """The purpose of the calls in flight; "" if there are none."""
+        """The purpose of the calls that are in flight; "" if no call is in flight."""
         return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
 
 def check_prices(settings: Settings) -> None:
     """Raise SettingsError if there is a limit in dollars but a model's price is unknown."""
-    for name, model in (("", settings.judge), ("proposer=", settings.proposer)):
+    for flag_prefix, model in (("", settings.judge), ("proposer=", settings.proposer)):
         if settings.max_cost is not None and model.price is None:
             raise SettingsError(
-                f"--max-cost: the price of {model.lm} is not known; give --price {name}IN,OUT, or "
-                "--max-calls"
+                f"--max-cost: the price of {model.lm} is not known; give --price "
+                f"{flag_prefix}IN,OUT, or --max-calls"
             )
 
 
@@ -64,9 +64,12 @@ def check_prices(settings: Settings) -> None:
 def open_models(
     settings: Settings, folder: Path, models: Mapping[str, Model] | None = None
 ) -> Iterator[RunModels]:
-    """Open both models for the time of the block; `models` are already open ones, by name."""
+    """Open the judge's and the proposer's model for the time of the block.
+
+    `models` holds models that are open already, by name or role.
+    """
     check_prices(settings)
-    # The embedded model is free, and its search keeps to the planned number of calls by itself.
+    # The embedded model is free, and the search itself keeps to the planned number of calls.
     is_free = is_embedded(settings.judge.lm) and is_embedded(settings.proposer.lm)
     with (
         verbose_logging(settings.verbose),
@@ -98,20 +101,20 @@ def open_models(
 
 
 def item_scorer(
-    judge: Judge, models: RunModels, seed: int, step: Callable[[bool], object]
+    judge: Judge, models: RunModels, seed: int, on_judgement: Callable[[bool], object]
 ) -> JudgeItems:
-    """Return a function that judges items in order with any prompt of the search.
+    """Return a function that judges items, in order, with any prompt of the search.
 
-    `step` is called after each judgement, with True if the judgement failed.
+    `on_judgement` is called after each judgement; its argument says whether the judgement failed.
     """
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
         candidate = replace(judge, prompt=prompt, plan=models.plan)
         totals = models.judge.totals
         tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
-        rows = (item.texts for item in items)
-        for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
-            step(judgement.failure is not None)
+        texts_of_items = (item.texts for item in items)
+        for judgement in candidate.judge_rows(texts_of_items, models.judge, seed=seed):
+            on_judgement(judgement.failure is not None)
             tokens = totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
             yield ItemJudgement(judgement, *tokens)
             tokens_in, tokens_out = totals.tokens_in, totals.tokens_out

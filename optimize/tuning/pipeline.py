@@ -1,4 +1,4 @@
-"""One tuning run from its settings to its report: plan, search, measure once, write files."""
+"""A tuning run from its settings to its report: plan, search, measure once, write files."""
 
 import math
 import platform
@@ -52,7 +52,7 @@ from optimize.tuning.settings import Objective, Settings
 
 VERSIONED_PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 PrintLine = Callable[[str], None]
-# Both judges' judgements on each held-out split.
+# The judgements of the untuned and of the tuned judge on each held-out split.
 ScoredSplits = ByJudge[HeldOut[Scored]]
 
 
@@ -63,19 +63,22 @@ def tune_in_folder(
     print_line: PrintLine,
     subject: Subject | None = None,
     rows: Rows | None = None,
-    opened: Mapping[str, Model] | None = None,
+    opened_models: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> tuple[Path, TuningResult]:
-    """Tune a judge in a run folder; see `open_run` and `prepare`.
+    """Tune a judge, and save all results in a run folder.
+
+    An unfinished run in the folder continues. `open_run` and `prepare` list the exceptions.
 
     Args:
         settings: The settings of the run.
-        out: The folder; by default, the next one in runs/.
-        print_line: Called with each line for the user.
-        subject: The dimension or comparison, if it is not named in the settings.
-        rows: Labels in memory, which are saved in the folder.
-        opened: Models that are already open, by name.
-        stderr: Where the progress line is shown; None for no progress line.
+        out: The folder; `open_run` describes the default.
+        print_line: Prints a line for the user.
+        subject: The dimension or comparison; by default, the settings name it.
+        rows: Labels in memory, which are also saved in the folder; by default, the settings name
+            the labels.
+        opened_models: Models that are already open, by name.
+        stderr: The stream that shows the progress line; None for no progress line.
 
     Returns:
         The folder and the result of the run.
@@ -100,70 +103,74 @@ def tune_in_folder(
                 "note: the questions of the definition are not tried with the embedded model; name "
                 "a language model with --lm"
             )
-        return folder, run(prepared, folder, print_line, opened, stderr)
+        return folder, run(prepared, folder, print_line, opened_models, stderr)
 
 
 def run(
     prepared: PreparedRun,
     folder: Path,
     print_line: PrintLine,
-    opened: Mapping[str, Model] | None = None,
+    opened_models: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> TuningResult:
-    """Run a prepared run in its folder: search, measure, write all files, return the result."""
+    """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
     with (
-        open_models(prepared.settings, folder, opened) as models,
-        _progress(prepared, models, stderr) as step,
+        open_models(prepared.settings, folder, opened_models) as models,
+        _progress(prepared, models, stderr) as on_judgement,
     ):
-        active = ActiveRun(
+        active_run = ActiveRun(
             prepared=prepared,
             folder=folder,
             models=models,
             trials=Trials(folder / run_folder.TRIALS),
-            scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
+            scorer=item_scorer(
+                prepared.untuned_judge, models, prepared.settings.seed, on_judgement
+            ),
             print_line=print_line,
         )
-        result = active.search()
-        measured = active.measure(result)
-        probes = _probe(active, result, measured)
-        outcome = summarize(active, result, measured, time.monotonic() - started)
+        search_result = active_run.search()
+        scored_splits = active_run.measure(search_result)
+        probes = _probe(active_run, search_result, scored_splits)
+        tuning_result = summarize(
+            active_run, search_result, scored_splits, time.monotonic() - started
+        )
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    outcome = _freeze(active, result, measured, outcome)
-    tuned = measured.tuned.by_name
+    tuning_result = _freeze(active_run, search_result, scored_splits, tuning_result)
+    tuned_splits = scored_splits.tuned.by_name
     rows = [
         as_json(row) + "\n"
-        for split, scored in measured.untuned.by_name.items()
+        for split, scored in scored_splits.untuned.by_name.items()
         for row in judgement_rows(
             scored.items.items,
-            {"seed": scored.judgements, "tuned": tuned[split].judgements},
+            {"seed": scored.judgements, "tuned": tuned_splits[split].judgements},
             split,
         )
     ]
     run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
-    write_json(folder / run_folder.SUMMARY, outcome.to_json())
+    write_json(folder / run_folder.SUMMARY, tuning_result.to_json())
     untuned = prepared.untuned_judge.prompt
-    prompts = result.judges.map(lambda judge: judge.prompt(untuned))
+    prompts = search_result.judges.map(lambda judge: judge.prompt(untuned))
     try:
-        # The report's packages are imported only here, since a run may fail before it needs them.
+        # Imported only here, because the import is slow, and a run may fail before its report.
         from optimize.report.page import write_run
 
-        write_run(folder / run_folder.REPORT, outcome, measured, prompts, probes)
+        write_run(folder / run_folder.REPORT, tuning_result, scored_splits, prompts, probes)
     except OSError:
         raise
-    except Exception as error:  # the judge is saved, whatever went wrong here
+    except Exception as error:  # nothing is lost, because the judge is already saved
         raise RunFolderError(
             f"{folder / run_folder.REPORT} could not be written ({type(error).__name__}: {error}); "
             f"{run_folder.JUDGE} and {run_folder.SUMMARY} are complete. Run the same command again "
             "to write the report; no model is asked again"
         ) from error
-    return outcome
+    return tuning_result
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
-    """A run while its models are open.
+    """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
     `scorer` judges items with any prompt of the search. `new_questions` says whether candidates may
     ask questions that the untuned judge does not ask.
@@ -179,20 +186,22 @@ class ActiveRun:
 
     @cached_property
     def budget(self) -> RunBudget:
-        """The plan of what the run spends; the cost of the final measurement is reserved.
+        """The budget of the run, from which the cost of the final measurement is already reserved.
 
-        A paid model first judges a few labelled rows (`measured_tokens`), from which the cost is
-        planned, and the plan is printed.
+        If the judge's model is paid, it first judges a few labelled rows. The budget is then
+        planned from the measured cost of these judgements, and printed.
         """
         prepared, native_n = self.prepared, self.models.judge.model.native_n
         budget = plan_budget(prepared, native_n=native_n)
         if budget.search.unit != "calls":
-            began = time.monotonic()
+            start_time = time.monotonic()
             prompt, train = prepared.untuned_judge.prompt, prepared.labels.train
             tokens = measured_tokens(self.scorer, prompt, train)
-            waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
-            seconds = (time.monotonic() - began) / waves
-            budget = plan_budget(prepared, tokens, native_n, seconds)
+            n_waves = math.ceil(
+                ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency
+            )
+            call_seconds = (time.monotonic() - start_time) / n_waves
+            budget = plan_budget(prepared, tokens, native_n, call_seconds)
             self.print_line(budget.heading())
         for note in budget.notes():
             self.print_line(f"note: {note}")
@@ -203,11 +212,11 @@ class ActiveRun:
 
     @cached_property
     def problem(self) -> SearchProblem:
-        """The task of the optimizer."""
+        """The search problem that the optimizer gets: labels, questions, models and budget."""
         prepared = self.prepared
-        # The embedded model counts facets, and understands no question.
-        asks = self.new_questions and not is_embedded(prepared.settings.lm)
-        questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if asks else ()
+        # The embedded model computes features of the texts, and cannot answer questions.
+        can_ask = self.new_questions and not is_embedded(prepared.settings.lm)
+        questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
                 untuned=prepared.untuned_judge.prompt,
@@ -227,30 +236,34 @@ class ActiveRun:
         )
 
     def search(self) -> SearchResult:
-        """Run the search with the optimizer of the settings, and decide which judge ships."""
+        """Search with the optimizer that the settings name, and decide which judge ships."""
         settings = self.prepared.settings
         with self.models.judge.account.spending_on(SEARCH):
             result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
-        is_changed = result.tuned.id != result.untuned.id
-        if settings.ship == "tuned" and is_changed and not result.decision.ship:
+        tuning_changed_judge = result.tuned.id != result.untuned.id
+        if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ship:
             decision = replace(result.decision, ship=True, is_forced=True)
             result = replace(result, decision=decision)
         return result
 
     def measure(self, result: SearchResult) -> ScoredSplits:
-        """Judge every held-out split once with both judges, after the choice between them."""
-        # The cost was reserved for this. If it is exceeded, the models' own budget refuses.
+        """Judge every held-out split once, with the untuned and with the tuned judge.
+
+        The held-out splits are judged after the decision which judge ships, so they cannot bias it.
+        """
+        # The reserve was made for these judgements. If they cost more than the run's limit leaves,
+        # the models' own budget ends the run.
         self.models.budget.set_aside()
         self.problem.evaluator.budget = SearchBudget(math.inf)
         with self.models.judge.account.spending_on(TEST):
-            splits = self.prepared.labels.measured
+            held_out = self.prepared.labels.measured
             return ByJudge(
-                untuned=splits.map(partial(self._judge, "untuned judge", result.untuned)),
-                tuned=splits.map(partial(self._judge, "tuned judge", result.tuned)),
+                untuned=held_out.map(partial(self._judge, "untuned judge", result.untuned)),
+                tuned=held_out.map(partial(self._judge, "tuned judge", result.tuned)),
             )
 
     def _judge(self, name: str, candidate: Candidate, items: Items) -> Scored:
-        """One judge's judgements of the items of a split."""
+        """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
         choices = candidate.prompt(prepared.untuned_judge.prompt).choices
@@ -271,11 +284,11 @@ class ActiveRun:
         )
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
-        """The candidate as a judge with the run's sampling plan and this provenance."""
-        untuned = self.prepared.untuned_judge
+        """The judge made from a candidate, with the run's sampling plan and this provenance."""
+        untuned_judge = self.prepared.untuned_judge
         return replace(
-            untuned,
-            prompt=candidate.prompt(untuned.prompt),
+            untuned_judge,
+            prompt=candidate.prompt(untuned_judge.prompt),
             plan=self.models.plan,
             provenance=provenance,
             weights=candidate.weights,
@@ -287,9 +300,9 @@ class ActiveRun:
 def _progress(
     prepared: PreparedRun, models: RunModels, stderr: TextIO | None
 ) -> Iterator[Callable[[bool], object]]:
-    """Show the progress line of a run.
+    """Show the progress line of a run for the time of the block.
 
-    Yields a function to call after each judgement, with True if the judgement failed.
+    Yields a function to call after each judgement, whose argument says if the judgement failed.
     """
     if stderr is None:
         yield lambda failed: None
@@ -299,50 +312,52 @@ def _progress(
         progress.name = models.purpose or progress.name
         progress.n_done = models.budget.calls
 
-    expected, budget = plan_budget(prepared).expected.calls, models.budget
-    line = Progress(SEARCH, expected, stderr, unit="calls", budget=budget, refresh=refresh)
+    n_expected, budget = plan_budget(prepared).expected.calls, models.budget
+    line = Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
     with line as progress:
         yield lambda failed: progress.step(failed=failed)
-        progress.total = budget.calls  # the plan may have expected more calls
+        progress.total = budget.calls  # so that the line ends at 100 %
 
 
-def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Probes:
-    """Probe the judge that ships on test; if it cannot be probed, the result has the reason."""
+def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> Probes:
+    """Attack the judge that ships on the outputs of test, or return why this was not done."""
     settings, client = run.prepared.settings, run.models.judge
     if not is_embedded(client.model.endpoint) and not settings.probes:
-        return Probes(reason="they cost calls to a paid model; --probes asks for them")
+        return Probes(reason="the probes cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
-        return Probes(reason="the limit leaves no calls for them")
-    scored = measured.of(result.shipped).test
-    judge = run.frozen(result.judges.of(result.shipped), {})
+        return Probes(reason="the limit leaves no calls for the probes")
+    scored = scored_splits.of(search_result.shipped).test
+    judge = run.frozen(search_result.judges.of(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
             return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
     except (ModelError, BudgetSpentError) as error:
-        # Probes only add to the report, so their failure does not end the run.
+        # The probes are an extra section of the report, so their failure does not end the run.
         return Probes(reason=f"the probes could not be completed: {error}")
 
 
 def summarize(
-    run: ActiveRun, result: SearchResult, measured: ScoredSplits | None, seconds: float
+    run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
-    """The result of the run; `measured` is None if nothing was held out."""
+    """The content of summary.json; `scored_splits` is None if no labels were held out."""
     prepared, models = run.prepared, run.models
     settings, labels = prepared.settings, prepared.labels
-    judge, proposer = models.judge.account, models.proposer.account
-    test = unseen = None
-    if measured:
-        shipped = measured.of(result.shipped).test
-        both = measured.map(lambda splits: splits.test)
-        test = _split_result(both, shipped, prepared.objective)
-        if measured.untuned.unseen and measured.tuned.unseen:
-            both = ByJudge(untuned=measured.untuned.unseen, tuned=measured.tuned.unseen)
-            unseen = _split_result(both, shipped, prepared.objective)
-    cost_per_1000_rows = result.judges.map(
+    judge_account, proposer_account = models.judge.account, models.proposer.account
+    test_result = unseen_result = None
+    if scored_splits:
+        shipped = scored_splits.of(search_result.shipped).test
+        both_judges = scored_splits.map(lambda splits: splits.test)
+        test_result = _split_result(both_judges, shipped, prepared.objective)
+        if scored_splits.untuned.unseen and scored_splits.tuned.unseen:
+            both_judges = ByJudge(
+                untuned=scored_splits.untuned.unseen, tuned=scored_splits.tuned.unseen
+            )
+            unseen_result = _split_result(both_judges, shipped, prepared.objective)
+    cost_per_1000_rows = search_result.judges.map(
         lambda judge: round(1000 * run.problem.evaluator.item_cost(judge), DIGITS)
     )
     is_paid = run.budget.search.unit == "dollars"
-    changes = [
+    request_changes = [
         *run_folder.read_summary(run.folder).request_changes,
         *(
             f"{client.model.name} takes {change}"
@@ -350,7 +365,7 @@ def summarize(
             for change in getattr(client.model, "changes", ())
         ),
     ]
-    tuned, answers = result.tuned, None
+    tuned, answers = search_result.tuned, None
     if tuned.weights:
         loss_of = losses(run.problem, tuned, labels.learned)
         choices = tuned.prompt(prepared.untuned_judge.prompt).choices
@@ -363,32 +378,37 @@ def summarize(
         level=prepared.level,
         objective=prepared.objective,
         data=DataCounts.of(labels.labelled, labels.everything),
-        test=test,
-        unseen=unseen,
-        shipped=result.shipped,
-        why=result.decision.why,
-        limit_reached=result.decision.limit_reached,
+        test=test_result,
+        unseen=unseen_result,
+        shipped=search_result.shipped,
+        why=search_result.decision.why,
+        limit_reached=search_result.decision.limit_reached,
         risk=settings.risk,
         ship=settings.ship,
-        lm_calls=judge.total.calls,
-        proposer_calls=proposer.total.calls,
-        cached_calls=judge.total.cached + proposer.total.cached,
-        spending=spending_summary(judge, proposer),
+        lm_calls=judge_account.total.calls,
+        proposer_calls=proposer_account.total.calls,
+        cached_calls=judge_account.total.cached + proposer_account.total.cached,
+        spending=spending_summary(judge_account, proposer_account),
         seconds=round(seconds, 1),
-        last_round=result.last_round,
+        last_round=search_result.last_round,
         max_cost=run.budget.limit_in_dollars if is_paid else None,
         cost_per_1000_rows=cost_per_1000_rows if is_paid else None,
-        request_changes=list(dict.fromkeys(changes)) or None,
+        request_changes=list(dict.fromkeys(request_changes)) or None,
         answers=answers,
     )
 
 
-def _split_result(judged: ByJudge[Scored], shipped: Scored, objective: Objective) -> SplitResult:
-    """The figures of both judges on a split; `shipped` is the judge that ships, on test."""
-    untuned, tuned = judged.untuned, judged.tuned
+def _split_result(
+    both_judges: ByJudge[Scored], shipped: Scored, objective: Objective
+) -> SplitResult:
+    """The scorecards of both judges on a split, and the tuned judge's gain over the untuned one.
+
+    `shipped` has the judgements on test of the judge that ships.
+    """
+    untuned, tuned = both_judges.untuned, both_judges.tuned
     human, documents, balanced_gain = untuned.human, untuned.documents, None
     if objective == "balanced":
-        # Each judge's verdicts are at its own threshold.
+        # The verdicts of each judge are decided at that judge's own threshold.
         balanced_gain = balanced_contrast(tuned.passes, untuned.passes, human, documents)
     gain = contrast_judges(
         tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
@@ -402,7 +422,7 @@ def _split_result(judged: ByJudge[Scored], shipped: Scored, objective: Objective
 
 
 def _card(scored: Scored, shipped: Scored) -> Scorecard:
-    """A judge's card on a split; that of `shipped` also has annotators' figures and scales."""
+    """A judge's scorecard on a split; `shipped` gets figures on annotators and scales as well."""
     card = Scorecard.brief(scored, is_binary=shipped.is_binary)
     if scored is not shipped:
         return card
@@ -410,9 +430,9 @@ def _card(scored: Scored, shipped: Scored) -> Scorecard:
 
 
 def _test_errors(scored: Scored) -> JsonObject:
-    """The judge's errors on test, for the frozen judge's provenance; {} for ratings.
+    """A binary judge's errors on test, for its provenance; {} if the judge gives ratings.
 
-    From them, the command `score` corrects the rate of passes.
+    With these errors, the command `score` corrects the rate of passes that the judge gives.
     """
     if not scored.is_binary:
         return {}
@@ -420,18 +440,21 @@ def _test_errors(scored: Scored) -> JsonObject:
 
 
 def _freeze(
-    run: ActiveRun, result: SearchResult, measured: ScoredSplits, outcome: TuningResult
+    run: ActiveRun,
+    search_result: SearchResult,
+    scored_splits: ScoredSplits,
+    tuning_result: TuningResult,
 ) -> TuningResult:
-    """Save the judge that ships, and also the tuned judge if it does not ship.
+    """Save the judge that ships, and also the tuned judge if the untuned one ships.
 
-    The provenance has digests of the rows and documents that the judge was tuned on (`tuned_on`),
-    so that `verify` recognises them: they would flatter the judge. Returns the result, with the
-    name of the file of a tuned judge that does not ship.
+    `tuned_on` in the provenance has digests of the rows and documents that the judge was tuned on.
+    By these digests, the command `verify` recognises labels that would flatter the judge. Returns
+    the result; if the untuned judge ships, the result also names the tuned judge's file.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     assert labels.splits
-    copied = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
-    summary = outcome.to_json()
+    copied_fields = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    summary = tuning_result.to_json()
     provenance = {
         "data": {
             "name": labels.labelled.name,
@@ -448,32 +471,32 @@ def _freeze(
         "level": run.prepared.level,
         "versions": versions(),
         "started": run_folder.started_at(run.folder),
-        **{name: summary[name] for name in copied},
-        "candidates_tried": result.n_tried,
+        **{name: summary[name] for name in copied_fields},
+        "candidates_tried": search_result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    answers = {"answers": to_json(outcome.answers)} if outcome.answers else {}
-    own = ByJudge(
-        untuned=_test_errors(measured.untuned.test),
-        tuned=answers | _test_errors(measured.tuned.test),
+    answers = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
+    own_provenance = ByJudge(
+        untuned=_test_errors(scored_splits.untuned.test),
+        tuned=answers | _test_errors(scored_splits.tuned.test),
     )
-    shipped = result.judges.of(result.shipped)
-    judge = run.frozen(shipped, provenance | own.of(result.shipped))
+    shipped = search_result.judges.of(search_result.shipped)
+    judge = run.frozen(shipped, provenance | own_provenance.of(search_result.shipped))
     judge.save(run.folder / run_folder.JUDGE, overwrite=True)
     (run.folder / run_folder.TUNED).unlink(missing_ok=True)
-    if result.tuned.id == shipped.id:
-        return outcome
-    del provenance["shipped"]  # "seed" would mean that this judge learned from no labels
-    provenance["why"] = f"tuned, but not shipped: {result.decision.reason}"
-    judge = run.frozen(result.tuned, provenance | own.tuned)
+    if search_result.tuned.id == shipped.id:
+        return tuning_result
+    del provenance["shipped"]  # the value "seed" would say that this judge is untuned
+    provenance["why"] = f"tuned, but not shipped: {search_result.decision.reason}"
+    judge = run.frozen(search_result.tuned, provenance | own_provenance.tuned)
     judge.save(run.folder / run_folder.TUNED, overwrite=True)
-    return replace(outcome, tuned_file=run_folder.TUNED)
+    return replace(tuning_result, tuned_file=run_folder.TUNED)
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the installed packages on which figures depend, by name."""
-    installed = {"python": platform.python_version()}
+    """The versions of Python and of those installed packages on which a run's figures depend."""
+    versions_by_name = {"python": platform.python_version()}
     for name in VERSIONED_PACKAGES:
         with suppress(PackageNotFoundError):
-            installed[name] = version(name)
-    return installed
+            versions_by_name[name] = version(name)
+    return versions_by_name

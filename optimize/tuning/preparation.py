@@ -1,4 +1,4 @@
-"""Prepare a run without a model: read its labels, split them, and check the settings."""
+"""Prepare a tuning run without a model: read and split its labels, and check its settings."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -30,21 +30,23 @@ from optimize.search.evaluator import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
-# With fewer systems, system-level rho says too little about a prompt for a search to maximise it.
+# With fewer systems than this, system-level rho is too noisy for a search to maximise it.
 FEWEST_SYSTEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """The labels of a run and how they are split.
+    """The labels of a run, and the splits of these labels.
 
     Attributes:
         labelled: The labels as they were read.
         everything: All labels on the run's subject, as items.
-        train: One half of the labels to learn from; what is found on it is tested on dev.
-        dev: The other half; what is found on it is tested on train.
-        measured: The held-out splits, on which both judges are measured once.
-        splits: The split; None if nothing was held out.
+        train: One half of the labels to learn from. Prompts that are tuned on train are tested on
+            dev.
+        dev: The other half of the labels to learn from. Prompts that are tuned on dev are tested on
+            train.
+        measured: The held-out splits, on which the untuned and the tuned judge are measured once.
+        splits: The splits as they were drawn; None if no labels were held out.
     """
 
     labelled: Labelled
@@ -56,7 +58,7 @@ class Labels:
 
     @property
     def learned(self) -> Items:
-        """Train and dev together."""
+        """All labels to learn from: train and dev together."""
         return Items((*self.train.items, *self.dev.items))
 
     @property
@@ -66,7 +68,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A run that has passed every check that needs no model."""
+    """A tuning run whose settings and labels were read and checked, before any model is called."""
 
     settings: Settings
     subject: Subject
@@ -77,18 +79,18 @@ class PreparedRun:
 
     @property
     def goal(self) -> Goal:
-        """What the search maximises: balanced accuracy, or rho at this level."""
+        """The metric that the search maximises: balanced accuracy, or rho at the run's level."""
         return "balanced" if self.objective == "balanced" else self.level
 
 
 def prepare_judge(
     settings: Settings, labels: Labels, untuned_judge: Judge, *, is_choice: bool
 ) -> PreparedRun:
-    """Prepare a run for this judge, and choose the level and the objective.
+    """Prepare a run that tunes this judge, and choose the run's level and objective.
 
-    "auto" in the settings takes the level and the objective that fit the labels. `is_choice` says
-    that the judge chooses between two outputs or two labels. Raises SettingsError or LabelError if
-    the settings do not fit the labels.
+    For "auto", the level and the objective that fit the labels are chosen. `is_choice` says whether
+    the judge chooses between two outputs or two labels. Raises SettingsError if the labels do not
+    have the level or do not fit the objective that the settings name.
     """
     check_level(settings.level, labels.everything, pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
@@ -106,11 +108,11 @@ def prepare_judge(
 def prepare(
     settings: Settings, subject: Subject | None = None, rows: Rows | None = None
 ) -> PreparedRun:
-    """Read the subject and the labels, split them, and make the untuned judge.
+    """Read the subject and the labels of a run, split the labels, and make the untuned judge.
 
     Args:
         settings: The settings of the run.
-        subject: The dimension or comparison; by default, the one that the settings name.
+        subject: The dimension or comparison; by default, the settings name it.
         rows: Labels in memory; by default, the labels are read from `settings.data`.
 
     Raises:
@@ -121,8 +123,8 @@ def prepare(
     notes: tuple[str, ...] = ()
     if subject is None and find_subject(settings.subject) is None:
         pairwise = settings.pairwise is not None
-        if new := subject_of(settings.subject, source, pairwise=pairwise):
-            subject, labelled = new
+        if subject_and_labels := subject_of(settings.subject, source, pairwise=pairwise):
+            subject, labelled = subject_and_labels
             source = LabelSource(data=labelled, scale=settings.scale)
             notes = (_note_on(subject, settings.subject),)
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
@@ -130,7 +132,7 @@ def prepare(
     labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
-    if is_decision(settings.lm):  # a decision model writes no text
+    if is_decision(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
     prepared = prepare_judge(settings, labels, untuned, is_choice=isinstance(subject, Comparison))
@@ -139,21 +141,25 @@ def prepare(
             f"--level system needs {FEWEST_SYSTEMS} systems or more to learn from, and there are "
             f"{len(labels.train.systems)}; leave --level out"
         )
-    # Fail before anything is paid for if the judge could not ask its questions or be saved.
+    # If the judge could not ask its questions or could not be saved, raise the error now, before
+    # any call is paid for.
     Judge.of(subject, questions=subject.questions)
-    origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
-    replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
+    provenance = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
+    replace(untuned, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
     return prepared
 
 
 def _note_on(subject: Subject, argument: str) -> str:
-    """A note on a subject that was made from the labels' columns and the flag's argument."""
+    """A note for the user on a judge that was made from the labels: what it reads and answers.
+
+    `argument` is the value of --dimension or --pairwise: NAME, or NAME=DEFINITION.
+    """
     description = f"it reads {' and '.join(subject.texts)}, and answers "
     if isinstance(subject, Comparison):
         description += "which is better"
     else:
-        rating = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
-        description += " or ".join(subject.words or ()) or rating
+        scale_text = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
+        description += " or ".join(subject.words or ()) or scale_text
     if "=" in argument:
         return f"{subject.name} is judged by your definition; {description}"
     return (
@@ -164,13 +170,13 @@ def _note_on(subject: Subject, argument: str) -> str:
 
 
 def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
-    """Split labels by document, and also by system if there are enough systems.
+    """Split labels by document, and also by system if enough systems were labelled.
 
-    Raises LabelError if all labels to learn from are equal.
+    Raises LabelError if all labels in train and dev are equal.
     """
     splits = split(labelled, seed=seed)
-    parts = (labelled, splits.train, splits.dev)
-    everything, train, dev = (items_of(part, subject.name, subject) for part in parts)
+    labelled_parts = (labelled, splits.train, splits.dev)
+    everything, train, dev = (items_of(part, subject.name, subject) for part in labelled_parts)
     held_out = HeldOut(splits.test, splits.test_unseen_systems)
     labels = Labels(
         labelled=labelled,
@@ -182,8 +188,8 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
     )
     if np.ptp(labels.learned.human) == 0:
         splits_text = " in train and dev" if np.ptp(everything.human) else ""
-        rating, words = labels.learned.human[0], words_of(labelled, subject.name)
-        label = words[int(rating < 1)] if words else f"{rating:g}"
+        only_rating, words = labels.learned.human[0], words_of(labelled, subject.name)
+        label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
         raise LabelError(
             f"{labelled.name}: every label on {subject.name}{splits_text} is {label}: "
             "there is nothing to learn"
@@ -196,14 +202,15 @@ def choose_objective(
 ) -> Objective:
     """The objective of a run.
 
-    "auto" takes balanced accuracy for labels and a scale of 0 and 1 at dataset level, else
-    Spearman's rho. Raises SettingsError if the setting asks for balanced accuracy elsewhere.
+    "auto" takes balanced accuracy if the labels and the judge's scale are 0 and 1, and the level is
+    "auto" or "dataset"; otherwise it takes Spearman's rho. Raises SettingsError if the setting is
+    "balanced" and these conditions are not met.
     """
     is_binary = subject.scale == (0, 1) and is_two_valued(items.human)
-    fits = is_binary and level in ("auto", "dataset")
-    if setting == "balanced" and not fits:
+    fits_balanced = is_binary and level in ("auto", "dataset")
+    if setting == "balanced" and not fits_balanced:
         raise SettingsError(
             "--objective balanced needs labels of 0 and 1, a judge with this scale (--scale 0-1), "
             "and the dataset level"
         )
-    return ("balanced" if fits else "spearman") if setting == "auto" else setting
+    return ("balanced" if fits_balanced else "spearman") if setting == "auto" else setting

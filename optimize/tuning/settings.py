@@ -1,4 +1,4 @@
-"""The settings of a run: how they are read from flags or keywords, and checked."""
+"""The settings of a tuning run: read them from flags or keyword arguments, and check them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
-# Upper bound on every number in the settings; no run has so many calls or dollars.
+# Upper bound on every number in the settings, which no run needs to exceed.
 MAX_NUMBER = 1e15
-# The value of `proposer_api_base` for the default address of the proposer's provider.
+# The value of `proposer_api_base` that means the default address of the proposer's provider.
 DEFAULT = "default"
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -35,7 +35,10 @@ Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class RunModel(NamedTuple):
-    """A model of a run: its name, address, key variable, price (None if unknown) and limits."""
+    """The settings with which a run opens one of its models.
+
+    `api_key_env` is the environment variable that holds the key; `price` is None if it is unknown.
+    """
 
     lm: str
     api_base: str | None
@@ -46,12 +49,12 @@ class RunModel(NamedTuple):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of one run, as `read_settings` makes and checks them.
+    """The settings of one tuning run, which `read_settings` makes and checks.
 
-    `scale` is LOW-HIGH, the scale of both people and the judge, or "any": people's labels then only
-    count by their order, and the judge keeps its own scale. The proposer has the judge's address
-    unless `proposer_api_base` is another address, or "default" for that of the proposer's provider.
-    If `data` is None, the labels are the starter set or are in memory.
+    `scale` is LOW-HIGH, the scale of both the labels and the judge, or "any": only the order of the
+    labels then counts, and the judge keeps its own scale. `proposer_api_base` is the address of the
+    proposer; None means the judge's address, and "default" the default address of the proposer's
+    provider. If `data` is None, the labels are the starter set or are in memory.
     """
 
     dimension: Text | None = None
@@ -109,7 +112,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
-        """The other forms of reasoning that the search tries; () if the user chose a form."""
+        """The forms of reasoning that the search tries besides the default form.
+
+        It is () if the user chose a form, if the optimizer is not "rank", or if the model writes no
+        text.
+        """
         writes_no_text = is_embedded(self.lm) or is_decision(self.lm)
         if self.reasoning != "auto" or self.optimizer != "rank" or writes_no_text:
             return ()
@@ -118,7 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judge(self) -> RunModel:
-        """The model that judges."""
+        """The judge's model."""
         return RunModel(
             self.lm,
             self.api_base,
@@ -130,38 +137,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proposer(self) -> RunModel:
-        """The model that writes instructions; the embedded model if there is none.
+        """The model that writes instructions; the embedded model if no instructions are written.
 
-        By default it is the judge's model, unless that is a decision model, which cannot write. The
-        judge's key is used only for the provider and address of the judge.
+        By default, the judge's model writes them, unless it is a decision model, which cannot write
+        text. The judge's key is sent only to the judge's provider and address.
         """
         lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
-        base = self._proposer_base(lm)
-        key = self.proposer_api_key_env
-        if (lm.partition("/")[0], base) == (self.lm.partition("/")[0], self.api_base):
-            key = key or self.api_key_env
+        api_base = self._proposer_base(lm)
+        api_key_env = self.proposer_api_key_env
+        if (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base):
+            api_key_env = api_key_env or self.api_key_env
         price = self.judge.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
         return RunModel(
-            lm, base, key, price, self.proposer_max_tokens, self.proposer_reasoning_effort
+            lm,
+            api_base,
+            api_key_env,
+            price,
+            self.proposer_max_tokens,
+            self.proposer_reasoning_effort,
         )
 
     def _proposer_base(self, lm: str) -> str | None:
-        """The address given for the proposer, else the address for the whole run."""
+        """The proposer's own address if the settings have one, else the judge's address."""
         if is_decision(self.lm):
             return self.proposer_api_base
         if self.proposer_api_base == DEFAULT:
             return OPENAI_ADDRESS if lm.startswith("openai/") else None
-        base = self.proposer_api_base or self.api_base
-        if base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
-            # The variable is set for the judge, and so it holds for the whole run.
-            base = os.environ.get("OPENAI_BASE_URL") or None
-        return base
+        api_base = self.proposer_api_base or self.api_base
+        if api_base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
+            # OPENAI_BASE_URL is the judge's address, so it is the default for the proposer too.
+            api_base = os.environ.get("OPENAI_BASE_URL") or None
+        return api_base
 
 
 _TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
-# The settings that may change when an unfinished run is started again.
+# The settings that may differ when an unfinished run is started again.
 CHANGEABLE = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
     | {"api_base", "proposer_api_base", "api_key_env", "proposer_api_key_env"}
@@ -169,7 +181,7 @@ CHANGEABLE = frozenset(
 
 
 def flag_of(name: str) -> str:
-    """The flag of a setting on the command line; "--price proposer=" for `proposer_price`."""
+    """The command line's flag for a setting, as "--price proposer=" for `proposer_price`."""
     base_name = name.removeprefix("proposer_")
     if base_name in (name, "lm"):
         return "--" + name.replace("_", "-")
@@ -177,74 +189,82 @@ def flag_of(name: str) -> str:
 
 
 def read_settings(values: Mapping[str, object]) -> Settings:
-    """Read and check the settings of a run, from the text of flags or from keyword arguments.
+    """Read and check the settings of a run, given as flags' texts or as keyword arguments.
 
-    Raises SettingsError if a setting is unknown, or its value is wrong or contradicts another.
+    Raises SettingsError if a setting is unknown, has a wrong value, or contradicts another setting.
     """
-    plain = {name: value for name, value in values.items() if value is not None}
-    if unknown := sorted(plain.keys() - _TYPES.keys()):
-        raise SettingsError(f"there is no setting {unknown[0]!r}")
-    _read_columns(plain)
-    plain = {name: _plain_value(name, value) for name, value in plain.items()}
+    plain_values = {name: value for name, value in values.items() if value is not None}
+    if unknown_names := sorted(plain_values.keys() - _TYPES.keys()):
+        raise SettingsError(f"there is no setting {unknown_names[0]!r}")
+    _read_columns(plain_values)
+    plain_values = {name: _plain_value(name, value) for name, value in plain_values.items()}
     try:
-        settings = msgspec.convert(plain, Settings, strict=False)
+        settings = msgspec.convert(plain_values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise _wrong_value(error, {**plain, **values}) from None
+        raise _wrong_value(error, {**plain_values, **values}) from None
     if settings.data and not settings.subject:
         from optimize.inputs.labelled import only_dimension
 
-        name = only_dimension(settings.labels.outputs())
-        settings = msgspec.structs.replace(settings, dimension=name)
+        dimension = only_dimension(settings.labels.outputs())
+        settings = msgspec.structs.replace(settings, dimension=dimension)
     _check_settings(settings)
     return settings
 
 
-def _read_columns(plain: dict[str, object]) -> None:
-    """Set `map`, `values` and `scale` from `map`, which is pairs, a mapping or a mapping file."""
-    columns = plain.get("map")
+def _read_columns(plain_values: dict[str, object]) -> None:
+    """Replace the setting `map` by a mapping, and move the values and scale that it may hold.
+
+    `map` may be a mapping, a list of NAME=COLUMN texts, or the path of a mapping file. Its values
+    and its scale become the settings `values` and `scale`.
+    """
+    columns = plain_values.get("map")
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
     if isinstance(columns, list):
-        columns = mapping([str(word) for word in columns])
+        columns = mapping([str(text) for text in columns])
     assert isinstance(columns, Mapping | None)
-    # A mapping file may have values as well.
-    columns, plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
+    # A mapping file may hold the meaning of labels' words (`values`) as well as columns.
+    columns, plain_values["values"] = split_mapping(
+        columns, values_of(plain_values.get("values", {}))
+    )
     # The command `check` writes a scale into mapping files; the setting `scale` overrides it.
     if scale := columns.pop("scale", None):
-        plain.setdefault("scale", scale)
-    plain["map"] = columns
+        plain_values.setdefault("scale", scale)
+    plain_values["map"] = columns
 
 
-def _plain_value(name: str, value: object) -> object:
-    """Convert a setting's value for its type: paths and pairs to text, numerals to numbers."""
+def _plain_value(setting: str, value: object) -> object:
+    """Convert a setting's value: paths and pairs of numbers to text, numbers in text to numbers."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, tuple | list) and len(value) == 2:
-        # A scale or a price that was given as a pair of numbers.
-        return (":" if name == "scale" else ",").join(map(str, value))
-    if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[name])}:
+        # A scale or a price may be given as a pair of numbers.
+        return (":" if setting == "scale" else ",").join(map(str, value))
+    if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[setting])}:
         with suppress(ValueError):
             return read_number(value)
     return value
 
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
-    """The error for a setting with a wrong value; the message begins with the setting's flag."""
-    reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
-    name = path.partition("[")[0]
-    words = [word for word in _leaves(_TYPES[name]) if isinstance(word, str)]
-    reason = f"choose from {', '.join(words)}" if words else reason[:1].lower() + reason[1:]
-    value = ("" if name.startswith("proposer_m") else " ") + repr(values[name])
-    return SettingsError(f"{flag_of(name)}{value}: {reason}")
+    """The SettingsError for a wrong value; its message begins with the setting's flag."""
+    reason, _, value_path = (
+        str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
+    )
+    setting = value_path.partition("[")[0]
+    choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
+    reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
+    value_text = ("" if setting.startswith("proposer_m") else " ") + repr(values[setting])
+    return SettingsError(f"{flag_of(setting)}{value_text}: {reason}")
 
 
-def _leaves(kind: object) -> list[object]:
-    """All types and words in a type such as `Literal["one", "mean"] | int | None`."""
-    return [leaf for part in get_args(kind) for leaf in _leaves(part)] or [kind]
+def _leaves(nested_type: object) -> list[object]:
+    """The types and literal values that a type such as `Literal["one"] | int | None` is made of."""
+    return [leaf for part in get_args(nested_type) for leaf in _leaves(part)] or [nested_type]
 
 
 def _check_settings(settings: Settings) -> None:
-    """Raise SettingsError for errors that the types of the settings cannot find."""
+    """Raise SettingsError for wrong or contradictory settings that have the right types."""
     from optimize.search.optimizer import find_optimizer  # --help does not need it
 
     if (settings.dimension is None) == (settings.pairwise is None):
@@ -271,9 +291,11 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _check_model(prefix: str, settings: Settings) -> None:
-    """Raise SettingsError if a name is an API key, or if the price is malformed.
+    """Check the settings of one model.
 
-    `prefix` is "" for the judge's settings and "proposer_" for the proposer's.
+    `prefix` is "" for the judge and "proposer_" for the proposer. Raises SettingsError if a name or
+    address is or holds an API key, if the price is malformed, or if the proposer is a decision
+    model.
     """
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
@@ -294,9 +316,9 @@ def _check_model(prefix: str, settings: Settings) -> None:
 
 
 def _check_decisions(settings: Settings) -> None:
-    """Raise SettingsError if a decision model has settings that only chat models have."""
-    names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-    flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
+    """Raise SettingsError if the judge is a decision model but has settings for chat models."""
+    chat_settings = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
+    flags = [flag_of(name) for name in chat_settings if getattr(settings, name) is not None]
     if settings.reasoning not in ("auto", "none"):
         flags.append("--reasoning")
     if flags:
@@ -311,9 +333,10 @@ def _check_decisions(settings: Settings) -> None:
 
 
 def on_scale(subject: Subject, settings: Settings) -> Subject:
-    """The subject on the scale of the settings.
+    """The subject on the scale that the settings name; without a scale, the same subject.
 
-    Raises SettingsError if a flag is not for this kind of subject.
+    Raises SettingsError if the subject needs --pairwise instead of --dimension or the reverse, or
+    if a comparison gets a scale.
     """
     pairwise = isinstance(subject, Comparison)
     if pairwise != (settings.pairwise is not None):

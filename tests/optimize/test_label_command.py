@@ -218,7 +218,7 @@ def files() -> dict[Path, bytes]:
         (("outputs.jsonl", "--pairwise", "x"), 1, "two columns of candidates"),
         (("pairs.jsonl", "--dimension", "x"), 1, "--pairwise"),
         (("pairs.jsonl", "--pairwise", "relevance"), 2, "--dimension"),
-        (("pairs.jsonl", "--pairwise", "x", "--scale", "1-5"), 2, "it is for ratings"),
+        (("pairs.jsonl", "--pairwise", "x", "--scale", "1-5"), 2, "a scale is for ratings"),
         (("rated.jsonl", "--dimension", "helpfull"), 2, "did you mean helpful? If not, say"),
         ((*TASK, "linked"), 1, "outputs.linked.jsonl: is a link"),
         ((*TASK, "tldr_concise"), 2, "--pairwise"),

@@ -152,7 +152,7 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(capsys):
     ("words", "code", "said"),
     [
         (["--target-width", "0"], 2, "a number above 0 is wanted"),
-        (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME where no labels name it"),
+        (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME if no labels name it"),
         ([*LABELS, "--scores", "label.jsonl"], 1, "no score on 'ok'; it has label"),
         ([*LABELS, "--scores", "l.csv"], 1, "'ok' is not among id, label; use"),
         (["--labels", "two.jsonl"], 2, "holds labels on kind, ok: name one by --dimension"),

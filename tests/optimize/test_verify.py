@@ -214,7 +214,7 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties(capsys):
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
 
 
-READ = "say how a file is read: name it (--data)"
+READ = "say how a file is read: name the file (--data)"
 ABOUT = "relevance is about 'relevance' (rating)"
 L = ["--data", "l.jsonl"]
 
