@@ -153,7 +153,7 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(capsys):
     [
         (["--target-width", "0"], 2, "a number above 0 is wanted"),
         (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME if no labels name it"),
-        ([*LABELS, "--scores", "label.jsonl"], 1, "no score on 'ok'; it has label"),
+        ([*LABELS, "--scores", "label.jsonl"], 1, "no score on 'ok'; its scores are on label"),
         ([*LABELS, "--scores", "l.csv"], 1, "'ok' is not among id, label; use"),
         (["--labels", "two.jsonl"], 2, "holds labels on kind, ok: name one by --dimension"),
         ([*LABELS, "--scores", "else.jsonl"], 1, "no output of outputs has a"),
