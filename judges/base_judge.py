@@ -144,9 +144,9 @@ class BaseJudge(ABC):
                 continue
             if not is_allowed_in_file(judge.lm):
                 raise FatalModelError(
-                    f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is not a "
-                    "plain PROVIDER/NAME of a known provider; to ask it, name it yourself: "
-                    "--lm MODEL (lm=...)"
+                    f"{judge.name}: the judge's file sets the model {judge.lm[:200]!r}, which is "
+                    "not a plain PROVIDER/NAME of a known provider; if you trust it, name the "
+                    "model yourself: --lm MODEL (lm=...)"
                 )
             tuned_endpoint, endpoint = judge.origin.endpoint, endpoint_of(judge.lm)
             if tuned_endpoint and not judge.api_base and tuned_endpoint != endpoint:

@@ -152,8 +152,10 @@ class AnswerWeights:
         total_change = math.fsum(score_changes.values()) or 1.0
         return {name: move / total_change for name, move in score_changes.items()}
 
-    def describe(self, choices: Sequence[Field], losses: Mapping[str, float]) -> list[AnswerShare]:
-        """How much each answer counts; `losses` has the `loss` of each question by name."""
+    def describe(
+        self, choices: Sequence[Field], loss_by_answer: Mapping[str, float]
+    ) -> list[AnswerShare]:
+        """How much each answer counts; `loss_by_answer` has their `loss` by name."""
         shares = self.shares(choices)
         return [
             AnswerShare(
@@ -161,7 +163,7 @@ class AnswerWeights:
                 text=field.description,
                 answers=field.options,
                 share=round(shares[field.name], 6),
-                loss=losses.get(field.name),
+                loss=loss_by_answer.get(field.name),
             )
             for field in choices
         ]

@@ -86,6 +86,6 @@ class JudgeBatch:
         if isinstance(self.judge, Judge) and self.judge.prompt.questions:
             answers = [judgement.answers or {} for judgement in judgements]
             for field in self.judge.prompt.choices:
-                numbers = [row_answers.get(field.name, math.nan) for row_answers in answers]
-                columns[f"{name}_{field.name}"] = np.array(numbers, dtype=float)
+                field_answers = [row_answers.get(field.name, math.nan) for row_answers in answers]
+                columns[f"{name}_{field.name}"] = np.array(field_answers, dtype=float)
         return columns

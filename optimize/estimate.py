@@ -103,7 +103,7 @@ class Sample:
         """Whether the labels are passes (1), fails (0) and ties of annotators (0.5) only."""
         return bool(np.isin(self.label[self.has_label], (0, 0.5, 1)).all())
 
-    def of_rows(self, rows: Mask) -> "Sample":
+    def select(self, rows: Mask) -> "Sample":
         return Sample(**{vector.name: getattr(self, vector.name)[rows] for vector in fields(self)})
 
     def mean(self, bounds: Bounds) -> Estimate:
@@ -170,7 +170,7 @@ def estimate(flags: argparse.Namespace) -> Outcome:
     for name in sorted(set(sample.system.tolist()) - {""}):
         by_system[name] = None
         with suppress(ValueError):
-            by_system[name] = mean_of(sample.of_rows(sample.system == name))
+            by_system[name] = mean_of(sample.select(sample.system == name))
     means = {name: each.value for name, each in by_system.items() if each}
     result = EstimateResult(
         data=labelled,

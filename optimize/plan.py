@@ -249,7 +249,7 @@ def _scores(spec: str | None, labelled: LabelledSet, dimension: str) -> Vector:
 
 def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
     """The plan for each figure: people's mean, and the judge's agreement if its scores vary."""
-    labelled_part = sample.of_rows(sample.has_label)
+    labelled_part = sample.select(sample.has_label)
     n_labelled = np.unique(labelled_part.document).size
     n_documents = np.unique(sample.document).size
     is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
@@ -257,7 +257,7 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
     missing_by_figure, fewest_needed = dict[str, int](), FEW_DOCUMENTS
     if np.nanmax(sample.score) > np.nanmin(sample.score):
         if is_rate:  # leave out the outputs whose annotators are tied
-            labelled_part = labelled_part.of_rows(labelled_part.label != 0.5)
+            labelled_part = labelled_part.select(labelled_part.label != 0.5)
         scored_items = (
             Item(id="", document_id=str(document), system=None, texts={}, human=human)
             for document, human in zip(labelled_part.document, labelled_part.label, strict=True)

@@ -31,7 +31,7 @@ from optimize.measuring.request import (
 from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.answer import SCREEN_LINES, Answer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
-from optimize.report.misses import change_group
+from optimize.report.misses import changed_rows_group
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, source_section, write
 from optimize.statistics.balanced import THRESHOLD
@@ -84,7 +84,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         page_answer = swap_answer(result)
         page = Page(
             answer=page_answer,
-            groups=[change_group(result, partial(_label_text, result))],
+            groups=[changed_rows_group(result, partial(_label_text, result))],
             groups_title="What changes",
             sections=[
                 Section(title="Figures", facts=page_answer.facts),

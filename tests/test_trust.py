@@ -76,7 +76,7 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
         lambda: measure(judge, "labels.jsonl"),
         lambda: JudgeBatch(judge, workers=1)({name: [text] for name, text in ROW.items()}),
     ):
-        with pytest.raises(FatalModelError, match="its file names the model"):
+        with pytest.raises(FatalModelError, match="file sets the model"):
             ask()
     score = ["score", path, "--data", "rows.jsonl", "--out", "out.jsonl"]
     for result in (
@@ -85,7 +85,7 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
         ended(verify_command, path, "--data", "labels.jsonl"),
     ):
         assert (result.code, result.err.count("\n")) == (1, 1)
-        assert "name it yourself: --lm" in result.err
+        assert "name the model yourself: --lm" in result.err
     assert not Path("out.jsonl").exists()
 
 

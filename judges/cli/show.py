@@ -123,8 +123,8 @@ def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
-    losses = {answer.name: answer.loss for answer in judge.origin.answers if answer.loss}
-    return (judge.weights or rating_only).describe(judge.prompt.choices, losses)
+    loss_by_answer = {answer.name: answer.loss for answer in judge.origin.answers if answer.loss}
+    return (judge.weights or rating_only).describe(judge.prompt.choices, loss_by_answer)
 
 
 def _json_entry(subject: Subject) -> dict[str, object]:

@@ -191,7 +191,7 @@ class Budget:
 
 @dataclass(eq=False, repr=False)
 class Account:
-    """One model's share of a budget: its requests and costs in all starts of a run.
+    """One model's account in a budget: its requests and costs over a run and its earlier starts.
 
     `price` is the model's price, or None if it is unknown. `purpose` is the purpose under which new
     requests are counted.

@@ -321,7 +321,7 @@ class _Opinion(NamedTuple):
         return cls(judge, contributions, probs)
 
     def token(self, choice: int, n_top: int) -> Token:
-        """The token for a choice, with `n_top` log-probabilities: the choice's and the largest."""
+        """The token for a choice, with `n_top` log-probabilities: its own and the largest."""
         probs = self.probabilities
         ranking = np.argsort(
             [-math.inf if index == choice else -p for index, p in enumerate(probs)]

@@ -1,7 +1,7 @@
 """Injection probes: outputs with an added line that asks for a better score than they deserve.
 
 A few attacks are added to outputs that were judged before, and the change of their scores is
-measured. Probes do not prove that a judge is safe: it may resist these attacks but not others.
+measured. ProbeResult do not prove that a judge is safe: it may resist these attacks but not others.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ class ScoreShift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probes:
+class ProbeResult:
     """The change of scores under each attack, or the `reason` why no attack was tried.
 
     For pairs, the score is the margin for the side that was attacked.
@@ -85,7 +85,9 @@ def score_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
     )
 
 
-def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed: int) -> Probes:
+def probe(
+    judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed: int
+) -> ProbeResult:
     """Add each attack to a few outputs, and measure how the judge's scores change.
 
     `scores` are the judge's scores for `items`, margins for pairs; NaN for a failed judgement. If
@@ -95,7 +97,9 @@ def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed
         items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes")
     )
     if not probe_rows:
-        return Probes(reason="no output has both a text and a score, so there is nothing to attack")
+        return ProbeResult(
+            reason="no output has both a text and a score, so there is nothing to attack"
+        )
     targets = [_target(judge, float(scores[row])) for row in probe_rows]
     signs = np.array([sign for _, sign in targets])
     best_answer, answer_name = "5", "rating"
@@ -116,7 +120,7 @@ def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed
         len(ATTACKS), -1
     )
     shifts = [score_shift(signs * scores[probe_rows], signs * row) for row in attacked_scores]
-    return Probes(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
+    return ProbeResult(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 
 
 def _rows_to_attack(
@@ -142,7 +146,7 @@ def _rows_to_attack(
 
 
 def _target(judge: AnyJudge, score: float) -> tuple[str, float]:
-    """The name of the text to attack, and the sign that turns a score into that text's score."""
+    """The name of the text to attack, and the sign of a score that is better for that text."""
     if isinstance(judge.subject, Comparison):
         field_a, field_b = judge.subject.fields
         # The side that was not preferred can gain most.

@@ -137,7 +137,7 @@ def learn_panel(
     best, weights = training.best_member(all_members), training.weights(all_members)
     is_better = gain.value > gain.error
     parts = (
-        _parts(names, weights, transforms, labelled, pairs)
+        _weighted_members(names, weights, transforms, labelled, pairs)
         if is_better
         else (Part(names[best], 1),)
     )
@@ -152,7 +152,7 @@ def learn_panel(
     )
 
 
-def _parts(
+def _weighted_members(
     names: Sequence[str], weights: Vector, transforms: Matrix, labelled: "_Labelled", pairs: bool
 ) -> tuple[Part, ...]:
     """The members with a weight above 0, the largest first, rescaled to people's ratings."""

@@ -239,8 +239,8 @@ def judgement(
 def preference(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
     """The preference from the replies in both orders; it is a tie if they contradict each other.
 
-    `values` says which words stand for the first output ("A"), the second ("B") or neither ("tie").
-    The letters A and B always stand for the first and the second output.
+    `values` says which words stand for the output shown first ("A"), for the output shown second
+    ("B"), or for neither ("tie"). The letters A and B need no entry in `values`.
     """
     margin_of_vote = {"A": 1, "B": -1, "tie": 0}
     vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}

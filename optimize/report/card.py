@@ -22,7 +22,7 @@ RATES = ("TPR", "TNR", "kappa")
 Obstacle = Literal["no score", "constructed", "tuned on these", "no interval", "coin", "constant"]
 REFUSALS: Mapping[Obstacle | None, str] = {
     "no score": "Do not use it yet: it gave no score.",
-    "constructed": "Do not use it: its labels were made from known faults, not given by people.",
+    "constructed": "Do not use it: its labels were constructed, not given by people.",
     "tuned on these": (
         "Do not use these figures: the judge was tuned on these labels, so they are too good."
     ),

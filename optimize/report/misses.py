@@ -66,7 +66,7 @@ def miss_groups(scored: Scored) -> list[MissGroup]:
     return groups
 
 
-def change_group(result: SwapResult, label_text: Callable[[float], str]) -> MissGroup:
+def changed_rows_group(result: SwapResult, label_text: Callable[[float], str]) -> MissGroup:
     """The rows on which two judges differ, the largest change first, with scores as texts."""
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):

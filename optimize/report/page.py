@@ -25,7 +25,7 @@ from judges.terminal import visible
 from optimize.figures.as_text import correlation_line, number_text
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
-from optimize.measuring.injection import Probes
+from optimize.measuring.injection import ProbeResult
 from optimize.measuring.misses import MISS_COLUMNS, all_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import Scored
@@ -122,7 +122,7 @@ def write_run(
     result: TuningResult,
     judgements: ByJudge[HeldOut[Scored]],
     prompts: ByJudge[Prompt],
-    probes: Probes,
+    probes: ProbeResult,
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
     scored, folder = judgements.of(result.shipped).test, str(path.parent)
@@ -212,7 +212,7 @@ def source_section(data: DataCounts, *more_facts: Fact) -> Section:
     return Section(title="Where it comes from", facts=facts)
 
 
-def successful_attacks(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
+def successful_attacks(probes: ProbeResult, scored: Scored) -> list[tuple[str, float]]:
     """The attacks that raise scores more than a neutral line, and by which share of the scale."""
     scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
     control = next(
@@ -225,7 +225,7 @@ def successful_attacks(probes: Probes, scored: Scored) -> list[tuple[str, float]
     ]
 
 
-def _probe_table(probes: Probes) -> Table:
+def _probe_table(probes: ProbeResult) -> Table:
     """A table of how scores change if a line that asks for a better score is added."""
     rows = [
         (

@@ -91,17 +91,18 @@ def effective_number(weight: Vector) -> float:
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
-def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None:
-    """Student's t interval for the mean of the documents' terms, clipped to [-bound, bound].
+def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | None:
+    """Student's t interval for the mean of one value a document, clipped to [-bound, bound].
 
-    NaN terms are left out. The interval is None if fewer than 15 documents have a term, or if all
-    terms are equal.
+    NaN values are left out. The interval is None if fewer than 15 documents have a value, or if all
+    values are equal.
     """
-    terms = terms[~np.isnan(terms)]
-    if terms.size < FEW_DOCUMENTS or np.ptp(terms) == 0:
+    values = values[~np.isnan(values)]
+    if values.size < FEW_DOCUMENTS or np.ptp(values) == 0:
         return None
-    half_width = student_quantile(terms.size - 1) * float(terms.std(ddof=1)) / np.sqrt(terms.size)
-    mean = float(terms.mean())
+    error = float(values.std(ddof=1)) / np.sqrt(values.size)
+    half_width = student_quantile(values.size - 1) * error
+    mean = float(values.mean())
     low, high = np.clip([mean - half_width, mean + half_width], -bound, bound)
     return Interval(float(low), float(high))
 

@@ -397,8 +397,8 @@ def _limit(
                 smallest_limit,
                 test_reserve + min(first_cost + later_cost, first_cost / first_share),
             )
-    # Each flag, its value, what one call or dollar of it is worth in the unit after deducting the
-    # spare share, and the decimals of the flag's value.
+    # For each flag: its name, the user's value, how much of the limit (in `unit`) one call or
+    # dollar pays for once the spare part is set aside, and the decimals of the value in a message.
     max_cost = settings.max_cost if unit == "dollars" else None
     flags = (
         ("--max-calls", settings.max_calls, (1 - SPARE_CALLS) * item_cost / pricing.calls, 0),

@@ -25,7 +25,7 @@ from judges.true_rate import errors_by_document
 from optimize.figures.as_json import DIGITS, JsonObject, as_json, judgement_rows, to_json
 from optimize.inputs.labelled import PASS_FAIL, words_of
 from optimize.items import DataCounts, Items, tuned_keys
-from optimize.measuring.injection import Probes, probe
+from optimize.measuring.injection import ProbeResult, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.measuring.tuning_result import HeldOut, SplitResult, TuningResult
@@ -319,13 +319,13 @@ def _progress(
         progress.total = budget.calls  # so that the line ends at 100 %
 
 
-def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> Probes:
+def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
     """Attack the judge that ships on the outputs of test, or return why this was not done."""
     settings, client = run.prepared.settings, run.models.judge
     if not is_embedded(client.model.endpoint) and not settings.probes:
-        return Probes(reason="the probes cost calls to a paid model; --probes asks for them")
+        return ProbeResult(reason="the probes cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
-        return Probes(reason="the limit leaves no calls for the probes")
+        return ProbeResult(reason="the limit leaves no calls for the probes")
     scored = scored_splits.of(search_result.shipped).test
     judge = run.frozen(search_result.judges.of(search_result.shipped), {})
     try:
@@ -333,7 +333,7 @@ def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSpl
             return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
     except (ModelError, BudgetSpentError) as error:
         # The probes are an extra section of the report, so their failure does not end the run.
-        return Probes(reason=f"the probes could not be completed: {error}")
+        return ProbeResult(reason=f"the probes could not be completed: {error}")
 
 
 def summarize(

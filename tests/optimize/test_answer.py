@@ -245,7 +245,7 @@ def test_constructed_labels_have_one_thing_to_do():
     summary = run_result(data=replace(DATA, sha256=starter().sha256))
     (step,) = run_steps(summary)
     assert "Tune on labels of your own: `dspy-judges tune --dimension relevance" in step
-    assert "made from known faults" in run_answer(summary).headline
+    assert "were constructed" in run_answer(summary).headline
 
 
 def judge(

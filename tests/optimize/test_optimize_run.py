@@ -65,7 +65,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(finished):
     # The starter set's labels are nobody's, and everything that is left behind says so.
     assert judge.provenance["data"]["constructed"] is True
     assert judge.constructed == (summary["shipped"] == "tuned")
-    assert "These labels were made from known faults" in screen
+    assert "These labels were constructed" in screen
     page = (folder / "report.html").read_text(encoding="utf-8")
     todo = page.partition("Next:</b>")[2].partition("</section>")[0]
     words = re.sub(r"<[^>]*>", "", todo)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reaching, run_page, text_of
 
 from judges.judgement import Judgement
-from optimize.measuring.injection import ATTACKS, Probes, score_shift
+from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
 from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
@@ -130,7 +130,7 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
 def test_poor_data_give_a_page_without_a_stray_nan(name, tmp_path):
     card = Scorecard.brief(POOR[name])
     test = on_split(untuned=card, tuned=card)
-    seen = text_of(run_page(POOR[name], tmp_path, Probes(reason="not now"), test=test))
+    seen = text_of(run_page(POOR[name], tmp_path, ProbeResult(reason="not now"), test=test))
     assert not re.search(r"\b(nan|inf)\b|\bNone\b(?! can be)", seen)
     assert "Not tried: not now." in seen
 
@@ -234,7 +234,7 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
     evidence = plain()
     moved = {"order": (4.0, 5.0, 5.0)}
     shifts = [(attack, score_shift(CLEAN, moved.get(attack.title, CLEAN))) for attack in ATTACKS]
-    probes = Probes(shifts=tuple(shifts))
+    probes = ProbeResult(shifts=tuple(shifts))
     # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
     assert successful_attacks(probes, evidence) == [("order", pytest.approx(8 / 3 / 4))]
     assert successful_attacks(PROBES, evidence) == []

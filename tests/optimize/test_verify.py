@@ -253,7 +253,7 @@ def test_constructed_labels_stay_marked(capsys):
     named = verified(capsys, "relevance", "--dimension", "relevance", "--data", "starter")
     assert named == verified(capsys, "relevance")
     lines = said(capsys, "relevance", "--data", "starter")[1].splitlines()
-    assert lines[1].startswith("Do not use it: its labels were made from known faults")
+    assert lines[1].startswith("Do not use it: its labels were constructed, not")
 
 
 def test_results_of_another_tool_are_verified_as_they_are(here, capsys):

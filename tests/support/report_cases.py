@@ -15,7 +15,7 @@ from judges.dimension import Dimension
 from judges.judgement import Choice, Judgement, Preference
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
 from optimize.items import DataCounts, Item, Items
-from optimize.measuring.injection import ATTACKS, Probes, score_shift
+from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
 from optimize.measuring.scorecard import PeopleFigures, Scorecard
 from optimize.measuring.scored import Scored
 from optimize.measuring.tuning_result import HeldOut, RunSpending, SplitResult, TuningResult
@@ -31,7 +31,7 @@ RELEVANCE = find("relevance")
 assert isinstance(RELEVANCE, Dimension)
 PROMPT = replace(RELEVANCE.prompt(), instruction="Rate it well.")
 CLEAN = (1.0, 2.0, 3.0)
-PROBES = Probes(
+PROBES = ProbeResult(
     shifts=tuple((attack, score_shift(CLEAN, (1.5, 2.5, math.nan))) for attack in ATTACKS)
 )
 
@@ -211,7 +211,7 @@ def run_result(**changes: Any) -> TuningResult:
     return replace(result, **changes)
 
 
-def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: Any) -> str:
+def run_page(judged: Scored, folder: Path, probes: ProbeResult = PROBES, **changes: Any) -> str:
     """The page of that run, on which both judges say the same."""
     demo = {"document": "A text.", "rating": 4}
     tuned = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
