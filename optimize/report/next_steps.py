@@ -95,7 +95,7 @@ def _run_steps(
     if result.data.is_constructed:
         flag = "--pairwise" if result.is_pairs else "--dimension"
         yield (
-            "These labels were constructed, not given by people, so tune on labels "
+            "These labels were constructed, not given by people. Tune on labels "
             f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 labels on "
             "20 documents are enough to start."
         )
