@@ -213,7 +213,7 @@ class Panel(BaseJudge):
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
         if client.open_sibling is not None:
             return client.open_sibling(judge.lm, judge.api_base)
-        if len({part.lm for part in self.parts}) > 1:
+        if len({(part.lm, part.api_base) for part in self.parts}) > 1:
             raise PanelError(f"{self.name} asks several models: open it by panel.open_client()")
         return client
 

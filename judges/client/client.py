@@ -313,17 +313,20 @@ class Client:
         missing_indices = [i for i in range(sampling.n) if i not in job.accepted]
         if job.n_repeats:
             sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
-        if self._native_n or sampling.n == 1:
-            joint_sampling = (
-                sampling
-                if len(missing_indices) == sampling.n
-                else replace(sampling, n=len(missing_indices))
-            )
+        joint_sampling = replace(sampling, n=len(missing_indices))
+        while self._native_n or sampling.n == 1:
             n_replies = await self._request_samples(job, joint_sampling, missing_indices)
             missing_indices = missing_indices[n_replies:]
             if not missing_indices or n_replies == 0:
                 return
-            self._native_n = False  # the endpoint ignores n
+            # One reply to a request for several says that the endpoint ignores n. If only some are
+            # missing, they are requested together, with a seed of their own.
+            self._native_n = n_replies > 1
+            joint_sampling = replace(
+                sampling,
+                n=len(missing_indices),
+                seed=sampling.seed + SAMPLE_SEED_STEP * missing_indices[0],
+            )
         requests = [
             self._request_samples(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]

@@ -66,7 +66,7 @@ def read_outputs(
     comments = _read_comments(columns, rating_columns, options)
     if second_file is not None:
         ratings = _replace_ratings(ratings, second_file)
-        second_comments = _read_comments(second_file.columns, rating_columns, options)
+        second_comments = _read_comments(second_file.columns, second_file.rating_columns, options)
         for item_id, by_dimension in second_comments.items():
             comments.setdefault(item_id, {}).update(by_dimension)
     outputs = tuple(

@@ -84,12 +84,14 @@ class TableRatings:
         notes: Notes on how cells were read.
         words: Maps each dimension that has only the values 1 and 0 to the words for 1 and for 0.
         columns: The table's columns.
+        rating_columns: The columns of ratings among them.
     """
 
     by_item: dict[str, RatingsByDimension]
     notes: list[str]
     words: dict[str, tuple[str, str]]
     columns: Columns
+    rating_columns: RatingColumns
 
 
 class RatingCell(NamedTuple):
@@ -157,7 +159,7 @@ def read_ratings(
             options.values,
             problems,
         )
-    return TableRatings(by_item, notes, words, columns)
+    return TableRatings(by_item, notes, words, columns, rating_columns)
 
 
 def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:

@@ -16,7 +16,7 @@ from optimize.search.power import GAIN, chance_of_gain
 from optimize.statistics.correlations import Level
 from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, rounded_up
 from optimize.statistics.intervals import FEW_DOCUMENTS
-from optimize.statistics.two_values import FEW_OUTPUTS, two_values
+from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS, two_values
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
@@ -160,6 +160,13 @@ def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> s
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
+def _documents_short(test: Items, label: int) -> int:
+    """How many documents with this label test lacks for an interval, if it has enough outputs."""
+    rows = np.flatnonzero(test.human == label)
+    n_short = FEW_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
+    return max(0, n_short) if rows.size >= FEW_OUTPUTS else 0
+
+
 def _advice_for_intervals(
     all_items: Items, test: Items, words: VerdictWords, level: Level
 ) -> list[str]:
@@ -178,5 +185,8 @@ def _advice_for_intervals(
             n_needed -= int((all_items.human == label).sum())
         if n_on_test:
             amount = f"{max(n_on_test, math.ceil(n_needed)):,} more {label_name}"
+            if words and (n_documents_short := _documents_short(test, label)):
+                n_more = math.ceil(n_documents_short * n_documents / len(test.documents))
+                amount = f"{n_more:,} more documents with {label_name}"
             advice.append(f"{amount} for an interval of {figure} on test")
     return advice

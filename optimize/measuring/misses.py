@@ -124,12 +124,14 @@ def rank_differences(scored: Scored) -> Vector:
 
     Ranks are mid-ranks: within the document at summary level, otherwise over all outputs. For
     pairs, the difference is half the difference of the margins. It is 0 if the judge and people
-    give the same rating or preference, and if people rate all outputs alike that are ranked.
+    give the same rating or preference, and if people prefer no side or rate all ranked outputs
+    alike.
     """
     judge, human = scored.scores, scored.human
     differences = np.zeros(len(human))
     if scored.is_pairs:
-        differences = np.where(np.sign(judge) == np.sign(human), 0, (judge - human) / 2)
+        has_same_sign = np.sign(judge) == np.sign(human)
+        differences = np.where(has_same_sign | (human == 0), 0, (judge - human) / 2)
     for rows in [] if scored.is_pairs else scored.ranked_rows:
         scored_rows = rows[~np.isnan(judge[rows])]
         if scored_rows.size > 1 and np.unique(human[scored_rows]).size > 1:

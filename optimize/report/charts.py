@@ -85,11 +85,18 @@ def _system_charts(scored: Scored) -> list[DotChart]:
     """A chart of people's and the judge's mean for each system, if there are two or more."""
     systems = np.array(scored.systems)
     judge = scored.passes if scored.is_binary else scored.scores
-    names = [name for name in scored.items.systems if not np.isnan(judge[systems == name]).all()]
-    if len(names) < 2:
+    # Like the system-level rho, both means are over the outputs that the judge has scored.
+    all_rows = {name: (systems == name) & ~np.isnan(judge) for name in scored.items.systems}
+    rows_by_system = {name: rows for name, rows in all_rows.items() if rows.any()}
+    if len(rows_by_system) < 2:
         return []
-    human_means = np.array([scored.human[systems == name].mean() for name in names])
-    judge_means = np.array([np.nanmean(judge[systems == name]) for name in names])
+    names, weights = [*rows_by_system], scored.items.weights
+    human_means, judge_means = (
+        np.array(
+            [np.average(side[rows], weights=weights[rows]) for rows in rows_by_system.values()]
+        )
+        for side in (scored.human, judge)
+    )
     caption = f"Each dot is a system's {'share of passes' if scored.is_binary else 'mean'}."
     return [_dot_chart(scored, human_means, judge_means, names, caption)]
 

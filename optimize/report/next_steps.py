@@ -46,7 +46,7 @@ def verification_step(
         return remedy
     if result.gate and result.gate.gate == "falls short":
         page = "" if has_page else " (--report FILE.html)"
-        return f"Look at its misses and failures{page}, or tune it on other labels."
+        return f"Look at its misses and failures{page}; change its prompt or model, or tune it."
     kappa_interval = result.card.two_values.judge.kappa.interval if result.card.two_values else None
     if (
         kappa_interval

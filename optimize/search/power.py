@@ -76,8 +76,8 @@ def chance_of_gain(
         risk: The risk of the gate.
 
     Returns:
-        A sentence with the probability now and the number of labelled documents with which the
-        probability is `TARGET_POWER`, and this number.
+        A sentence with the probability now and, if more are needed, the number of labelled
+        documents with which the probability is `TARGET_POWER`; and this number.
     """
     n, metric = len(items.documents), "rho"
     outputs = len(items) / n
@@ -97,8 +97,7 @@ def chance_of_gain(
         # document.
         n_sufficient = max(n_sufficient, math.ceil(FEWEST_UNTIED * n / max(untied_documents, 1)))
     n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
-    chance_now = f"A gain of {GAIN:g} {metric} ships with a chance of {chance:.0%}"
-    return (
-        f"{chance_now}; with {n_sufficient:,} labelled documents, {TARGET_POWER:.0%}.",
-        n_sufficient,
-    )
+    text = f"A gain of {GAIN:g} {metric} ships with a chance of {chance:.0%}"
+    if n_sufficient > len(everything.documents):
+        text += f"; with {n_sufficient:,} labelled documents, {TARGET_POWER:.0%}"
+    return f"{text}.", n_sufficient

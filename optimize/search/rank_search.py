@@ -272,7 +272,7 @@ class RankSearch:
         )
 
     def _run_rounds(self) -> None:
-        """Run rounds until a round gains less than the standard error of its gain."""
+        """Run rounds until a round gains no more than the standard error of the leader's gain."""
         for round_number in range(1, self.options.rounds + 1):
             self.n_rounds = round_number
             former_leader, cost_before = self._best_so_far().id, self.budget.total_cost
@@ -286,10 +286,11 @@ class RankSearch:
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
             is_worthwhile = round_number < FEWEST_ROUNDS or gain > error
-            is_final = not is_worthwhile or round_number == self.options.rounds
             cost = self.budget.total_cost - cost_before
-            self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
-            if is_final:
+            self.last_round = LastRound(
+                gain=gain, error=error, cost=cost, is_final=not is_worthwhile
+            )
+            if not is_worthwhile:
                 break
 
     def _measure_leaders(self) -> None:

@@ -155,3 +155,15 @@ def test_a_comment_of_people_is_on_its_label_and_no_rating(cells):
     labelled = data.read_labels([{"input": f"{n}?", "output": f"{n}.", **cells} for n in range(3)])
     assert labelled.dimensions == ("label",)
     assert {one.comments["label"] for one in labelled.outputs} == {("rude",)}
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "comments"),
+    [(None, {"fluency": ("It stumbles.",)}), (["fluency"], {"fluency": ("It stumbles.",)}),
+     (["relevance"], {})],
+)  # fmt: skip
+def test_a_comment_in_a_second_file_is_on_the_dimension_that_its_column_names(dimensions, comments):
+    rows = [{"id": "a", "relevance": 5, "fluency": 2, "fluency_comment": "It stumbles."}]
+    second = write_jsonl("second.jsonl", rows)
+    first, *_ = data.read_labels([output("a")], annotations=second, dimensions=dimensions).outputs
+    assert first.comments == comments

@@ -330,6 +330,16 @@ def test_samples_that_are_missing_are_asked_singly(native_n):
     assert len({sampling.seed for sampling in model.samplings}) == 3
 
 
+def test_an_answer_that_is_a_sample_short_does_not_end_requests_for_several():
+    """The second request is one short: its last sample is one request more, as another sample."""
+    replies = lambda prompt, s, before: [prompt] * (s.n - (prompt == "1" and not before))  # noqa: E731
+    model = Model(replies)
+    responses = run(model, 4, Sampling(n=5), concurrency=1)
+    assert [response.values for response in responses] == [(number,) * 5 for number in range(4)]
+    assert sorted(sampling.n for sampling in model.samplings) == [1, 5, 5, 5, 5]
+    assert len({sampling.seed for sampling in model.samplings}) == 2
+
+
 @pytest.mark.parametrize(
     ("tokens", "options", "limits"),
     [

@@ -12,6 +12,7 @@ from prompts import prompted
 from refusals import refused
 
 from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
+from judges.client import Client, open_model
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import Judgement, Preference
@@ -129,6 +130,15 @@ def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path):
     panel: Any = load(Panel.join(RELEVANCE, [asked("own"), local]).save(tmp_path / "judge.json"))
     with pytest.raises(FatalModelError, match="not a plain PROVIDER/NAME"):
         panel.check_origins()
+
+
+def test_members_at_two_addresses_are_not_asked_by_one_client():
+    here, there = (
+        RATES.with_model("openai/m", api_base=f"http://localhost:{port}/v1") for port in (1, 2)
+    )
+    panel = Panel.join(RELEVANCE, [asked("a", judge=here), asked("b", judge=there)])
+    with pytest.raises(PanelError, match="asks several models"):
+        panel.clients(Client(open_model("openai/m", api_base="http://localhost:1/v1")))
 
 
 def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(monkeypatch):

@@ -94,6 +94,18 @@ def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path
     assert "second annotator" not in texts["collect"]
 
 
+def test_verdicts_on_few_documents_take_documents_with_them_and_not_outputs():
+    rows = [
+        {"id": f"{d}-{i}", "group": f"g{d}", "input": f"I {d}.", "output": f"O {d} {i}."}
+        | {"label": ["pass", "fail"][i % 2]}
+        for d in range(15)
+        for i in range(20)
+    ]
+    # Test has 40 of each in 4 of 15 documents, and needs 5: one more there are 4 more in all.
+    collect = capacity_of(data.read_labels(rows), "label")["collect"]
+    assert collect.startswith("4 more documents with pass outputs for an interval of TPR on test")
+
+
 def test_annotators_who_never_differ_agree_by_one_whoever_of_a_crowd_gave_which_label(tmp_path):
     same = "two annotators say the same in 100% of {} cases, kappa 1.00"
     # Of two labels each by 40 people the first and the second are the same: kappa 1.

@@ -185,6 +185,8 @@ def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
     assert rank_differences(pairs([("A", "A")], [("B",)])).tolist() == [1]
     assert misses(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
+    # Where people prefer no side, the judge cannot be on the wrong one.
+    assert misses(pairs([("A", "A")], [("A", "B")])) == {"wrong side": []}
 
 
 @pytest.mark.parametrize(
