@@ -1,10 +1,12 @@
 """Which column holds the labels of a dimension that no column is called; outputs without labels."""
 
+import numpy as np
 import pytest
 from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
+from optimize.items import annotation_matrix
 
 MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
 
@@ -146,3 +148,14 @@ def test_conversations_are_texts_as_a_judge_reads_them(part, judged):
     items = read_items([{"id": 1, "messages": turns, "label": "bad"}], map={"judge": part})
     assert items.items[0].texts[judged].endswith("No.")
     assert "label" not in items.items[0].texts
+
+
+def test_an_output_with_one_rating_counts_for_the_annotator_who_is_named():
+    ratings = [(0, "Anna", 4), (0, "Ben", 3), (1, "Anna", 2)]
+    rated = [
+        {"id": n, "input": f"{n}?", "output": f"{n}.", "annotator": name, "tone": rating}
+        for n, name, rating in ratings
+    ]
+    matrix, names = annotation_matrix(data.read_labels(rated, dimensions=["tone"]), "tone")
+    assert names == ("Anna", "Ben")
+    assert np.array_equal(matrix, [[4, 3], [2, np.nan]], equal_nan=True)

@@ -167,3 +167,11 @@ def test_a_comment_in_a_second_file_is_on_the_dimension_that_its_column_names(di
     second = write_jsonl("second.jsonl", rows)
     first, *_ = data.read_labels([output("a")], annotations=second, dimensions=dimensions).outputs
     assert first.comments == comments
+
+
+def test_a_comment_inside_annotations_is_on_its_label_and_no_rating():
+    label = {"label": "fail", "comment": "rude"}
+    rows = [{"input": f"{n}?", "output": f"{n}.", "annotations": label} for n in range(3)]
+    labelled = data.read_labels(write_jsonl("traces.jsonl", rows))
+    assert labelled.dimensions == ("label",)
+    assert {output.comments["label"] for output in labelled.outputs} == {("rude",)}
