@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from label_files import ended
+from command_runs import run
 
 import judges
 
@@ -22,7 +22,7 @@ def test_a_benchmark_says_what_it_measures(name, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     path = str(BENCHMARKS / name)
-    code, out, _ = ended(lambda words: runpy.run_path(path, run_name="__main__") and 1)
+    code, out, _ = run(lambda words: runpy.run_path(path, run_name="__main__") and 1)
     assert code == 0
     assert len(out.splitlines()) > 3
     assert f"python benchmarks/{name}" in TEXTS["README.md"]

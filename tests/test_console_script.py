@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from command_runs import run
 from jsonl import write_jsonl
-from label_files import ended
 from openai_server import hang_from
 from processes import TIMEOUT, end_of, run_python, start_command, until
 from rating_files import weather_rows
@@ -41,7 +41,7 @@ def test_no_module_of_the_users_hides_the_console_script(line, here):
 def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each():
     words = "check label plan tune verify compare panel estimate score winrate list show export"
     assert list(COMMANDS) == words.split()
-    code, text, _ = ended(main, "--help")
+    code, text, _ = run(main, "--help")
     assert code == 0
     for name, (summary, _) in COMMANDS.items():
         assert text.count(f"\n  {name:<9} {summary}\n") == 1
@@ -49,9 +49,9 @@ def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each():
 
 
 def test_a_help_names_its_command_on_one_page_of_80_columns_and_all_have_at_most_55_flags():
-    flags = set(FLAG.findall(ended(main, "--help").out))
+    flags = set(FLAG.findall(run(main, "--help").out))
     for word in COMMANDS:
-        code, text, _ = ended(main, word, "--help")
+        code, text, _ = run(main, word, "--help")
         assert code == 0
         assert text.startswith(f"usage: dspy-judges {word} ")
         assert "python -m" not in text
@@ -88,7 +88,7 @@ def test_what_needs_no_model_starts_without_it(here):
     ],
 )
 def test_a_mistyped_word_gets_the_closest_one(line, suggestion):
-    code, _, err = ended(main, *line.split())
+    code, _, err = run(main, *line.split())
     assert (code, err.count("\n")) == (2, 1)
     assert f"did you mean {suggestion}?" in err
 

@@ -14,7 +14,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from label_files import ended, file_of
+from command_runs import run
+from label_files import file_of
 from processes import run_python
 
 import judges.testing
@@ -191,7 +192,7 @@ def test_a_command_on_a_page_is_taken(page, command):
 
 
 def test_pages_name_no_flag_that_no_command_has():
-    of_ours = {name for word in COMMANDS for name in FLAG.findall(ended(main, word, "--help").out)}
+    of_ours = {name for word in COMMANDS for name in FLAG.findall(run(main, word, "--help").out)}
     # mkdocs build --strict
     flags = of_ours | {"--version", "--strict"}
     for page, text in COMMAND_PAGES.items():

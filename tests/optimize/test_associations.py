@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of
+from command_runs import json_of, output_of
 from jsonl import write_jsonl
 from report_cases import outputs, pairs
 
@@ -29,7 +29,7 @@ def verified(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any,
     scores = [{"id": f"{n}", "dimension": "charm", "score": s} for n, s in enumerate(judge)]
     arguments = ["--data", write_jsonl("l.jsonl", rows), "--dimension", "charm"]
     arguments += ["--scores", write_jsonl("s.jsonl", scores), "--scale", "any"]
-    return result_of(command, *arguments)["associations"], printed(command, *arguments)
+    return json_of(command, *arguments)["associations"], output_of(command, *arguments)
 
 
 def noise(seed: int) -> Vector:
@@ -75,10 +75,10 @@ def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, sa
     replies = [{"id": f"{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
     arguments = ["--replies", write_jsonl("r.jsonl", replies), "--pairwise", "wit"]
     arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "A=A,B=B"]
-    position = result_of(command, *arguments)["associations"]["position"]
+    position = json_of(command, *arguments)["associations"]["position"]
     assert position["value"] == pytest.approx((2 * first - 22) / 40, abs=1e-6)
     assert position["low"] <= position["value"] <= position["high"]
-    text = printed(command, *arguments)
+    text = output_of(command, *arguments)
     assert ("It prefers the output shown" in text, said in text) == (bool(said), True)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from command_runs import Ended, run
+from command_runs import Result, run
 from openai_replies import Body
 from openai_server import WITHHELD, OpenAIServer, some_faults
 
@@ -22,7 +22,7 @@ def _quick(here: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAISer
     openai_server.models = ("gpt-4.1-mini",)
 
 
-def tuned(*arguments: str) -> Ended:
+def tuned(*arguments: str) -> Result:
     return run(command, "--dimension", "relevance", "--lm", LM, "--out", "run", *arguments)
 
 

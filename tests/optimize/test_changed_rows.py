@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of, run
+from command_runs import json_of, output_of, run
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
@@ -72,15 +72,15 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
     assert ended.code == 1, ended.err
     assert "20 of these have a label: new alone is right on 0, old alone on 20" in ended.out
     assert "Difference in accuracy -0.050 on these outputs, exactly" in ended.out
-    result = result_of(command, *words, code=1)
+    result = json_of(command, *words, code=1)
     assert result["swap"] == "worse"
     assert (result["difference"]["value"], result["here"]["low"]) == (-0.05, -0.05)
 
 
 def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes():
-    out = printed(command, *flags(PEOPLE, NEW), "--changed", labelled(CHANGED))
+    out = output_of(command, *flags(PEOPLE, NEW), "--changed", labelled(CHANGED))
     assert out.startswith("On documents like these new is better than old.")
-    out = printed(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
+    out = output_of(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
     assert "differ on 0 of 400 outputs" in out
     assert not Path("changed.jsonl").exists()
 
@@ -115,7 +115,7 @@ def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() ->
     ended = run(command, *words, "--margin", ".1")
     assert ended.code == 3
     assert "new is clearly worse on fails: of those labelled it gets 40 wrong" in ended.out
-    result = result_of(command, *words, code=3)
+    result = json_of(command, *words, code=3)
     assert result["clear_loss"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
 
 

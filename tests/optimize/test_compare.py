@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import result_of, run
+from command_runs import json_of, run
 from jsonl import write_jsonl
 from openai_replies import Body, follow, usage
 from openai_server import OpenAIServer
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 def compared(*arguments: str, code: int = 0) -> Any:
-    return result_of(compare.command, *arguments, code=code)
+    return json_of(compare.command, *arguments, code=code)
 
 
 HUMAN = [[1.0, 2.0, 3.0, 4.0]] * 20
@@ -53,7 +53,7 @@ def scores_of(**judges: Any) -> list[str]:
 def test_every_judge_has_the_figures_that_verify_prints():
     flags = recorded()
     for row in compared(*flags)["judges"]:
-        alone = result_of(verify.command, *flags[:4], "--scores", f"{row['name']}.jsonl")
+        alone = json_of(verify.command, *flags[:4], "--scores", f"{row['name']}.jsonl")
         assert row["correlations"] == alone["correlations"]
 
 
@@ -132,7 +132,7 @@ def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all():
 
 def test_pairs_are_compared_by_accuracy_in_both_orders():
     flags = ["--pairwise", "tldr_concise", "--lm", "embedded", "other=tldr_concise"]
-    result, alone = compared(*flags), result_of(verify.command, "tldr_concise")
+    result, alone = compared(*flags), json_of(verify.command, "tldr_concise")
     of_pairs = {key for key in alone if key.startswith(("accuracy", "order"))}
     for row in result["judges"]:
         assert {key: row[key] for key in of_pairs} == {key: alone[key] for key in of_pairs}

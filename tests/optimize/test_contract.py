@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
-from command_runs import printed
+from command_runs import output_of
 from jsonl import read_jsonl
 from processes import run_python
 
@@ -65,7 +65,7 @@ def test_an_optimizer_of_the_users_tunes_from_the_command_line(here, monkeypatch
     Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
     monkeypatch.syspath_prepend(here)
     flags = ["--dimension", "relevance", "--max-calls", "400", "--out", "run"]
-    printed(command, *flags, "--optimizer", "hill:hill_climb")
+    output_of(command, *flags, "--optimizer", "hill:hill_climb")
     assert judges.load("run").provenance["optimizer"] == "hill:hill_climb"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Ended, printed, run
+from command_runs import Result, output_of, run
 from jsonl import write_jsonl
 
 import data
@@ -59,7 +59,7 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     from optimize.tuning import folder as run_folder
     from optimize.tuning import pipeline
 
-    write, tune, seconds = run_folder.write_atomically, pipeline.run, list[Ended]()
+    write, tune, seconds = run_folder.write_atomically, pipeline.run, list[Result]()
 
     def while_another_starts(*words: Any) -> Any:
         with monkeypatch.context() as patched:
@@ -88,7 +88,7 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     assert (ended.code, "goes on with run" in ended.err) == (0, True)
     assert [second.code for second in seconds] == [1]
     assert "is in use by another run" in seconds[0].err
-    printed(command, *FEW, "--out", "whole")
+    output_of(command, *FEW, "--out", "whole")
     assert judge_of("run") == judge_of("whole")
     assert Path("run/trials.jsonl").read_bytes() == Path("whole/trials.jsonl").read_bytes()
     # What the embedded model says is kept nowhere.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of, run
+from command_runs import json_of, output_of, run
 from jsonl import read_jsonl, write_jsonl
 
 import data
@@ -44,7 +44,7 @@ def relabelled(**columns: Any) -> None:
 
 
 def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
-    result = result_of(estimate, *files)
+    result = json_of(estimate, *files)
     plain, tuned = (result["systems"][name] for name in ("plain", "tuned"))
     # The systems are one apart; the judge failed on both outputs of one document.
     assert plain["low"] < 2.5 < plain["high"] < 3.5 < tuned["high"]
@@ -57,17 +57,17 @@ def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
     assert gap["low"] < 1 < gap["high"]
     assert (gap["together_low"], gap["together_high"]) == (gap["low"], gap["high"])
     relabelled(group=lambda row: row["id"])  # every output on a document of its own
-    assert result_of(estimate, *files)["differences"] == []
+    assert json_of(estimate, *files)["differences"] == []
 
 
 def test_a_system_with_too_few_labels_has_no_mean(files):
     relabelled(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
-    assert "plain: too few labels (two documents or more" in printed(estimate, *files)
-    assert result_of(estimate, *files)["systems"]["plain"] is None
+    assert "plain: too few labels (two documents or more" in output_of(estimate, *files)
+    assert json_of(estimate, *files)["systems"]["plain"] is None
 
 
 def test_estimates_are_printed_with_interval_and_counts(files):
-    mean = result_of(estimate, *files)["estimates"]["mean"]
+    mean = json_of(estimate, *files)["estimates"]["mean"]
     first, counts, alone, needed, given, *systems = run(estimate, *files).stdout.splitlines()
     ends = {name: f"{mean[name]:.3f}" for name in ("value", "low", "high")}
     assert first.startswith(
@@ -87,7 +87,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     assert "less" not in tuned
     assert about.startswith("Differences are on shared documents, ")
     relabelled(annotations={"clarity": [3]})
-    assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in printed(estimate, *files)
+    assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in output_of(estimate, *files)
 
 
 def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
@@ -117,7 +117,7 @@ def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here):
     Path("l.csv").write_text("id,label\n" + "".join(f"o{n},pass\n" for n in range(30)))
     scores = [{"id": row["id"], "label": 1} for row in rows]
     files = ["--data", write_jsonl("o.jsonl", rows), "--scores", write_jsonl("s.jsonl", scores)]
-    out = printed(estimate, "--annotations", "l.csv", *files)
+    out = output_of(estimate, "--annotations", "l.csv", *files)
     assert out.startswith("label: true rate of outputs like these 1.000 [0.8")
 
 
@@ -127,7 +127,7 @@ def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(here):
     # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.
     scores = [{"id": str(n), "score": 0.6 if n % 10 < 8 else 0.1} for n in range(100)]
     flags = ["--data", write_jsonl("l.jsonl", labelled), "--dimension", "ok"]
-    out = printed(estimate, *flags, "--scores", write_jsonl("s.jsonl", scores))
+    out = output_of(estimate, *flags, "--scores", write_jsonl("s.jsonl", scores))
     assert "the judge alone 0.800" in out
 
 
@@ -150,6 +150,6 @@ def test_the_starter_set_is_estimated_by_its_name(here):
         if output.ratings.get("relevance")
     ]
     flags = ["--scores", write_jsonl("s.jsonl", scores), "--dimension", "relevance", "--data"]
-    assert result_of(estimate, *flags, "starter")["data"]["name"] == "starter"
+    assert json_of(estimate, *flags, "starter")["data"]["name"] == "starter"
     ended = run(estimate, *flags, "starter_pairs")
     assert (ended.code, "starter_pairs: holds pairs" in ended.err) == (1, True)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from command_runs import printed
+from command_runs import output_of
 from jsonl import write_jsonl
 
 from judges.labels.flags import read_map_file
@@ -68,6 +68,6 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here
     about = {"output": "Say.", "date": "2026-10-01"}
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)
-    printed(check.main, sheet, "--write-map", "map.yaml")
+    output_of(check.main, sheet, "--write-map", "map.yaml")
     made = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
     assert made[0].texts == ("input", "output")

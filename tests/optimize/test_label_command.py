@@ -13,7 +13,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from command_runs import Ended, run
+from command_runs import Result, run
 from jsonl import read_jsonl, write_jsonl
 from processes import TIMEOUT, start_command, until
 
@@ -65,14 +65,14 @@ def post(address: str, who: str, value: Any, **more: Any) -> None:
     urlopen(Request(f"{address}label", click, {"Content-Type": "application/json"})).close()
 
 
-Serve = Callable[..., Ended]
+Serve = Callable[..., Result]
 
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     """Runs the command in this process; `work` on its session, then Ctrl-C, replaces serving."""
 
-    def serving(work: Callable[[Session], object], *words: str) -> Ended:
+    def serving(work: Callable[[Session], object], *words: str) -> Result:
         def serve_forever(server: Server) -> None:
             work(server.session)
             raise KeyboardInterrupt

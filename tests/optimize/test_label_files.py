@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import printed, run
+from command_runs import output_of, run
 from jsonl import write_jsonl
 
 import data
@@ -34,7 +34,7 @@ def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
 
 def test_ratings_are_checked_and_the_last_one_stands():
     file = write_jsonl("outputs.relevance.jsonl", lines("relevance"))
-    page = printed(check, file)
+    page = output_of(check, file)
     assert "relevance: 1 to 5, 180 outputs rated by 2 annotators" in page
     assert "text document; text summary; ratings rating comments comment" in page
     assert "1 label changed after seeing others'" in page
@@ -45,10 +45,10 @@ def test_ratings_are_checked_and_the_last_one_stands():
 
 def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
-    assert "2 annotators: " in printed(check, file)
-    printed(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
+    assert "2 annotators: " in output_of(check, file)
+    output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
     assert SAID in Path("run/report.html").read_text()
-    assert "more outputs, which are set apart" in printed(verify, "run", "--data", file)
+    assert "more outputs, which are set apart" in output_of(verify, "run", "--data", file)
     judge = judges.load("run")
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("document", "summary"))
     assert SAID in Path("run/misses.csv").read_text()
@@ -58,7 +58,7 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
         for n, item in enumerate(items.items)
     ]
     long = write_jsonl("long.jsonl", rated)
-    out = printed(verify, "run", "--data", "starter_unlabelled", "--annotations", long)
+    out = output_of(verify, "run", "--data", "starter_unlabelled", "--annotations", long)
     assert "people: It leaves out" in out
     labelled = data.read_labels("starter_unlabelled", annotations=long)
     assert not is_constructed(labelled.sha256)
@@ -69,7 +69,7 @@ def test_votes_are_checked():
     pair = {"post": "p", "response_a": "a", "response_b": "b", **LABEL}
     rows = [pair | {"id": f"p{n}", "group": f"g{n // 2}", "preferred": "A"} for n in range(68)]
     both = [row | {"annotator": who} for row in rows for who in ("Anna", "Ben")]
-    page = printed(check, write_jsonl("pairs.jsonl", [*both, both[0] | {"preferred": None}]))
+    page = output_of(check, write_jsonl("pairs.jsonl", [*both, both[0] | {"preferred": None}]))
     assert "68 pairs for 34 documents" in page
     assert "text post; text response_a; text response_b; ratings votes from preferred" in page
 

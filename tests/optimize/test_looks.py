@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of, run
+from command_runs import json_of, output_of, run
 from jsonl import write_jsonl
 from scipy.stats import norm
 
@@ -72,7 +72,7 @@ def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growt
 
 def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_how_many():
     gate = [*sheet(400), "--min-tpr", "0.895"]
-    one, ended = result_of(verify, *gate), run(verify, *gate, "--looks", "4", "--json")
+    one, ended = json_of(verify, *gate), run(verify, *gate, "--looks", "4", "--json")
     four = json.loads(ended.stdout)
     assert (one["gate"], one["looks"]) == ("holds", 1)
     assert (ended.code, four["gate"], four["looks"]) == (3, "undecided", 4)
@@ -84,11 +84,11 @@ def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_ho
 
 def test_a_swap_is_decided_by_one_of_so_many_looks():
     swap = [*sheet(400, wrong=40), "--against", "80", *sheet(400, wrong=80)[4:], "--margin"]
-    one, four = result_of(verify, *swap, "0.055"), run(verify, *swap, "0.055", "--looks", "4")
+    one, four = json_of(verify, *swap, "0.055"), run(verify, *swap, "0.055", "--looks", "4")
     assert (one["swap"], one["looks"]) == ("not worse", 1)
     assert (four.code, "90% interval of 4 looks, n=" in four.out) == (3, True)
     wide = [*swap, "0.2", "--looks", "4"]
-    four, out = result_of(verify, *wide), printed(verify, *wide)
+    four, out = json_of(verify, *wide), output_of(verify, *wide)
     assert (four["swap"], four["looks"]) == ("not worse", 4)
     assert four["difference"]["low"] < one["difference"]["low"]
     assert "5% would get this verdict in any of 4 looks." in out
@@ -140,14 +140,14 @@ def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many():
         "labels for a judge of TPR 0.85 and TNR 0.85 (25% fails, a chance of 90%"
     )
     labels = write_jsonl("labels.jsonl", rows)
-    assert f"floors {said}" in printed(check, labels)
+    assert f"floors {said}" in output_of(check, labels)
     outputs = [{"id": f"r{i}", "output": f"Text {i}."} for i in range(1000)]
     words = [write_jsonl("outputs.jsonl", outputs), "--min-tnr", ".8"]
-    out = printed(plan, *words, "--labels", labels, "--min-tpr", ".8")
+    out = output_of(plan, *words, "--labels", labels, "--min-tpr", ".8")
     assert out.startswith(f"200 of 1,000 documents labelled. {said}")
     assert " outputs.next.jsonl: 356 docu" in out
     # Without labels no base rate is known, and a random round comes first.
-    first = result_of(plan, *words, "--out", "first.jsonl")
+    first = json_of(plan, *words, "--out", "first.jsonl")
     assert [each["fails"] for each in first["decisions"]] == [0.05, 0.2, 0.5]
     assert first["n_next"] == 30
     assert run(plan, *words, "--labels", labels, "--min-tpr", "2").code == 2

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_runs import json_of
 from jsonl import read_jsonl, write_jsonl
-from verify_runs import tuned_on, verified
+from tuned_judges import tuned_on
 
 from judges.loading import load
-from optimize import panel
+from optimize import panel, verify
 from optimize.items import text_key
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -102,7 +103,7 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_mem
     test = [row for row in rows if text_key({name: row[name] for name in TEXTS}) not in learned]
     assert len(test) == result["test"]["panel"]["n"] * SYSTEMS
     write_jsonl("test.jsonl", test)
-    rho = verified(capsys, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
+    rho = json_of(verify.command, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
     assert rho["value"] == pytest.approx(result["test"]["panel"]["value"])
     assert "holds a finished run" in refused(capsys, *flags, "--out", "runs/panel-001", code=1)
     line = refused(capsys, *flags[:4], "runs/panel-001", members[0], code=1)

@@ -1,11 +1,9 @@
-"""Files of labels in the working folder, what readers refuse, and what commands print."""
+"""Files of labels in the working folder, and what readers refuse."""
 
-import io
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from openpyxl import Workbook
@@ -55,27 +53,3 @@ def refusal(source: Any, *, read: Callable[..., object] = data.read_labels, **ho
     assert message.isprintable(), "one line, and nothing that steers a terminal"
     assert message.startswith(str(source) if isinstance(source, Path) else "")
     return message
-
-
-class Ended(NamedTuple):
-    """The exit code of a command, and what it printed."""
-
-    code: object
-    out: str
-    err: str
-
-    @property
-    def last(self) -> str:
-        """The last line on stderr."""
-        return self.err.splitlines()[-1]
-
-
-def ended(command: Callable[[list[str]], int], *words: str | Path) -> Ended:
-    """Run a command to its end, also where its parser ends the process."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            code: object = command([*map(str, words)])
-        except SystemExit as end:
-            code = end.code
-    return Ended(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
