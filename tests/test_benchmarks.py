@@ -35,7 +35,7 @@ def test_questions_named_like_a_quality_are_answered_as_recorded(monkeypatch):
 
     ratings = {"coherence": 2, "consistency": 4, "fluency": 5, "relevance": 1}
     server = questions.RecordedServer({"A dog barks.": ratings}, "consistency")
-    asked = [
+    form = [
         judges.Question(name="coherence", text="is it in order", answers=(1, 2, 3, 4, 5)),
         judges.Question(name="fluency", text="is it good English"),
         judges.Question(name="short", text="is it short", answers=(0, 1, 2)),
@@ -50,6 +50,6 @@ def test_questions_named_like_a_quality_are_answered_as_recorded(monkeypatch):
 
         assert ask().score == 4
         for reasoning in ("none", "brief"):
-            answers = ask(reasoning=reasoning, questions=asked).answers
+            answers = ask(reasoning=reasoning, questions=form).answers
             assert answers.pop("short") in (0, 1, 2)
             assert answers == {"coherence": 2, "fluency": 1, "relevance": 0, "rating": 4}

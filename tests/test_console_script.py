@@ -33,9 +33,9 @@ def test_no_module_of_the_users_hides_the_console_script(line, here):
     # As an installer writes it.
     script = f"import sys\nfrom {module} import {function}\nsys.exit({function}())\n"
     (here / "bin" / "dspy-judges").write_text(script)
-    done = run_python("bin/dspy-judges", *line.split())
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
+    process = run_python("bin/dspy-judges", *line.split())
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout
 
 
 def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each():
@@ -49,7 +49,7 @@ def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each():
 
 
 def test_a_help_names_its_command_on_one_page_of_80_columns_and_all_have_at_most_55_flags():
-    flags = set(FLAG.findall(run(main, "--help").out))
+    flags = set(FLAG.findall(run(main, "--help").stdout))
     for word in COMMANDS:
         code, text, _ = run(main, word, "--help")
         assert code == 0
@@ -72,8 +72,8 @@ def test_what_needs_no_model_starts_without_it(here):
         "assert main(['check', 'starter']) == main(['plan', 'outputs.jsonl']) == 0\n"
         "assert not loaded('dspy', 'pandas', 'litellm')\n"
     )
-    done = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done.stderr
+    process = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def test_a_reader_that_leaves_decides_nothing(name, n_read):
     command = [sys.executable, "-m", "dspy_judges", *line.split()]
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     running = subprocess.Popen(command, bufsize=0, **piped)  # type: ignore[call-overload]
-    said = running.stdout.read(n_read)
+    text = running.stdout.read(n_read)
     running.stdout.close()
-    assert running.wait(TIMEOUT) == code, said
+    assert running.wait(TIMEOUT) == code, text
     assert Path("run/summary.json").exists() == (name == "tune")
 
 
 def shell(line: str) -> tuple[int, str, str]:
     line = line.replace("dspy-judges", f"{sys.executable} -m dspy_judges")
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
+    process = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    return process.returncode, process.stdout, process.stderr
 
 
 FULL = (1, "", "dspy-judges: stdout: No space left on device\n")
@@ -142,9 +142,9 @@ def test_a_result_with_nowhere_to_go_is_one_line(line, result):
 def test_what_an_encoding_lacks_is_escaped_as_in_json():
     definition = "name: kind\ndefinition: 答え 😀\ninputs: [answer]\nscale: [1, 2]\nanchors: {}\n"
     Path("kind.yaml").write_text(definition, "utf-8")
-    shown = shell("PYTHONIOENCODING=ascii dspy-judges show kind.yaml")
-    assert (shown[0], shown[2]) == (0, "")
-    assert shown[1].startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
+    result = shell("PYTHONIOENCODING=ascii dspy-judges show kind.yaml")
+    assert (result[0], result[2]) == (0, "")
+    assert result[1].startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
 
 
 def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
@@ -155,8 +155,8 @@ def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(60)\n"
     )
-    done = run_python("-c", loading)
-    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    process = run_python("-c", loading)
+    assert (process.returncode, process.stderr) == (130, "interrupted\n")
     before = signal.getsignal(signal.SIGINT)
     with exit_on_ctrl_c():
         assert signal.getsignal(signal.SIGINT) is not before

@@ -192,7 +192,7 @@ def test_a_command_on_a_page_is_taken(page, command):
 
 
 def test_pages_name_no_flag_that_no_command_has():
-    of_ours = {name for word in COMMANDS for name in FLAG.findall(run(main, word, "--help").out)}
+    of_ours = {name for word in COMMANDS for name in FLAG.findall(run(main, word, "--help").stdout)}
     # mkdocs build --strict
     flags = of_ours | {"--version", "--strict"}
     for page, text in COMMAND_PAGES.items():

@@ -89,8 +89,8 @@ def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(p
     for output in outputs(notebook):
         assert output.output_type in ("stream", "execute_result", "display_data")
         assert output.get("name") != "stderr"
-        shown = output.get("data", {"text/plain": output.get("text")})
-        text = "".join(words for kind, words in shown.items() if kind.startswith("text/"))
+        content = output.get("data", {"text/plain": output.get("text")})
+        text = "".join(words for kind, words in content.items() if kind.startswith("text/"))
         assert not PATH.search(text), text
         assert "Warning" not in text
 

@@ -85,8 +85,8 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
         run(judges_command, *score, "--batch-api", "submit"),
         run(verify_command, path, "--data", "labels.jsonl"),
     ):
-        assert (result.code, result.err.count("\n")) == (1, 1)
-        assert "name it yourself: --lm" in result.err
+        assert (result.code, result.stderr.count("\n")) == (1, 1)
+        assert "name it yourself: --lm" in result.stderr
     assert not Path("out.jsonl").exists()
 
 
@@ -112,7 +112,7 @@ def test_a_strangers_state_of_a_batch_sends_no_key(step, stranger):
     ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
     result = run(judges_command, *ask, "--data", "rows.jsonl", "--out", "out.jsonl")
     assert result.code == 1
-    assert f"at http://{stranger}/v1: name them (--lm, --api-base)" in result.err
+    assert f"at http://{stranger}/v1: name them (--lm, --api-base)" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_strangers_labels_reach_no_host(stranger):
 def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name, stranger):
     result = run(data_command, "check", f"hf:{name.format(stranger)}")
     assert result.code == 1
-    assert "hf:owner/name" in result.out
+    assert "hf:owner/name" in result.stdout
 
 
 PLAIN = """
@@ -177,7 +177,7 @@ MODELS = ["--lm", "openai/judge-1", "--proposer-lm", "openai/proposer-1"]
 
 
 def models_of(server: OpenAIServer) -> set[str]:
-    return {seen.body["model"] for seen in server.log}
+    return {entry.body["model"] for entry in server.log}
 
 
 def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
@@ -192,9 +192,9 @@ def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
     assert f"the address of its judge was {private.url}" in again.last
     assert run(optimize_command, *TUNE, *MODELS, *there).code == 0
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
-    refused = run(judges_command, *score)
-    assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert private.url in refused.err
+    result = run(judges_command, *score)
+    assert (result.code, result.stderr.count("\n")) == (1, 1)
+    assert private.url in result.stderr
     with pytest.raises(FatalModelError, match="api_base="):
         judges.load("run")(**ROW)
     assert len(private.log) == n
@@ -207,7 +207,7 @@ def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private):
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     measure(judge, "labels.jsonl", scale="0-9")
     assert models_of(private) == {"judge-1"}
-    assert "7, 8 or 9" in private.log[0].asked
+    assert "7, 8 or 9" in private.log[0].text
 
 
 def test_a_saved_judge_holds_no_address(private):

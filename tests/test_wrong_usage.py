@@ -99,15 +99,15 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
 def test_wrong_usage_is_one_line_and_writes_over_nothing(line, code, reason):
     before = content()
     result = run_line(line)
-    assert (result.code, result.out) == (code, "")
-    assert "Traceback" not in result.err
+    assert (result.code, result.stdout) == (code, "")
+    assert "Traceback" not in result.stderr
     assert reason in result.last
     assert content() == before
 
 
 def test_verbose_shows_where_an_error_arose():
     result = run_line("score fluency --data x.csv --out o.jsonl --verbose")
-    assert (result.code, "Traceback" in result.err) == (1, True)
+    assert (result.code, "Traceback" in result.stderr) == (1, True)
 
 
 # What every command says of a file; an id that is there twice leaves scoring alone undisturbed.
@@ -133,9 +133,9 @@ def test_a_faulty_file_is_one_line_and_leaves_nothing(raw, fault):
         if fault is TWICE and line is score:
             assert result.code == 0
             return
-        assert (result.code, result.err.count("\n")) == (1, 1)
-        assert ": x.csv" in result.err
-        assert fault in result.err
+        assert (result.code, result.stderr.count("\n")) == (1, 1)
+        assert ": x.csv" in result.stderr
+        assert fault in result.stderr
         assert content() == before
 
 

@@ -38,7 +38,7 @@ def test_check_lists_every_problem_and_exits_one():
     assert [line.split(": ")[1].split(" is ")[0] for line in printed] == ["6", "'fair'"]
     assert (code, total) == (1, "2 problems")
     as_json = run(main, "check", path, "--json")
-    (problem,) = json.loads(as_json.out)["problems"]
+    (problem,) = json.loads(as_json.stdout)["problems"]
     names = [problem[name] for name in ("kind", "line", "field", "value")]
     assert (as_json.code, *names) == (1, "not-a-number", 3, "ratings.relevance", "'fair'")
 
@@ -91,7 +91,7 @@ def test_wrong_usage_exits_two(flags):
 
 @pytest.mark.parametrize("scale", ["1-5", "1:5", "-1:5", "-1-5"])
 def test_a_scale_may_be_written_with_a_dash_or_a_colon(scale):
-    assert "6 is off the scale" in run(main, rated(6), "--scale", scale).out
+    assert "6 is off the scale" in run(main, rated(6), "--scale", scale).stdout
 
 
 def next_words(out: str) -> list[str]:
@@ -135,8 +135,8 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     path = sheet()
     columns = ["group=doc", "document=Text", "summary=Fazit", "relevance=Anna,Ben"]
     flags = [word for column in columns for word in ("--map", column)]
-    told = [*flags, "--values", "1.5=1", "--scale", "1-5", "--write-map", "map.yaml"]
-    code, out, _ = run(main, path, *told)
+    words_in = [*flags, "--values", "1.5=1", "--scale", "1-5", "--write-map", "map.yaml"]
+    code, out, _ = run(main, path, *words_in)
     assert code == 0
     words = next_words(out)
     assert words[:6] == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
@@ -151,7 +151,7 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     assert again.outputs[0].ratings == {"relevance": (1, 2)}
     assert "off the scale" in refusal(path, map="map.yaml", values={"1.5": 6})
     assert data.read_labels(path, map="map.yaml", values={"1.5": 6}, scales={"*": (1, 7)})
-    code, _, err = run(main, path, *told)
+    code, _, err = run(main, path, *words_in)
     taken = "dspy-judges check: map.yaml exists already; name another file\n"
     assert (code, err) == (1, taken)
 
@@ -170,8 +170,8 @@ def test_the_last_line_asks_for_a_definition_and_takes_it(column, earns):
     file_of("\n".join(["input,output,label,charm", *rows]), "sheet.csv")
     code, out, _ = run(main, "sheet.csv", "--dimension", column)
     assert code == 0
-    written = f"--dimension '{column}=one line that says what earns {earns}'"
-    assert written in " ".join(" ".join(out.splitlines()[-4:]).split())
+    flag = f"--dimension '{column}=one line that says what earns {earns}'"
+    assert flag in " ".join(" ".join(out.splitlines()[-4:]).split())
     code, out, _ = run(main, "sheet.csv", "--dimension", f"{column}=It is kind.")
     assert next_words(out) == ["--dimension", f"{column}=It is kind.", "--data", "sheet.csv"]
 
@@ -200,8 +200,8 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(scale):
     assert f"--scale {scale}" in err
     assert not Path("run").exists()
     # Done as told, the labels are read and the judge's scale is theirs.
-    told = Settings(dimension="fluency", data="labels.jsonl", scale=scale)
-    subject = prepare(told).subject
+    settings = Settings(dimension="fluency", data="labels.jsonl", scale=scale)
+    subject = prepare(settings).subject
     assert isinstance(subject, Dimension)
     assert (subject.scale[0], subject.scale[-1]) == (read_bounds(scale) or (1, 5))
 
@@ -233,6 +233,6 @@ def test_anchors_move_with_their_places_and_fall_out_between_two():
     for high, anchors in {7: {1: worst, 4: middle, 7: best}, 4: {1: worst, 4: best}}.items():
         assert fluency.on_scale(1, high).anchors == dict.fromkeys(range(1, high + 1), "") | anchors
     percent = fluency.on_scale(0, 100).anchors
-    written = {rating: said for rating, said in percent.items() if said}
-    assert written == {0: worst, 50: middle, 100: best}
+    texts = {rating: text for rating, text in percent.items() if text}
+    assert texts == {0: worst, 50: middle, 100: best}
     assert fluency.on_scale(1, 5) is fluency

@@ -120,8 +120,8 @@ BREAKS = st.sampled_from(["\n", "\r\n", "\r", "\v", "\x85", "\u2028"])
 
 
 @given(st.lists(st.tuples(LINES, BREAKS), min_size=1, max_size=5))
-def test_no_line_in_a_turn_passes_for_another_turn(said):
-    turns = [{"role": "user", "content": end.join(lines)} for lines, end in said]
+def test_no_line_in_a_turn_passes_for_another_turn(contents):
+    turns = [{"role": "user", "content": end.join(lines)} for lines, end in contents]
     lines = as_text(read_turns(turns)).splitlines()
     assert sum(not line.startswith(" ") for line in lines) == len(turns)
 

@@ -39,11 +39,11 @@ def delimited(separator: str, name: str) -> Callable[[Rows], Path]:
 
 
 def of_frame(write: str, name: str) -> Callable[[Rows], Path]:
-    def written(rows: Rows) -> Path:
+    def save(rows: Rows) -> Path:
         getattr(pd.DataFrame(rows), write)(name, index=False)
         return Path(name)
 
-    return written
+    return save
 
 
 FORMATS: dict[str, Callable[[Rows], str | Path]] = {
@@ -100,18 +100,18 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused():
 
 
 def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(monkeypatch):
-    whole, asked = datasets.Dataset.from_list(ROWS), list[str]()
+    whole, names = datasets.Dataset.from_list(ROWS), list[str]()
     parts = {"test": whole}
 
     def load_dataset(name: str) -> object:
-        asked.append(name)
+        names.append(name)
         return datasets.DatasetDict(parts)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     labelled = data.read_labels("hf:owner/name")
     assert labelled.outputs == data.read_labels("hf:owner/name:test").outputs
     assert labelled.outputs == data.read_labels(ROWS).outputs
-    assert asked == ["owner/name", "owner/name"]
+    assert names == ["owner/name", "owner/name"]
     parts["rest"] = whole.select([0])
     message = refusal("hf:owner/name")
     assert "has the splits rest, test" in message

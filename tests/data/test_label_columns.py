@@ -35,7 +35,7 @@ def test_a_label_inside_an_object_is_found_by_its_name():
 
 
 @pytest.mark.parametrize(
-    ("labels", "name", "asked"),
+    ("labels", "name", "message"),
     [
         (("label", "verdict"), "polite", "--map polite=label or --map polite=verdict"),
         # A lone column of another name, and labels of a misspelled name or of another dimension.
@@ -44,9 +44,9 @@ def test_a_label_inside_an_object_is_found_by_its_name():
         (("coherence",), "relevance", "no output has a rating on it"),
     ],
 )
-def test_labels_of_no_sure_dimension_are_asked_for(labels, name, asked):
+def test_labels_of_no_sure_dimension_are_asked_for(labels, name, message):
     values = (1, 0) if name.startswith("rel") else ("yes", "no")
-    assert asked in refusal(rows(**dict.fromkeys(labels, values)), dimensions=[name])
+    assert message in refusal(rows(**dict.fromkeys(labels, values)), dimensions=[name])
 
 
 def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
@@ -81,8 +81,8 @@ def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_na
     assert {*labelled.reading.texts} == {"frage", "antwort"}
     assert read("Fassung", "alt", "neu").reading.unread == ("Fassung",)
     # What a bot says is a text, whatever its column is called.
-    said = read("Bot", *(f"I am the bot, and this is what I say to that, {n}" for n in range(12)))
-    assert said.reading.texts["Bot"] == "Bot"
+    table = read("Bot", *(f"I am the bot, and this is what I say to that, {n}" for n in range(12)))
+    assert table.reading.texts["Bot"] == "Bot"
 
 
 ITEM_TEXTS = [{"document": f"Text {n // 2}.", "summary": f"Short {n}."} for n in range(4)]
@@ -115,8 +115,8 @@ def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name):
 def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
     rows = [row | {"genre": "news"} for row in ITEMS]
     assert read_items(rows).reading.unread == ("genre",)
-    shown = read_items(rows, map={"context": "genre"}).items
-    assert {item.texts["context"] for item in shown} == {"news"}
+    items = read_items(rows, map={"context": "genre"}).items
+    assert {item.texts["context"] for item in items} == {"news"}
 
 
 def test_rows_of_several_annotators_are_one_output():
@@ -135,14 +135,14 @@ def test_pairs_need_no_vote(voted):
     assert first.response_b == "No."
     assert {pair.votes for pair in pairs.pairs} == {()}
     assert pairs.systems == ("x", "y")
-    told = "holds pairs of candidates, answer_1, answer_2; give pairs"
-    assert told in refusal(rows, read=read_items)
+    reason = "holds pairs of candidates, answer_1, answer_2; give pairs"
+    assert reason in refusal(rows, read=read_items)
     assert "no two columns of candidates" in refusal(ITEMS, read=read_items, pairwise=True)
 
 
-@pytest.mark.parametrize(("part", "judged"), [("turn", "output"), ("conversation", "conversation")])
-def test_conversations_are_texts_as_a_judge_reads_them(part, judged):
+@pytest.mark.parametrize(("part", "name"), [("turn", "output"), ("conversation", "conversation")])
+def test_conversations_are_texts_as_a_judge_reads_them(part, name):
     turns = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
     items = read_items([{"id": 1, "messages": turns, "label": "bad"}], map={"judge": part})
-    assert items.items[0].texts[judged].endswith("No.")
+    assert items.items[0].texts[name].endswith("No.")
     assert "label" not in items.items[0].texts

@@ -260,7 +260,7 @@ def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells):
         if number is None or not isinstance(cell, str):
             continue
         digits = re.sub(r"\D", "", plain_text(cell))
-        shown = re.sub(r"\D", "", f"{abs(number):.12f}".rstrip("0").rstrip("."))
+        text = re.sub(r"\D", "", f"{abs(number):.12f}".rstrip("0").rstrip("."))
         assert math.isfinite(number)
-        assert shown.strip("0") in digits
+        assert text.strip("0") in digits
     assert all(isinstance(note, str) for note in reader.notes())

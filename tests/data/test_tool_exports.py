@@ -172,8 +172,8 @@ def test_people_are_read_and_no_machine_is(name):
 
 
 def test_scores_of_observations_are_on_their_own_texts():
-    said = {"role": "assistant", "content": "Of it."}
-    part = {"id": "o1", "traceId": "t1", "input": "A part?", "output": said}
+    message = {"role": "assistant", "content": "Of it."}
+    part = {"id": "o1", "traceId": "t1", "input": "A part?", "output": message}
     score = langfuse_score(1, "ANNOTATION", 4, observationId="o1")
     trace = langfuse_trace(1, observations=[part], scores=[score, *langfuse_scores(1)])
     by_id = {one.id: one for one in data.read_labels([trace]).outputs}
@@ -194,9 +194,9 @@ def test_scores_of_sessions_are_counted_and_conversations_stay_whole():
 
 def test_a_source_of_no_known_meaning_is_asked_about():
     traces = [langfuse_trace(n, scores=[langfuse_score(n, "imported", n + 1)]) for n in N]
-    asked = refusal(traces)
-    assert "row 1: 'imported' gave labels in Langfuse, and may be people or a model" in asked
-    assert "--values imported=1 if people gave them" in asked
+    message = refusal(traces)
+    assert "row 1: 'imported' gave labels in Langfuse, and may be people or a model" in message
+    assert "--values imported=1 if people gave them" in message
     labelled = data.read_labels(traces, values={"imported": 1})
     assert labelled.outputs[2].ratings == {"quality": (3.0,)}
     assert "0 labels by people (left out: 5 imported)" in refusal(traces, values={"imported": 0})

@@ -95,7 +95,7 @@ CORRECT = "correct the word, or say what it counts: --values "
 )
 def test_check_names_the_flag_that_reads_two_words(cells, values, part):
     flags = ["--values", values] if values else []
-    assert part in run(check.main, sheet(cells, "is_correct"), *flags).out
+    assert part in run(check.main, sheet(cells, "is_correct"), *flags).stdout
 
 
 def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():

@@ -171,9 +171,9 @@ def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
     file_of(yaml.safe_dump(config), "promptfooconfig.yaml")
     environment = {"PROMPTFOO_PYTHON": sys.executable, "PROMPTFOO_CONFIG_DIR": str(tmp_path / "c")}
     command = [promptfoo, "eval", "-o", "results.json", "--repeat", "2", "--no-cache", "-j", "1"]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True)
+    process = subprocess.run(command, env={**os.environ, **environment}, capture_output=True)
     results = json.loads(Path("results.json").read_text())["results"]["results"]
-    assert len(results) == 10, done.stderr
+    assert len(results) == 10, process.stderr
     passes = {result["vars"]["id"]: result["success"] for result in results}
     assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
     notes: list[str] = []

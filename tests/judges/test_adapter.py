@@ -48,10 +48,10 @@ def always_four():
 def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four):
     judge = prompted(Judge.of(RELEVANCE), demos=[DEMO])
     assert judge.program()(**TEXTS).rating == 4
-    sent = always_four.requests[0]
+    request = always_four.requests[0]
     system, *rest = judge.prompt.messages(TEXTS)
-    assert sent.system == system["content"]
-    assert [(m.role, m.text) for m in sent.messages] == [(m["role"], m["content"]) for m in rest]
+    assert request.system == system["content"]
+    assert [(m.role, m.text) for m in request.messages] == [(m["role"], m["content"]) for m in rest]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -60,10 +60,10 @@ def test_a_hostile_text_is_sent_as_text_and_changes_no_framing(always_four, host
     judge = Judge.of(RELEVANCE)
     texts = {**TEXTS, place: hostile}
     assert judge.program()(**texts).rating == 4
-    (sent,) = always_four.requests
-    assert len(sent.messages) == 1
-    assert all(type(part).__name__ == "TextPart" for part in sent.messages[0].parts)
-    content = sent.messages[0].text
+    (request,) = always_four.requests
+    assert len(request.messages) == 1
+    assert all(type(part).__name__ == "TextPart" for part in request.messages[0].parts)
+    content = request.messages[0].text
     assert content == judge.prompt.messages(texts)[-1]["content"]
     headers = [line for line in content.splitlines() if line.startswith("[[ ## ")]
     assert headers == ["[[ ## document ## ]]", "[[ ## summary ## ]]"]

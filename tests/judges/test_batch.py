@@ -87,8 +87,8 @@ def test_only_what_has_no_answer_is_queued_again_or_asked_live(openai_server, tm
 def test_a_batch_that_the_provider_refused_says_why(openai_server, tmp_path):
     submit(tmp_path)
     why = {"code": "invalid", "message": "Enqueued token limit\nreached.", "line": None}
-    refused = {"status": "failed", "errors": {"object": "list", "data": [why, why | {"line": 2}]}}
-    openai_server.batches["batch_0"] |= refused
+    failure = {"status": "failed", "errors": {"object": "list", "data": [why, why | {"line": 2}]}}
+    openai_server.batches["batch_0"] |= failure
     openai_server.batch_delay = 9
     (reason,) = set(collect(tmp_path))
     assert "batch_0 failed, 0 of 25 requests answered; Enqueued token limit reached.; En" in reason
@@ -115,10 +115,10 @@ def test_lines_of_any_shape_lose_no_other_lines(openai_server, tmp_path, monkeyp
 def test_a_submission_killed_at_any_write_starts_one_batch(openai_server, tmp_path, monkeypatch):
     old = {"object": "batch", "created_at": 1, "metadata": None, "status": "completed"}
     openai_server.batches = {f"old_{i}": {**old, "id": f"old_{i}"} for i in range(250)}
-    written = count(1)
+    writes = count(1)
 
     def killed(path, content, *, overwrite):
-        if next(written) == 2:  # the batch has just been started, and is not noted
+        if next(writes) == 2:  # the batch has just been started, and is not noted
             raise KeyboardInterrupt
         write_atomically(path, content, overwrite=overwrite)
 

@@ -75,14 +75,14 @@ outcomes = st.tuples(ends_of_requests, st.integers(0, 100), st.integers(0, 50), 
 def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_factory):
     """A provider bills all that it may have answered; a kill leaves all that was under way."""
     path = tmp_path_factory.mktemp("budget") / "s"
-    billed = sent = 0
+    billed = n_sent = 0
     store, open_ = Store(path), list[Booking]()
     account = Budget(12, float(limit), store).account(price=DOLLAR)
     try:
         for outcome, tokens_in, tokens_out, which in ends:
             while len(open_) < 7 and (booking := account.book(b"key", ASKED, SHORT)) is not None:
                 open_.append(booking)
-                sent += 1
+                n_sent += 1
             one = open_.pop(which % len(open_))
             if outcome == "answered":
                 account.settle(one, took(tokens_in, tokens_out))
@@ -98,7 +98,7 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_fac
         pass
     store.close()
     assert billed <= limit
-    assert sent <= 12
+    assert n_sent <= 12
 
 
 class Billing(Model):
@@ -108,7 +108,7 @@ class Billing(Model):
 
     async def complete(self, messages, sampling):
         prompt, number = messages[-1]["content"], self.calls
-        chance = zlib.crc32(f"{prompt} {self.seen[prompt]}".encode())
+        chance = zlib.crc32(f"{prompt} {self.prompts[prompt]}".encode())
         answer = replace(await super().complete(messages, sampling), tokens_out=chance % 51)
         self.dollars += answer.tokens_in + answer.tokens_out
         if number >= 100 and chance % 5 == 0:

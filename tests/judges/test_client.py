@@ -94,11 +94,11 @@ def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
 def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
     async def notebook():
         client = Client(Model(echo, wait=0.1))
-        asked = asyncio.gather(*map(client.ask_async, asks(10)))
+        replies = asyncio.gather(*map(client.ask_async, asks(10)))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not asked.done()
-        return await asked, list(client.run(asks(10)))
+        assert not replies.done()
+        return await replies, list(client.run(asks(10)))
 
     assert list(map(parsed, asyncio.run(notebook()))) == [list(range(10))] * 2
 
@@ -117,15 +117,15 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
             break
         gc.collect()
         until(lambda: model.busy == 0)
-        sent = model.calls
+        calls = model.calls
         time.sleep(0.05)
-        assert model.calls == sent
-    assert answered(tmp_path / "s") == {"m": sent}
+        assert model.calls == calls
+    assert answered(tmp_path / "s") == {"m": calls}
 
 
 def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_path, monkeypatch):
     monkeypatch.setattr("judges.client.window.GRACE_SECONDS", 0.1)
-    ended = threading.Event()
+    end = threading.Event()
 
     async def reluctant(prompt, sampling, before):
         if prompt == "1":
@@ -133,7 +133,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
                 await asyncio.sleep(3600)
             finally:
                 await asyncio.sleep(0.3)  # to close its connection
-                event_loop().call_soon(ended.set)
+                event_loop().call_soon(end.set)
         await asyncio.sleep(0.5)
         return prompt
 
@@ -141,7 +141,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
         responses = session.client("m", price=(1e6, 1e6)).run(asks(2))
         assert next(responses).values == (0,)
         responses.close()
-    assert ended.wait(TIMEOUT)
+    assert end.wait(TIMEOUT)
     with Session(store=tmp_path / "s", models={"m": Model(echo)}) as session:
         client = session.client("m", price=(1e6, 1e6))
         assert client.account.cost_unconfirmed == 17 + 512  # a byte, 16 around it, the reply
@@ -169,13 +169,13 @@ def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_wh
     times = min(attempts - 1, 3)  # a host that nobody has reached is given up after four
     model = Model(failing(error, times=times))
     assert parsed(run(model, 20, attempts=attempts)) == list(range(20))
-    assert set(model.seen.values()) == {times + 1}
+    assert set(model.prompts.values()) == {times + 1}
     model = Model(failing(error, first=2, last=2))
     responses = run(model, 4, attempts=attempts, concurrency=1)
     assert parsed(responses) == [0, 1, None, 3]
     tried = f"gave up after {attempts} attempts: " if attempts > 1 else ""
     assert responses[2].error == f"{tried}{error}"
-    assert model.seen["2"] == attempts
+    assert model.prompts["2"] == attempts
 
 
 @pytest.mark.parametrize(
@@ -200,14 +200,14 @@ def test_what_cannot_pass_ends_the_run_at_once(error, message, monkeypatch):
     with pytest.raises(kinds, match=message):
         run(model, 100)
     assert time.monotonic() - start < 25
-    assert model.seen["5"] == 1
+    assert model.prompts["5"] == 1
 
 
 def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_attempts(caplog):
     model = Model(failing(UnreachableError("no connection to http://nowhere")))
     with pytest.raises(FatalModelError, match=r"\Ano connection to http://nowhere\Z"):
         run(model, 1000)
-    assert max(model.seen.values()) == 4
+    assert max(model.prompts.values()) == 4
     assert caplog.messages == ["no connection to http://nowhere; retrying for some seconds"]
 
 
@@ -235,13 +235,13 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatc
 
 
 def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
-    sent = []
+    times = []
 
     def limited(prompt, sampling, before):
         now = time.monotonic()
-        if sum(now - at < 0.1 for at in sent) >= 10:
+        if sum(now - at < 0.1 for at in times) >= 10:
             raise ThrottledError("429", 0.1)
-        sent.append(now)
+        times.append(now)
         return prompt
 
     model = Model(limited)
@@ -262,9 +262,9 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, answered):
 @pytest.mark.parametrize("error", [UnreachableError("no connection"), TransientError("503")])
 def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(error):
     """After 100 answers all 100 of the last rows fail, 24 of them or one where nobody listens."""
-    ended = rf"^the endpoint has stopped answering \({error}\); the same command goes on once"
+    reason = rf"^the endpoint has stopped answering \({error}\); the same command goes on once"
     model = Model(failing(error, first=100), wait=0.001)
-    with pytest.raises(FatalModelError, match=ended):
+    with pytest.raises(FatalModelError, match=reason):
         run(model, 200, monitor=FailureMonitor(), concurrency=8)
     responses = run(model, 200, concurrency=8)
     assert [response.error is None for response in responses] == [True] * 100 + [False] * 100
@@ -304,7 +304,7 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
     response = Client(model).ask(replace(request, restate=restate))
     assert (response.values, response.error) == ((4,), None)
     assert [sampling.seed for sampling in model.samplings] == [5, 6, 7]
-    assert model.seen == {"0": 1, "0!": 2}
+    assert model.prompts == {"0": 1, "0!": 2}
     assert (response.tokens_in, response.tokens_out) == (30, 3)
 
 

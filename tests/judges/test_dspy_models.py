@@ -46,9 +46,9 @@ def test_key_address_limits_and_arguments_go_with_every_request(server):
     with dspy.context(lm=lm_of(server, **arguments)):
         assert judges.load("fluency").score(ROWS).notna().all()
     assert len(server.log) == len(ROWS)
-    for seen in server.log:
-        assert seen.body.pop("messages")
-        body = {name.replace("completion_", ""): value for name, value in seen.body.items()}
+    for entry in server.log:
+        assert entry.body.pop("messages")
+        body = {name.replace("completion_", ""): value for name, value in entry.body.items()}
         assert body == {**arguments, "model": "judge-1"}
 
 
@@ -57,16 +57,16 @@ def test_key_address_limits_and_arguments_go_with_every_request(server):
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 def test_headers_go_along_and_stay_out_of_what_is_written(server, tmp_path):
     # As careless servers repeat what they were shown.
-    said = error(400, f"Bearer {GATE} may not ask this", "refused")
-    server.habit = lambda number, body: said if number else None
+    refusal = error(400, f"Bearer {GATE} may not ask this", "refused")
+    server.habit = lambda number, body: refusal if number else None
     lm = lm_of(server, extra_body={"user": "me"}, extra_headers={"X-Gate": f"Bearer {GATE}"})
     store = tmp_path / "replies.sqlite"
-    with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning) as caught:
+    with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning) as warnings:
         judges.load("fluency").score(ROWS[:2], store=store, concurrency=1)
-    assert "may not ask this" in str(caught[0].message)
-    assert GATE not in str(caught[0].message)
+    assert "may not ask this" in str(warnings[0].message)
+    assert GATE not in str(warnings[0].message)
     assert GATE.encode() not in store.read_bytes()
-    assert all(GATE in str(seen.headers) for seen in server.log)
+    assert all(GATE in str(entry.headers) for entry in server.log)
 
 
 def test_other_arguments_are_other_requests_to_a_store(server, tmp_path):
@@ -133,10 +133,10 @@ def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, billed
             raise lm15.TransportError("no answer") from cause
 
     model = DspyModel(dspy.LM("local/m", engine=Broken()))
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind) as error:
         asyncio.run(model.complete(ASKED, Sampling()))
-    assert type(caught.value) is kind
-    assert caught.value.billed is billed
+    assert type(error.value) is kind
+    assert error.value.billed is billed
 
 
 def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path):
@@ -155,9 +155,9 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(t
         with closing(Store(tmp_path / "store")) as store:
             client = Client(model, account=Budget(store=store).account())
             lm = as_lm(client, temperature=1.0, seed=3)
-            said = [lm("propose")[0] for _ in range(3)] + lm("propose", n=2)
-        return said, model.calls
+            texts = [lm("propose")[0] for _ in range(3)] + lm("propose", n=2)
+        return texts, model.calls
 
-    said, calls = run()
-    assert (len(set(said)), said[0], calls) == (5, "said with 3", 5)
-    assert run() == (said, 0)
+    texts, calls = run()
+    assert (len(set(texts)), texts[0], calls) == (5, "said with 3", 5)
+    assert run() == (texts, 0)

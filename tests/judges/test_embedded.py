@@ -87,13 +87,13 @@ def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_other
     prompt = find("relevance").prompt()
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
 
-    def drawn(seed, n=40):
+    def draw(seed, n=40):
         sampling = Sampling(temperature=2.0, n=n, seed=seed)
         return [reply.text for reply in EmbeddedModel().reply(messages, sampling).replies]
 
-    assert drawn(1) == drawn(1)
-    assert drawn(1)[:5] == drawn(1, n=5)
-    assert drawn(1) != drawn(2)
+    assert draw(1) == draw(1)
+    assert draw(1)[:5] == draw(1, n=5)
+    assert draw(1) != draw(2)
 
 
 STRANGE = ["", " \n\n ", ".", "🙂" * 500, "这是一个测试。它很短。", "\x00\x01", "' '' ` ``"]
@@ -283,7 +283,7 @@ def test_learning_is_the_same_each_time_and_in_any_order():
         [demo(one, hidden(one)) for one in TEACHING[:9]],
         [{"document": "word " * 200_000, "summary": "w " * 300_000, "rating": "2"}] * 2,
         [{"document": "\0\ud800 \u202e", "summary": "....\n\n?!", "rating": "4"}] * 2,
-        [{"document": "D.", "summary": "S.", "rating": told} for told in ("nan", "6", "", "-inf")],
+        [{"document": "D.", "summary": "S.", "rating": cell} for cell in ("nan", "6", "", "-inf")],
     ],
     ids=["empty", "one", "alike", "constant", "two", "one source", "huge", "odd", "no ratings"],
 )

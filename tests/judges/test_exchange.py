@@ -85,11 +85,11 @@ def test_an_engine_sends_the_clients_requests_and_reads_its_judgements(judge, ro
     judge = pickle.loads(pickle.dumps(judge.with_model("openai/judge-1")))
     judgements = [expected(judge, each) for each in judge.judge_all(rows)]
     assert any(each["score"] is not None for each in judgements)
-    sent = openai_server.n_answered
+    requests = openai_server.n_answered
     openai_server.log.clear()
     url = f"{openai_server.url}/chat/completions"
     assert [in_an_engine(judge, row, url, "choices") for row in rows] == judgements
-    assert openai_server.n_answered == sent
+    assert openai_server.n_answered == requests
 
 
 @pytest.mark.parametrize("form", ["systemone", "decisions"])
@@ -173,8 +173,8 @@ def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server
     exec(writing, names)
     with openai.OpenAI() as client:
         file = client.files.create(file=Path("requests.jsonl"), purpose="batch")
-        asked = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        batch = client.batches.create(input_file_id=file.id, **asked)
+        options = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        batch = client.batches.create(input_file_id=file.id, **options)
         batch = client.batches.retrieve(batch.id)
         client.files.content(batch.output_file_id).write_to_file("results.jsonl")
     exec(f"replies = {{}}{reading}", names)

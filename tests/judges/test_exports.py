@@ -95,9 +95,9 @@ def mlflow_rows(judge, feedback):
             "trace_id": f"tr-{n}",
             "request": {"question": f"Question {n}?"},
             "response": f"Answer {n}.",
-            "assessments": [people, {"assessment_name": judge, "feedback": given}],
+            "assessments": [people, {"assessment_name": judge, "feedback": value}],
         }
-        for n, given in enumerate(feedback, 1)
+        for n, value in enumerate(feedback, 1)
     ]
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from processes import run_python
 from prompts import prompted
 from question_cases import ROW, WEIGHED
-from refusals import refused
+from refusals import refuses
 
 import judges
 from dspy_judges.errors import OptionError
@@ -62,10 +62,10 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path):
         "heavy |= {'yaml', 'data'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    done = run_python("-c", script)
-    assert done.returncode == 0, done.stderr
-    said = [judge(**texts) for judge, texts in cases]
-    assert done.stdout.splitlines() == [repr((one.score, one.answers)) for one in said]
+    process = run_python("-c", script)
+    assert process.returncode == 0, process.stderr
+    judgements = [judge(**texts) for judge, texts in cases]
+    assert process.stdout.splitlines() == [repr((one.score, one.answers)) for one in judgements]
 
 
 def test_undefined_correlations_are_null_and_numpy_numbers_plain():
@@ -88,10 +88,10 @@ def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_ser
     openai_server.judge = lambda body: "4"
     ask: Any = judge.with_plan(ONE).with_model("openai/judge-1")
     assert ask(document="{{summary}} <s>", summary="S").score == 4
-    (seen,) = openai_server.log
+    (entry,) = openai_server.log
     # The text's own marker is broken and its own slot is not filled.
     user = "SUMMARY S OF <s> {{summary}} < s>. Number:"
-    assert [message["content"] for message in seen.body["messages"]] == [system, user]
+    assert [message["content"] for message in entry.body["messages"]] == [system, user]
     assert loaded(judge.dumps()) == judge != SAVED
     with pytest.raises(OptionError, match="a DSPy program would send other messages"):
         judge.program()
@@ -188,9 +188,9 @@ FORGED_QUESTIONS = {
 def test_a_forged_file_is_refused_with_one_line(judge, change, why, tmp_path):
     path = tmp_path / "judge.json"
     path.write_bytes(forged(judge, change))
-    with refused(FrozenJudgeError, why) as caught:
+    with refuses(FrozenJudgeError, why) as error:
         judges.load(path)
-    assert str(caught.value).startswith(str(path))
+    assert str(error.value).startswith(str(path))
 
 
 class Evil:
@@ -213,7 +213,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("raw", "why"), HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_is_refused_with_one_line(raw, why):
     Path("judge.json").write_bytes(raw)
-    with refused(FrozenJudgeError, why, limit=300):
+    with refuses(FrozenJudgeError, why, limit=300):
         judges.load("judge.json")
     assert not Path("pwned").exists()
 

@@ -145,9 +145,9 @@ def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(openai_s
     row = (record(document="A text."), record(summary="A."))
     gepa = tools.dspy_metric(ASKS)(*row, [], "judge", None)
     assert (gepa.score, gepa.feedback) == (0.125, WHY)
-    with pytest.raises(AssertionError) as caught:
+    with pytest.raises(AssertionError) as error:
         tools.check(ASKS, at_least=3, document="A text.", summary="A.")
-    assert str(caught.value) == f"{WHY}\nneeded: 3 or more"
+    assert str(error.value) == f"{WHY}\nneeded: 3 or more"
     assert tools.check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
     context = {"prompt": "A text.", "vars": {"other": "x", "more": 1}}
     result = {"pass": True, "score": 0.125, "reason": WHY, "metadata": {"graderError": False}}
@@ -242,7 +242,7 @@ def test_events_have_score_label_explanation_and_failure():
         values = {each["key"]: next(iter(each["value"].values())) for each in event["attributes"]}
         events.append({key.removeprefix("gen_ai."): value for key, value in values.items()})
     shared = {"evaluation.name": "safe", "response.id": "r1"}
-    said = {"evaluation.score.label": "fail", "evaluation.explanation": "It is rude."}
+    verdict = {"evaluation.score.label": "fail", "evaluation.explanation": "It is rude."}
     failed = {"evaluation.explanation": "text is empty", "error.type": "no_score"}
-    scored = {**shared, **said, "evaluation.score.value": 0.0}
+    scored = {**shared, **verdict, "evaluation.score.value": 0.0}
     assert events == [scored, {**shared, **failed}]

@@ -52,8 +52,8 @@ def test_the_public_names_are_there_and_no_other():
 def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(scripted, capsys):
     judge = load("relevance", scripted)
     wanted = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
-    said = judge(**TEXTS[0])
-    assert (said.score, said.rating, said.failure) == (wanted[0], int(wanted[0]), None)
+    first = judge(**TEXTS[0])
+    assert (first.score, first.rating, first.failure) == (wanted[0], int(wanted[0]), None)
     assert capsys.readouterr() == ("", "")
     series = judge.score(FRAME)
     assert (series.name, series.dtype, list(series)) == ("relevance", np.float64, wanted)
@@ -75,7 +75,7 @@ def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(scri
     lacks = r"no column 'summary'.*columns: document, id.*summary=COLUMN"
     with pytest.raises(MissingColumnError, match=lacks):
         load("relevance", scripted).score(FRAME.drop(columns="summary"))
-    assert not scripted.asked
+    assert not scripted.requests
 
 
 def test_a_series_counts_failures_which_are_nan(scripted):
@@ -92,9 +92,9 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted):
     judge = load("tldr_concise", scripted)
     pairs = pd.DataFrame({"post": ["p", "q"], "response_a": ["good", "bad"]})
     assert list(judge.score(pairs.assign(response_b=["bad", "good"]))) == [1.0, -1.0]
-    assert len(scripted.asked) == 4
-    said = judge(post="p", summary_a="bad", summary_b="good")
-    assert (said.preferred, said.comparison) == ("B", "Good it is.")
+    assert len(scripted.requests) == 4
+    result = judge(post="p", summary_a="bad", summary_b="good")
+    assert (result.preferred, result.comparison) == ("B", "Good it is.")
 
 
 def test_another_library_s_frame_is_refused_with_the_way_out():
@@ -128,8 +128,8 @@ def test_scores_never_have_the_name_of_a_column_which_polars_would_replace():
 
 
 def test_a_frame_of_conversations_is_scored_by_its_last_turn():
-    said = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
-    turns = [{"role": role, "content": text} for role, text in said]
+    messages = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
+    turns = [{"role": role, "content": text} for role, text in messages]
     judge: Any = Judge.of(dimension_on("label", ("pass", "fail"), ("input", "output")))
     alone = judge(input="User: Where is it?", output="On the shelf by the door.")
     assert list(judge.score(pd.DataFrame({"messages": [turns, turns]}))) == [alone.score] * 2
@@ -176,14 +176,14 @@ OFFLINE, ASKING = judges.load("relevance"), judges.load("relevance", lm="openai/
 
 
 def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores():
-    expected: Any = pytest.approx([said.score for said in OFFLINE.judge_all(ROWS)], nan_ok=True)
+    expected: Any = pytest.approx([one.score for one in OFFLINE.judge_all(ROWS)], nan_ok=True)
     frame = pd.DataFrame(ROWS, index=range(100, 120))
     call = pickle.loads(pickle.dumps(JudgeBatch(OFFLINE, workers=2)))
-    judged = call(frame)
-    assert list(judged.columns) == [*frame.columns, "relevance", "relevance_failure"]
-    assert list(judged.index) == list(frame.index)
-    assert judged["relevance"].tolist() == expected
-    assert judged["relevance_failure"][107] == "no summary"
+    results = call(frame)
+    assert list(results.columns) == [*frame.columns, "relevance", "relevance_failure"]
+    assert list(results.index) == list(frame.index)
+    assert results["relevance"].tolist() == expected
+    assert results["relevance_failure"][107] == "no summary"
     for arrow in (pa.table(frame), pa.RecordBatch.from_pandas(frame, preserve_index=False)):
         added = call(arrow)
         assert type(added) is type(arrow)
@@ -199,9 +199,9 @@ def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores():
 def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server):
     call = JudgeBatch(ASKING, workers=2, max_calls=7, map={"summary": "draft"})
     frame = pd.DataFrame(ROWS[8:13]).rename(columns={"summary": "draft"})
-    judged = call(frame)
-    assert judged["relevance"].notna().sum() == 3
-    assert "the budget of 3 calls is spent" in judged["relevance_failure"].iloc[4]
+    scores = call(frame)
+    assert scores["relevance"].notna().sum() == 3
+    assert "the budget of 3 calls is spent" in scores["relevance_failure"].iloc[4]
     assert math.isnan(call(frame)["relevance"].iloc[0])
     assert JudgeBatch(ASKING, workers=4, max_cost=8.0).worker_options == {"max_cost": 2.0}
 
@@ -210,8 +210,8 @@ def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server
     openai_server.judge = lambda body: headed(short="yes", rating=4)
     question = judges.Question(name="short", text="is it short")
     judge = judges.Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question])
-    judged = JudgeBatch(judge, workers=1)(pd.DataFrame(ROWS[6:8]))
-    added = judged[["relevance", "relevance_short", "relevance_rating"]]
+    scores = JudgeBatch(judge, workers=1)(pd.DataFrame(ROWS[6:8]))
+    added = scores[["relevance", "relevance_short", "relevance_rating"]]
     assert added.iloc[0].tolist() == [4.0, 1.0, 4.0]
     assert added.iloc[1].isna().all()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
 from scipy.stats import spearmanr
 from table_folder import LM, wanted
@@ -19,7 +20,6 @@ from judges.scoring import ONE
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("table_folder")
-Captured = pytest.CaptureFixture[str]
 
 
 def frozen(path: str, **provenance: object) -> str:
@@ -27,33 +27,24 @@ def frozen(path: str, **provenance: object) -> str:
     return str(judge.save(path))
 
 
-def printed(capsys: Captured, *words: str) -> str:
-    assert main([*words]) == 0
-    return capsys.readouterr().out
-
-
-def result(capsys: Captured, *words: str) -> Any:
-    return json.loads(printed(capsys, *words, "--json"))
-
-
-def test_list_is_a_table_of_the_catalogue(capsys):
-    lines = printed(capsys, "list").splitlines()
+def test_list_is_a_table_of_the_catalogue():
+    lines = run(main, "list").stdout.splitlines()
     assert lines[0].split() == ["name", "texts", "scale", "source"]
     assert [line.split()[0] for line in lines[1:]] == list(names())
-    listed = {entry["name"]: entry["texts"] for entry in result(capsys, "list")}
+    listed = {entry["name"]: entry["texts"] for entry in json_of(main, "list")}
     assert listed["fluency"] == ["summary"]
     assert listed["tldr_concise"] == ["post", "summary_a", "summary_b"]
 
 
-def test_show_tells_where_a_frozen_judge_comes_from(capsys):
+def test_show_tells_where_a_frozen_judge_comes_from():
     data = {"name": "labels.jsonl", "sha256": "0" * 64, "constructed": True}
     origin: Any = {"data": data, "optimizer": "rank", "shipped": "seed"}
-    lines = printed(capsys, "show", frozen("j.json", **origin)).splitlines()
+    lines = run(main, "show", frozen("j.json", **origin)).stdout.splitlines()
     assert "frozen for embedded, plan one" in lines
     assert "untuned judge of optimizer rank, on labels.jsonl, whose labels no person gave" in lines
-    assert result(capsys, "show", "j.json")["provenance"] == origin
+    assert json_of(main, "show", "j.json")["provenance"] == origin
     del origin["shipped"]  # as in a run's tuned.json
-    assert "tuned, not shipped: judge of" in printed(capsys, "show", frozen("t.json", **origin))
+    assert "tuned, not shipped: judge of" in run(main, "show", frozen("t.json", **origin)).stdout
 
 
 def test_score_writes_each_row_and_its_judgements(openai_server, capsys):
@@ -65,11 +56,11 @@ def test_score_writes_each_row_and_its_judgements(openai_server, capsys):
     for row, read, relevance, fluency in rows:
         judgements = row.pop("judgements")
         assert row == read
-        assert [(name, said["score"], said["rating"]) for name, said in judgements.items()] == [
+        assert [(name, one["score"], one["rating"]) for name, one in judgements.items()] == [
             ("relevance", relevance, relevance),
             ("fluency", fluency, fluency),
         ]
-        assert {said["failure"] for said in judgements.values()} == {None}
+        assert {one["failure"] for one in judgements.values()} == {None}
     assert out.splitlines() == [
         f"{name}  mean {np.mean(each):.3f}  sd {np.std(each):.3f}  n=6 (0 failed)"
         for name, each in zip(("relevance", "fluency  "), scores, strict=True)
@@ -97,8 +88,8 @@ def test_failures_are_empty_counted_and_told(openai_server, capsys):
     rows = [{"text": "x"}, {"summary": "s0"}, {"summary": ""}, {"summary": "garble"}]
     write_jsonl("in.jsonl", rows)
     ask = ["score", "fluency", "--data", "in.jsonl", *LM, "--out"]
-    told = result(capsys, *ask, "o.jsonl")["judges"]["fluency"]
-    assert (told["n"], told["n_failed"]) == (1, 3)
+    summary = json_of(main, *ask, "o.jsonl")["judges"]["fluency"]
+    assert (summary["n"], summary["n_failed"]) == (1, 3)
     judgements = [row["judgements"]["fluency"] for row in read_jsonl("o.jsonl")]
     failures = [judgement["failure"] for judgement in judgements]
     assert failures[:3] == ["no summary", None, "summary is empty"]
@@ -109,25 +100,25 @@ def test_failures_are_empty_counted_and_told(openai_server, capsys):
     assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err
 
 
-def test_winrate_writes_verdicts_and_a_win_rate(pairs, capsys):
+def test_winrate_writes_verdicts_and_a_win_rate(pairs):
     ask = ["winrate", "tldr_concise", "--data", pairs, *LM]
-    told = result(capsys, *ask, "--out", "v.jsonl")
-    assert (told["win_rate_a"], told["n"], told["n_ties"], told["n_failed"]) == (1, 6, 0, 0)
-    assert (told["flip_rate"], told["position_bias"]) == (0, 0)
+    rates = json_of(main, *ask, "--out", "v.jsonl")
+    assert (rates["win_rate_a"], rates["n"], rates["n_ties"], rates["n_failed"]) == (1, 6, 0, 0)
+    assert (rates["flip_rate"], rates["position_bias"]) == (0, 0)
     verdict = {"preferred": "A", "order_ab": "A", "order_ba": "A", "failure": None}
     verdict["comparison"] = "Good it is."
     assert [row["verdict"] for row in read_jsonl("v.jsonl")] == [verdict] * 6
-    first = printed(capsys, *ask, "--out", "v.csv").splitlines()[0]
+    first = run(main, *ask, "--out", "v.csv").stdout.splitlines()[0]
     # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.
     assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
 
 
-def test_a_dry_run_estimates_and_sends_nothing(openai_server, capsys):
+def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
-    told = result(capsys, *ask)
-    assert (told["requests"], told["lm"]) == (6, ["openai/gpt-4.1-mini"])
-    assert 0 < told["cost_usd"] < 0.01
-    assert "6 requests, about" in printed(capsys, *ask, "--plan", "mean", "--samples", "20")
+    summary = json_of(main, *ask)
+    assert (summary["requests"], summary["lm"]) == (6, ["openai/gpt-4.1-mini"])
+    assert 0 < summary["cost_usd"] < 0.01
+    assert "6 requests, about" in run(main, *ask, "--plan", "mean", "--samples", "20").stdout
     assert not openai_server.log
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "in.jsonl"]
 
@@ -170,7 +161,7 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys):
     rows = ['"It rained.","Rain.",5', '"It rained.","Sun\nall day.",1', '"A mill burnt.","Fire.",3',
             '"A mill burnt.","A mill burnt down.",4']  # fmt: skip
     Path("labels.csv").write_text("\n".join(["document,summary,relevance", *rows]) + "\n")
-    printed(capsys, "score", "relevance", "--data", "labels.csv", "--out", "out.csv")
+    run(main, "score", "relevance", "--data", "labels.csv", "--out", "out.csv").stdout
     scored = pd.read_csv("out.csv")
     assert list(scored["id"]) == [1, 2, 3, 4]
     ask = ["--scores", "out.csv", "--data", "labels.csv", "--dimension", "relevance", "--json"]

@@ -37,10 +37,10 @@ scale: [1, 3]
 
 def echoing(body: Body) -> str:
     """A reply that repeats the request's header before it answers as asked."""
-    said, header = follow(body), f"Authorization: Bearer {KEY} ({OTHER})"
-    if "[[ ##" in said:
-        return said.replace("It is", f"{header} is")
-    return f"{header}\n{said}"
+    text, header = follow(body), f"Authorization: Bearer {KEY} ({OTHER})"
+    if "[[ ##" in text:
+        return text.replace("It is", f"{header} is")
+    return f"{header}\n{text}"
 
 
 @dataclass
@@ -49,8 +49,8 @@ class Careless(OpenAIServer):
 
     def _faulty(self, fault: str, request: web.Request, body: Body) -> web.StreamResponse:
         if fault.isdigit():
-            shown = request.headers.get("Authorization", "")
-            return error(int(fault), f"Refused: {shown} and {OTHER} too.", "faulty", "0.02")
+            header = request.headers.get("Authorization", "")
+            return error(int(fault), f"Refused: {header} and {OTHER} too.", "faulty", "0.02")
         return super()._faulty(fault, request, body)
 
 
@@ -116,13 +116,13 @@ COMMANDS = {
 def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(careless, name, lm, run):
     code, left, err = run(*COMMANDS[name], "--lm", lm, "--api-base", careless.url)
     assert code == 0, err
-    assert all(seen.headers["Authorization"] == f"Bearer {KEY}" for seen in careless.log)
-    assert {seen.done for seen in careless.log} == {"answered", *KINDS}
+    assert all(entry.headers["Authorization"] == f"Bearer {KEY}" for entry in careless.log)
+    assert {entry.outcome for entry in careless.log} == {"answered", *KINDS}
     assert KEY not in left
     assert OTHER not in left
     # What repeated it was told and kept all the same.
-    told = " faulty; attempt 1, the next in" if lm.startswith("openai") else ""
-    assert f"Refused: Bearer [key] and [key] too.{told}" in err
+    note = " faulty; attempt 1, the next in" if lm.startswith("openai") else ""
+    assert f"Refused: Bearer [key] and [key] too.{note}" in err
     # Replies are kept without it; verify keeps none, only its report.
     assert Path("r.html").exists() == (name == "verify")
     assert ("Authorization: Bearer [key] ([key])" in files()) == (name != "verify")
@@ -133,7 +133,7 @@ def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
     careless.key = "another"  # the refusal repeats the key it was shown
     code, left, err = run(*SCORE, "--lm", lm, "--api-base", careless.url)
     assert code == 1, err
-    assert {seen.done for seen in careless.log} == {"401"}
+    assert {entry.outcome for entry in careless.log} == {"401"}
     assert KEY not in left
     assert "Traceback" in err  # --verbose shows where
     assert {path.name for path in Path().iterdir()} == {"labels.jsonl", "own.yaml"}
@@ -148,9 +148,9 @@ def cleaned(reply: Reply) -> Completion:
 
 def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
-    kept = cleaned(Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY))
-    assert kept.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
-    assert kept.model == "m [key]"
+    completion = cleaned(Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY))
+    assert completion.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
+    assert completion.model == "m [key]"
     offered = (Token("4", {"4": -0.1, KEY: -3.0}),)
     assert not cleaned(Reply(text="4", tokens=offered)).replies[0].tokens
 
@@ -172,18 +172,18 @@ def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch
     assert read_key("NONE_API_KEY") == KEY
     for broken in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
         monkeypatch.setenv("NONE_API_KEY", broken)
-        with pytest.raises(FatalModelError, match="its value cannot be a key") as caught:
+        with pytest.raises(FatalModelError, match="its value cannot be a key") as error:
             read_key("NONE_API_KEY")
-        assert broken not in str(caught.value)
+        assert broken not in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["http://me:word@host/v1", "http://host/v1?api-key=word"])
 def test_an_address_that_holds_a_password_or_key_is_refused(url):
     assert holds_secret(url)
     assert without_secrets(url) == "http://host/v1"
-    with pytest.raises(FatalModelError, match="holds a password or a key") as caught:
+    with pytest.raises(FatalModelError, match="holds a password or a key") as error:
         open_model("openai/m", api_base=url)
-    assert "word" not in str(caught.value).replace("password", "")
+    assert "word" not in str(error.value).replace("password", "")
     assert not holds_secret("http://host:80/v1?api-version=2024")
 
 
@@ -193,9 +193,9 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(monkeypatch):
     demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
     assert demo_bytes(judge.prompt, demo, Redactor())
     assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}, Redactor()) is None
-    with pytest.raises(FrozenJudgeError, match="its texts hold the value") as caught:
+    with pytest.raises(FrozenJudgeError, match="its texts hold the value") as error:
         prompted(judge, instruction=f"Judge it. {KEY}").dumps()
-    assert KEY not in str(caught.value)
+    assert KEY not in str(error.value)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

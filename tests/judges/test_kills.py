@@ -95,15 +95,15 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     running = start_command(*asking())
     wait_for(openai_server, 2 * AT_ONCE, running)
     running.send_signal(getattr(signal, name))
-    ended, err = end_of(running)
-    assert ended == code
+    status, err = end_of(running)
+    assert status == code
     (line,) = err.splitlines()
     assert line.startswith("dspy-judges score: interrupted: ")
     assert line.endswith("rows are in out.jsonl.partial; the same command goes on")
     assert left() == {"out.jsonl.partial", STORE.name}
     # All that were under way came, and none is asked again.
-    sent = len(openai_server.log)
-    assert sum(answered(STORE).values()) == sent == len(openai_server.n_answered)
+    n_requests = len(openai_server.log)
+    assert sum(answered(STORE).values()) == n_requests == len(openai_server.n_answered)
     openai_server.latency = 0.0
     assert main(asking()) == 0
     assert len(openai_server.log) == N_ROWS
@@ -156,8 +156,8 @@ def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai
         assert main(asking()) == 1
         assert "out.jsonl is in use by another run" in capsys.readouterr().err
     assert main(asking("--max-calls", "30")) == 1
-    said = "the budget of 30 calls is spent; the same command with a larger budget goes on"
-    assert said in capsys.readouterr().err
+    message = "the budget of 30 calls is spent; the same command with a larger budget goes on"
+    assert message in capsys.readouterr().err
     assert len(openai_server.log) <= 30
     assert main(asking("--max-calls", "100")) == 0
     assert N_ROWS <= sum(openai_server.n_answered.values()) <= N_ROWS + AT_ONCE
@@ -167,10 +167,10 @@ def test_a_kill_between_the_output_and_the_end_of_its_store_is_mended_by_the_sam
     openai_server,
 ):
     assert main(asking("--max-calls", str(N_ROWS - 1))) == 1
-    kept = STORE.read_bytes()
+    store = STORE.read_bytes()
     assert main(asking()) == 0
     whole = Path("out.jsonl").read_bytes()
-    STORE.write_bytes(kept)
+    STORE.write_bytes(store)
     assert main(asking()) == 0
     assert Path("out.jsonl").read_bytes() == whole
     assert left() == {"out.jsonl"}

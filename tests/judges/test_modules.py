@@ -9,7 +9,7 @@ import pytest
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 from dspy_engine import Engine, lm_of
 from question_cases import headed
-from refusals import refused
+from refusals import refuses
 
 import judges
 from judges.catalog import RELEVANCE, TLDR_CONCISE
@@ -44,9 +44,9 @@ def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score
         prediction = JUDGE.program()(**TEXTS)
     assert prediction.toDict() == {**ANSWERS, "score": SCORE}
     assert len(prediction.completions) == 1
-    (sent,) = model.requests
+    (request,) = model.requests
     system, user = JUDGE.messages(TEXTS)
-    assert (sent.system, sent.messages[-1].text) == (system["content"], user["content"])
+    assert (request.system, request.messages[-1].text) == (system["content"], user["content"])
     # Without weights the answer alone is the score.
     assert ask(UNWEIGHTED.program(), ANSWERS).score == 4.0
     assert ask(RatingJudge(RELEVANCE), {"rating": 3}).score == 3.0
@@ -58,8 +58,8 @@ def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not():
     prediction = ask(judge.program(), {"thanks": "no", "verdict": "pass"}, answer="Sure.")
     # The pass alone has .6, which is below the threshold.
     assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
-    kept = Judge.from_program(judge.program(), POLITE)
-    assert (kept.weights, kept.threshold) == (weights, 0.8)
+    copy = Judge.from_program(judge.program(), POLITE)
+    assert (copy.weights, copy.threshold) == (weights, 0.8)
 
 
 def test_a_comparison_s_score_is_the_margin_in_the_order_asked():
@@ -116,10 +116,10 @@ def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing():
     state = program.dump_state()
     slopes = {"rating": 1.0}
     state["scoring"] = {"weights": {"intercept": 9.0, "slopes": slopes}, "threshold": 0.5}
-    with refused(ValueError, "scores go from 10 to 14, not 1 to 5"):
+    with refuses(ValueError, "scores go from 10 to 14, not 1 to 5"):
         program.load_state(state)
     state["scoring"] = {"weights": {"slopes": slopes}, "threshold": 0.5}
-    with refused(ValueError, "missing required field `intercept`"):
+    with refuses(ValueError, "missing required field `intercept`"):
         program.load_state(state)
     assert scoring_of(program).weights == WEIGHTS
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from frozen_cases import forged
 from prompts import prompted
-from refusals import refused
+from refusals import refuses
 
 from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
 from judges.frozen import FrozenJudgeError
@@ -29,7 +29,7 @@ ROWS = [
 RATES, COMPARES = Judge.of(RELEVANCE), Judge.of(TLDR_CONCISE)
 
 
-def asked(name: str, weight: float = 1.0, judge: Any = RATES, **line: float) -> Member:
+def member(name: str, weight: float = 1.0, judge: Any = RATES, **line: float) -> Member:
     return Member(name=name, weight=weight, judge=judge, **(line or UNIT))
 
 
@@ -37,7 +37,7 @@ def compared(name: str, weight: float = 1.0, judge: Any = COMPARES, **line: floa
     return Member(name=name, weight=weight, judge=judge, **line)
 
 
-MEMBERS = [asked("relevance", 3.0), asked("coherence", 1.0, Judge.of(COHERENCE))]
+MEMBERS = [member("relevance", 3.0), member("coherence", 1.0, Judge.of(COHERENCE))]
 PANEL = Panel.join(RELEVANCE, MEMBERS)
 
 
@@ -56,7 +56,7 @@ def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
     assert panel == PANEL
     alone = [panel(**row).score for row in ROWS]
     assert alone == list(panel.score(pd.DataFrame(ROWS)))
-    assert alone == [said.score for said in PANEL.judge_all(ROWS)]
+    assert alone == [one.score for one in PANEL.judge_all(ROWS)]
     assert len(set(alone)) == len(ROWS)
 
 
@@ -74,14 +74,14 @@ def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(tmp_path):
 TO_TEN = Judge.of(replace(COHERENCE, anchors=dict.fromkeys(range(11), "")))
 REFUSED = [
     (RELEVANCE, [], "a panel has 1 to 64 members"),
-    (RELEVANCE, [asked("a"), asked("a")], "with different names; this one has 2: a, a"),
-    (RELEVANCE, [asked("inner", judge=PANEL)], "member inner is a panel itself"),
-    (RELEVANCE, [asked("a", judge=COMPARES)], "member a compares each summary, and the"),
-    (RELEVANCE, [asked("a", judge=TO_TEN)], "member a rates from 0 to 10, and the"),
-    (RELEVANCE, [asked("a", 0.0)], "member a has the weight 0.0"),
-    (RELEVANCE, [asked("a", math.nan)], "member a has the weight nan"),
+    (RELEVANCE, [member("a"), member("a")], "with different names; this one has 2: a, a"),
+    (RELEVANCE, [member("inner", judge=PANEL)], "member inner is a panel itself"),
+    (RELEVANCE, [member("a", judge=COMPARES)], "member a compares each summary, and the"),
+    (RELEVANCE, [member("a", judge=TO_TEN)], "member a rates from 0 to 10, and the"),
+    (RELEVANCE, [member("a", 0.0)], "member a has the weight 0.0"),
+    (RELEVANCE, [member("a", math.nan)], "member a has the weight nan"),
     # Of such the sum of products has no digit left.
-    (RELEVANCE, [asked("a", 5e-324)], "member a has the weight 5e-324"),
+    (RELEVANCE, [member("a", 5e-324)], "member a has the weight 5e-324"),
     # Margins keep their sign and their bounds.
     (TLDR_CONCISE, [compared("a", slope=2.0)], "has the line"),
     (TLDR_CONCISE, [compared("a", intercept=0.5)], "has the line"),
@@ -91,7 +91,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("subject", "members", "why"), REFUSED)
 def test_judges_that_cannot_be_joined_are_refused_in_a_line(subject, members, why):
-    with refused(PanelError, why):
+    with refuses(PanelError, why):
         Panel.join(subject, members)
 
 
@@ -125,8 +125,8 @@ def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(margins, pre
 
 
 def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path):
-    local = asked("local", judge=replace(RATES, lm="openai/http://evil/model"))
-    panel: Any = load(Panel.join(RELEVANCE, [asked("own"), local]).save(tmp_path / "judge.json"))
+    local = member("local", judge=replace(RATES, lm="openai/http://evil/model"))
+    panel: Any = load(Panel.join(RELEVANCE, [member("own"), local]).save(tmp_path / "judge.json"))
     with pytest.raises(FatalModelError, match="not a plain PROVIDER/NAME"):
         panel.check_origins()
 
@@ -134,7 +134,7 @@ def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path):
 def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key")
-    members = [asked(lm, judge=RATES.with_model(lm)) for lm in ("openai/own", "azure/other")]
+    members = [member(lm, judge=RATES.with_model(lm)) for lm in ("openai/own", "azure/other")]
     panel = Panel.join(RELEVANCE, members).with_model(api_base="http://localhost:1/v1")
     with panel.open_client() as client:
         endpoints = [asker.model.endpoint for asker in panel.clients(client)]

@@ -8,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
 from prompts import prompted
 from question_cases import DEADLINE, HELPFUL, PAIR, PAIRED, ROW, TONE, WEIGHED
-from refusals import refused
+from refusals import refuses
 
 import judges
 from judges import Dimension, Judge, Question, catalog
@@ -25,7 +26,6 @@ from judges.reading import read
 from judges.scoring import WEIGHTED
 
 pytestmark = pytest.mark.usefixtures("here")
-Captured = pytest.CaptureFixture[str]
 
 # Defining.
 BASE = "name: a\ndefinition: d\ninputs: [x, y]\nscale: [1, 5]\nquestions:\n"
@@ -75,7 +75,7 @@ def test_a_comparisons_questions_are_answered_by_a_or_b():
     ],
 )
 def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
-    with refused(DimensionError, f"mine.yaml: .*{why}"):
+    with refuses(DimensionError, f"mine.yaml: .*{why}"):
         defined(text)
 
 
@@ -167,10 +167,10 @@ def test_demonstrations_teach_each_question_by_its_own_answers():
 
 def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides():
     judge: Any = replace(PAIRED, plan=None)
-    said = judge(**PAIR)
+    result = judge(**PAIR)
     swapped = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
-    assert swapped.answers == pytest.approx({name: -n for name, n in said.answers.items()})
-    assert swapped.margin == pytest.approx(-said.margin)
+    assert swapped.answers == pytest.approx({name: -n for name, n in result.answers.items()})
+    assert swapped.margin == pytest.approx(-result.margin)
 
 
 def test_the_embedded_models_samples_draw_each_answer():
@@ -188,23 +188,18 @@ def test_the_embedded_models_samples_draw_each_answer():
 
 
 # Showing.
-def printed(capsys: Captured, *words: str) -> str:
-    assert main([*words]) == 0
-    return capsys.readouterr().out
-
-
-def test_show_prints_each_answer_with_its_share_of_the_score(capsys):
+def test_show_prints_each_answer_with_its_share_of_the_score():
     WEIGHED.save("judge.json")
     # Of the 4 from 1 to 5: 1 * 1, 0.5 * 2 and 0.5 * 4.
-    shown = printed(capsys, "show", "judge.json")
-    assert "   25%  deadline (yes/no): does the reply say until when to ask\n" in shown
-    assert "   25%  tone (1-3): how friendly it is (1 = rude)\n" in shown
-    assert "   50%  rating (1-5): how far the reply helps\n" in shown
-    first, second = json.loads(printed(capsys, "show", "judge.json", "--json"))["questions"]
+    text = run(main, "show", "judge.json").stdout
+    assert "   25%  deadline (yes/no): does the reply say until when to ask\n" in text
+    assert "   25%  tone (1-3): how friendly it is (1 = rude)\n" in text
+    assert "   50%  rating (1-5): how far the reply helps\n" in text
+    first, second = json_of(main, "show", "judge.json")["questions"]
     answers = ["yes", "no"]
     assert first == {"name": "deadline", "text": DEADLINE.text, "answers": answers, "share": 0.25}
     assert (second["answers"], second["share"]) == ([1, 2, 3], 0.25)
-    assert "questions" not in json.loads(printed(capsys, "show", "relevance", "--json"))
+    assert "questions" not in json_of(main, "show", "relevance")
 
 
 def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(capsys):

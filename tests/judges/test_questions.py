@@ -25,11 +25,11 @@ from judges.reading import read
 from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample
 
 
-def judged(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
+def judge_row(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
     """What the judge makes of a model's replies, or of a model that behaves so."""
     behave = say[0] if callable(say[0]) else lambda *_: say
-    (said,) = judge.judge_rows([row], Client(Model(behave)))
-    return said
+    (judgement,) = judge.judge_rows([row], Client(Model(behave)))
+    return judgement
 
 
 # Asking.
@@ -133,10 +133,10 @@ MEAN = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
 def test_a_score_is_the_sum_of_the_mean_answers_and_without_weights_the_rating(
     judge, replies, score, answers
 ):
-    said = judged(judge, ROW, *replies)
-    assert said.score == score
-    assert [*said.answers.items()] == [*zip(("deadline", "tone", "rating"), answers, strict=True)]
-    assert said.as_json()["answers"] == said.answers
+    result = judge_row(judge, ROW, *replies)
+    assert result.score == score
+    assert [*result.answers.items()] == [*zip(("deadline", "tone", "rating"), answers, strict=True)]
+    assert result.as_json()["answers"] == result.answers
 
 
 def test_weighted_takes_each_answers_probabilities_from_its_own_token():
@@ -149,11 +149,11 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token():
         Token("\n\n[[ ## rating ## ]]\n", {}), token("4", _4=0.75, _2=0.25),
     )  # fmt: skip
     reply = Reply(text="".join(token.text for token in tokens), tokens=tokens)
-    said = judged(WEIGHED.with_plan(WEIGHTED), ROW, reply)
+    result = judge_row(WEIGHED.with_plan(WEIGHTED), ROW, reply)
     # 4 * .75 + 2 * .25 = 3.5 of the rating: 0.8 + 0.5 * 2.5 + 0.5 * 3.5.
-    assert said.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
-    assert said.score == pytest.approx(3.8)
-    assert said.distribution == pytest.approx({1: 0, 2: 0.25, 3: 0, 4: 0.75, 5: 0})
+    assert result.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
+    assert result.score == pytest.approx(3.8)
+    assert result.distribution == pytest.approx({1: 0, 2: 0.25, 3: 0, 4: 0.75, 5: 0})
 
 
 def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
@@ -162,8 +162,8 @@ def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
     judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
     reply = headed(deadline="no", verdict="pass")
     # 0.5 * 0 + 0.5 * 1, which a threshold of .6 moves to 0.5 / 0.6 / 2.
-    assert judged(judge, ROW, reply).score == 0.5
-    assert judged(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
+    assert judge_row(judge, ROW, reply).score == 0.5
+    assert judge_row(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
 
 
 def choosing(content: str, *_: Any) -> str:
@@ -175,11 +175,11 @@ def choosing(content: str, *_: Any) -> str:
 
 def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides():
     # 0.75 * -1 + 0.25 * 1.
-    said = judged(PAIRED, PAIR, choosing)
-    assert (said.margin_ab, said.margin_ba, said.margin, said.preferred) == (-0.5, -0.5, -0.5, "B")
-    assert said.answers == {"briefer": -1, "preferred": 1}
+    result = judge_row(PAIRED, PAIR, choosing)
+    assert (result.margin_ab, result.margin_ba, result.margin) == (-0.5, -0.5, -0.5)
+    assert (result.preferred, result.answers) == ("B", {"briefer": -1, "preferred": 1})
     swapped = {**PAIR, "reply_a": PAIR["reply_b"], "reply_b": PAIR["reply_a"]}
-    turned = judged(PAIRED, swapped, choosing)
+    turned = judge_row(PAIRED, swapped, choosing)
     assert (turned.margin, turned.preferred) == (0.5, "A")
     assert turned.answers == {"briefer": 1, "preferred": -1}
 
@@ -188,11 +188,11 @@ def test_an_answer_that_follows_the_position_counts_nothing():
     def say(content: str, *_: Any) -> str:
         return choosing(content).replace("briefer ## ]]\nB", "briefer ## ]]\nA")
 
-    said = judged(PAIRED, PAIR, say)
-    assert said.answers == {"briefer": 0, "preferred": 1}
+    result = judge_row(PAIRED, PAIR, say)
+    assert result.answers == {"briefer": 0, "preferred": 1}
     # (0.75 + 0.25) for the order ab and (-0.75 + 0.25) for ba, whose mean is 0.25.
-    assert (said.margin_ab, said.margin_ba, said.margin) == (1.0, -0.5, 0.25)
-    assert said.preferred == "tie"
+    assert (result.margin_ab, result.margin_ba, result.margin) == (1.0, -0.5, 0.25)
+    assert result.preferred == "tie"
 
 
 CHOICES = ASKED.prompt.choices
@@ -272,9 +272,9 @@ def test_reasons_of_another_form_are_not_given(subject, first, second, reasons):
     prompt = with_reasoning(prompt_with_demo(subject, first, reasons), second)
     check_prompt(subject, prompt)
     (demo,) = prompt.demos
-    shown = [demo[name] for name in ("rationale", "comparison") if name in demo]
+    values = [demo[name] for name in ("rationale", "comparison") if name in demo]
     expected = [] if second == "none" else [reasons if first == second else NOT_GIVEN]
-    assert shown == expected
+    assert values == expected
 
 
 @given(subjects, forms, lines)

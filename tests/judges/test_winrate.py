@@ -72,7 +72,7 @@ def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(choice)
     [(0.5, 0, True), (0.95, 0, False), (0.8, 0.15, True), (0, 1, True)],
 )
 def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(won, tied, clustered):
-    draw, held, simulations = np.random.default_rng(0), 0, 300
+    draw, hits, simulations = np.random.default_rng(0), 0, 300
     for _ in range(simulations):
         sizes = draw.integers(1, 6, 30) if clustered else np.ones(30, int)
         document = np.repeat(np.arange(30), sizes)
@@ -82,9 +82,9 @@ def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(won, tied, cluste
         values = (luck < won) + 0.5 * ((luck >= won) & (luck < won + tied))
         low, high = share_interval(values, document.tolist())
         assert 0 <= low <= values.mean() <= high <= 1
-        held += low <= won + tied / 2 <= high
+        hits += low <= won + tied / 2 <= high
     # Two standard errors below 95 % of 300; near the ends it is wider than it need be.
-    assert held / simulations > 0.925
+    assert hits / simulations > 0.925
 
 
 choices, size = st.sampled_from(["A", "B", None]), st.integers(0, 50)
@@ -171,20 +171,20 @@ def test_the_interval_holds_the_truth_in_about_95_of_100_cases(base_rate, output
     """Documents whose outputs are alike both in quality and in how the judge sees them."""
     rng = np.random.default_rng([7, outputs])
 
-    def drawn(n: int) -> tuple[list[float], list[float], list[int]]:
+    def draw(n: int) -> tuple[list[float], list[float], list[int]]:
         documents = np.repeat(np.arange(n // outputs), outputs)
         share, lenient = rng.beta(3 * base_rate, 3 - 3 * base_rate, n), rng.uniform(-0.1, 0.1, n)
         human = rng.random(n) < share[documents]
         passes = rng.random(n) < np.where(human, 0.88, 0.2) + lenient[documents]
         return passes.astype(float).tolist(), human.astype(float).tolist(), documents.tolist()
 
-    held = 0
+    hits = 0
     for _ in range(RUNS):
-        new = drawn(400)
-        rate = corrected_rate(new[0], new[2], errors_by_document(*drawn(160)))
-        held += rate.low <= base_rate <= rate.high
+        new = draw(400)
+        rate = corrected_rate(new[0], new[2], errors_by_document(*draw(160)))
+        hits += rate.low <= base_rate <= rate.high
     # Three binomial standard errors of 200 draws are .046; it may hold a little more.
-    assert held / RUNS >= 0.95 - 0.046
+    assert hits / RUNS >= 0.95 - 0.046
 
 
 def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the_judge_errs(
@@ -212,6 +212,6 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     assert "as often here as on the test labels" in capsys.readouterr().out
     # Asked otherwise it errs otherwise.
     assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
-    assert told["value"] is None
-    assert "not tested on labels with this model and plan" in told["withheld"]
+    rate = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
+    assert rate["value"] is None
+    assert "not tested on labels with this model and plan" in rate["withheld"]

@@ -65,21 +65,21 @@ def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to():
 
 
 @pytest.mark.parametrize(
-    ("first", "said"), [(18, "first in 68% of cases"), (0, "second in 78% of cases"), (11, "")]
+    ("first", "place"), [(18, "first in 68% of cases"), (0, "second in 78% of cases"), (11, "")]
 )
-def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, said):
+def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, place):
     """Of 40 pairs 18 are decided by quality, `first` for the first place, the others the second."""
-    told = [("A", "B")] * 18 + [("A", "A")] * first + [("B", "B")] * (22 - first)
+    orders = [("A", "B")] * 18 + [("A", "A")] * first + [("B", "B")] * (22 - first)
     sides = {"response_a": "a", "response_b": "b", "preferred": "A"}
     pairs = [{"id": f"{n}", "prompt": f"Q{n}", **sides} for n in range(40)]
-    replies = [{"id": f"{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
+    replies = [{"id": f"{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(orders)]
     arguments = ["--replies", write_jsonl("r.jsonl", replies), "--pairwise", "wit"]
     arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "A=A,B=B"]
     position = json_of(command, *arguments)["associations"]["position"]
     assert position["value"] == pytest.approx((2 * first - 22) / 40, abs=1e-6)
     assert position["low"] <= position["value"] <= position["high"]
     text = output_of(command, *arguments)
-    assert ("It prefers the output shown" in text, said in text) == (bool(said), True)
+    assert ("It prefers the output shown" in text, place in text) == (bool(place), True)
 
 
 def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
@@ -91,8 +91,8 @@ def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
 def test_samples_tell_how_often_a_verdict_repeats():
     names = [f"d{n}" for n in range(20)]
 
-    def repeats(*judged: Judgement) -> float | None:
-        judgements = [judged[n % len(judged)] for n in range(20)]
+    def repeats(*verdicts: Judgement) -> float | None:
+        judgements = [verdicts[n % len(verdicts)] for n in range(20)]
         scores = [one.score for one in judgements]
         human = [[n % 2] for n in range(20)]
         scored = outputs(scores, human, names, judgements=judgements, level="dataset")

@@ -74,8 +74,8 @@ def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges():
     assert balanced_contrast(a, b, few, document).interval is None
     # With few fails, swapping the judges on a document swaps their verdicts.
     signs = np.where(np.arange(30) < 4, -1.0, 1.0)
-    kept = np.repeat(signs, 4) > 0
-    sides = np.where(kept, a, b), np.where(kept, b, a)
+    sign = np.repeat(signs, 4) > 0
+    sides = np.where(sign, a, b), np.where(sign, b, a)
     after = balanced_accuracy(sides[0], few) - balanced_accuracy(sides[1], few)
     assert balanced_contrast(a, b, few, document).swapped(signs[None]) == pytest.approx([after])
 
@@ -125,9 +125,9 @@ def test_a_threshold_is_not_moved_by_the_labels_that_decide():
     for half in (dev, turned):
         problem = problem_of(train, half, by=low_judge, goal="balanced")
         candidate = Candidate(instruction="Rate the kindness of the text.")
-        found = score_finalists(problem, Exploration(finalists=[candidate], candidate_ids=()))
-        thresholds.append(found[0].candidate.threshold)
-        assert set(found[0].scores.tolist()) <= {0.0, 1.0}
+        finalists = score_finalists(problem, Exploration(finalists=[candidate], candidate_ids=()))
+        thresholds.append(finalists[0].candidate.threshold)
+        assert set(finalists[0].scores.tolist()) <= {0.0, 1.0}
     assert thresholds[0] == thresholds[1] != 0.5
 
 

@@ -45,16 +45,16 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
     openai_server: OpenAIServer,
 ) -> None:
     # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
-    met = Counter[str]()
+    counts = Counter[str]()
 
     def eleven_times(number: int, body: Body) -> str | None:
-        met[asked := json.dumps(body, sort_keys=True)] += 1
-        return "429" if met[asked] <= 11 else None
+        counts[request := json.dumps(body, sort_keys=True)] += 1
+        return "429" if counts[request] <= 11 else None
 
     openai_server.fault, openai_server.retry_after = eleven_times, "0.001"
-    ended = tuned("--max-calls", "900", "--concurrency", "4")
-    assert (ended.code, len(openai_server.log)) == (1, 900)
-    line = ended.stderr.splitlines()[-1]
+    result = tuned("--max-calls", "900", "--concurrency", "4")
+    assert (result.code, len(openai_server.log)) == (1, 900)
+    line = result.stderr.splitlines()[-1]
     assert "the budget of 900 calls is spent" in line
     assert "the same command with a larger budget goes on" in line
     openai_server.fault = lambda number, body: None
@@ -65,13 +65,13 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
 
 def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(openai_server):
     openai_server.judge = lambda body: "I would rather talk about the weather."
-    ended = tuned()
-    assert ended.code == 1
-    assert "48 of the first 48 judgements failed" in ended.err
-    assert "no rating from 1 to 5 in 'I would rather talk about the weather.'" in ended.err
+    result = tuned()
+    assert result.code == 1
+    assert "48 of the first 48 judgements failed" in result.err
+    assert "no rating from 1 to 5 in 'I would rather talk about the weather.'" in result.err
     # 48 judgements, each asked three times at most.
-    asked = len(openai_server.log)
-    assert asked <= 3 * 48
+    n_requests = len(openai_server.log)
+    assert n_requests <= 3 * 48
     # What was paid for is there: the run goes on, and asks nothing again before it ends again.
     assert tuned().code == 1
-    assert len(openai_server.log) == asked
+    assert len(openai_server.log) == n_requests

@@ -120,8 +120,8 @@ def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all():
         origin = {"tuned_on": tuned_on, "shipped": "tuned"}
         replace(judge, provenance=origin).save(f"{name}.json")
     result = compared("relevance", "some.json")
-    met = {row["name"]: row["n_met"] for row in result["judges"]}
-    assert met == {"relevance": 0, "some.json": 90}
+    n_met = {row["name"]: row["n_met"] for row in result["judges"]}
+    assert n_met == {"relevance": 0, "some.json": 90}
     assert result["data"]["n_outputs"] == len(items) - 90
     assert not any(row["tuned_on_these_labels"] for row in result["judges"])
     result = compared("relevance", "every.json")
@@ -153,8 +153,8 @@ def test_what_cannot_be_compared_is_refused():
         (["--dimension", "relevance", *embedded, "fluency"], "is about 'fluency'"),
         (["--dimension", "tldr_concise", *embedded], "is about 'tldr_concise' (pairwise)"),
     ):
-        ended = run(compare.command, *words)
-        assert (ended.code, message in ended.err) == (2, True), ended.err
+        result = run(compare.command, *words)
+        assert (result.code, message in result.err) == (2, True), result.err
     assert not Path("runs").exists()
 
 
@@ -170,8 +170,8 @@ def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dim
 def test_a_limit_in_dollars_needs_every_price(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     unknown = ["--dimension", "relevance", "--lm", "embedded", "--lm", "openai/none-such"]
-    ended = run(compare.command, *unknown, "--max-cost", "1")
-    assert (ended.code, "max_cost needs the model's price" in ended.err) == (1, True)
+    result = run(compare.command, *unknown, "--max-cost", "1")
+    assert (result.code, "max_cost needs the model's price" in result.err) == (1, True)
     assert not Path("runs/compare-001").exists()
 
 
@@ -266,5 +266,5 @@ def test_metrics_of_one_tools_results_are_compared_by_their_names():
     file = write_jsonl("ragas.jsonl", rows)
     result = compared(*flags, "--scores", f"good={file}", "--scores", f"poor={file}")
     assert [row["name"] for row in result["judges"]] == ["good", "poor"]
-    ended = run(compare.command, *flags, "--scores", file, "--scores", f"good={file}")
-    assert (ended.code, "as in --scores METRIC=FILE" in ended.err) == (1, True)
+    outcome = run(compare.command, *flags, "--scores", file, "--scores", f"good={file}")
+    assert (outcome.code, "as in --scores METRIC=FILE" in outcome.err) == (1, True)

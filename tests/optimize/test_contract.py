@@ -118,10 +118,10 @@ def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path
     path = os.pathsep.join([str(tmp_path), *sys.path])
     env = {"DSPY_JUDGES_EXTENSIONS": "concordance", "PYTHONPATH": path}
     words = ("verify", "relevance", "--data", "starter", "--all")
-    ended = run_python("-m", "dspy_judges", *words, env=env)
-    assert ended.returncode == 0, ended.stderr
+    process = run_python("-m", "dspy_judges", *words, env=env)
+    assert process.returncode == 0, process.stderr
     for level in ("summary", "dataset", "system"):
-        assert f"{level}-level concordance 0." in ended.stdout
+        assert f"{level}-level concordance 0." in process.stdout
 
 
 class TestToolOfThePage(ToolContract):

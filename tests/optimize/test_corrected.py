@@ -185,9 +185,9 @@ def test_what_a_document_does_to_both_systems_drops_out_of_their_difference():
         human = hard + 0.5 * (system == "new") + 0.3 * rng.normal(size=200)
         score = human + dear + 0.2 * rng.normal(size=200)
         some = np.where(document < 30, human, math.nan)
-        (found,) = differences(("new", "old"), some, score, document, system)
-        estimate = found.estimate
-        assert found.together_interval == estimate.interval
+        (difference,) = differences(("new", "old"), some, score, document, system)
+        estimate = difference.estimate
+        assert difference.together_interval == estimate.interval
         assert estimate.value == pytest.approx(0.5, abs=0.3)
         for rows in (system == "new", system == "old"):
             alone = mean_score(some[rows], score[rows], document[rows])
@@ -207,17 +207,17 @@ def test_differences_are_of_documents_that_both_answered_and_hold_together():
     system[(document >= 25) & (system == "c")] = "d"
     human, score = np.random.default_rng(7).normal(size=(2, 120))
     score[0] = math.nan
-    found = differences(("a", "b", "c", "d"), human, score, document, system)
+    results = differences(("a", "b", "c", "d"), human, score, document, system)
     # The judge failed on a's first. No document has an output of both c and d, and fewer than 15
     # documents do not tell a difference.
-    assert [(each.system + each.less, each.estimate.n_labels) for each in found] == [
+    assert [(each.system + each.less, each.estimate.n_labels) for each in results] == [
         *(("ab", 39), ("ac", 24), ("ad", 15), ("bc", 25), ("bd", 15))
     ]
     fewer = np.where(document == 39, math.nan, human)
     assert differences(("a", "d"), fewer, score, document, system) == []
-    estimate = found[0].estimate
+    estimate = results[0].estimate
     assert estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
     # Six pairs of systems: each interval has a confidence of 1 - .05 / 6.
     wider = stats.t.ppf(1 - 0.025 / 6, 39 + 4 - 1) / stats.t.ppf(0.975, 39 + 4 - 1)
-    reach = found[0].together_interval.reach / estimate.interval.reach
+    reach = results[0].together_interval.reach / estimate.interval.reach
     assert reach == pytest.approx(wider, rel=0.02)

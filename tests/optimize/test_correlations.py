@@ -170,8 +170,8 @@ def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level):
     assert np.nanmean(terms) == pytest.approx(rho(level, *rows), abs=1e-12)
     without = []
     for document in np.unique(rows.document):
-        kept = rows.document != document
-        without.append(rho(level, *(side[kept] for side in rows)))
+        rest = rows.document != document
+        without.append(rho(level, *(side[rest] for side in rows)))
     n = (~np.isnan(terms)).sum()
     # Quenouille's jackknife and the infinitesimal one agree up to terms of 1 / documents.
     jackknife = (n - 1) ** 0.5 * np.std(without) * (len(without) / n) ** 0.5

@@ -47,9 +47,9 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(here: Path
         for d in range(12)
         for s, rating in enumerate((2000, 2003, 2005))
     ]
-    told = ["--dimension", "relevance", "--data", write_jsonl("rows.jsonl", rows)]
-    ended = run(command, *told, "--scale", "2000-2005", "--out", "run")
-    assert (ended.code in (1, 2), "1000" in ended.err) == (True, True)
+    flags = ["--dimension", "relevance", "--data", write_jsonl("rows.jsonl", rows)]
+    result = run(command, *flags, "--scale", "2000-2005", "--out", "run")
+    assert (result.code in (1, 2), "1000" in result.err) == (True, True)
     assert not (here / "run").exists()
 
 
@@ -76,16 +76,16 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
 
         with monkeypatch.context() as patched:
             patched.setattr(run_folder, "write_atomically", full)
-            ended = run(command, *FEW, "--out", "run")
-        assert ended.code == 1
-        last = ended.stderr.splitlines()[-1]
+            result = run(command, *FEW, "--out", "run")
+        assert result.code == 1
+        last = result.stderr.splitlines()[-1]
         assert last == f"dspy-judges tune: run/{name}: No space left on device"
     with Path("run/trials.jsonl").open("a") as trials:
         trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "run", while_another_starts)
-        ended = run(command, *FEW, "--out", "run")
-    assert (ended.code, "goes on with run" in ended.err) == (0, True)
+        result = run(command, *FEW, "--out", "run")
+    assert (result.code, "goes on with run" in result.err) == (0, True)
     assert [second.code for second in seconds] == [1]
     assert "is in use by another run" in seconds[0].err
     output_of(command, *FEW, "--out", "whole")

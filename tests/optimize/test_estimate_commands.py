@@ -68,7 +68,7 @@ def test_a_system_with_too_few_labels_has_no_mean(files):
 
 def test_estimates_are_printed_with_interval_and_counts(files):
     mean = json_of(estimate, *files)["estimates"]["mean"]
-    first, counts, alone, needed, given, *systems = run(estimate, *files).stdout.splitlines()
+    first, counts, alone, needed, labels, *systems = run(estimate, *files).stdout.splitlines()
     ends = {name: f"{mean[name]:.3f}" for name in ("value", "low", "high")}
     assert first.startswith(
         "clarity: true mean of outputs like these {value} [{low}, {high}]".format(**ends)
@@ -77,7 +77,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
     assert needed == "  Labels on all outputs would not halve the interval."
-    assert given.startswith(
+    assert labels.startswith(
         f"  of these 118 outputs themselves {ends['value']} [{mean['given_low']:.3f}, "
     )
     assert mean["low"] < mean["given_low"] < mean["given_high"] < mean["high"]
@@ -98,14 +98,14 @@ def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
         labels = [{"id": f"{n}", "dimension": name, "rating": label, **columns} for n in range(20)]
         scores = [{"id": f"{n}", "score": min(label, n % 10)} for n in range(200)]
         files = ["--annotations", write_jsonl("l.jsonl", labels), "--data", outputs]
-        ended = run(estimate, *files, "--scores", write_jsonl("s.jsonl", scores), *flags)
-        return ended.err if ended.code else ended.out
+        result = run(estimate, *files, "--scores", write_jsonl("s.jsonl", scores), *flags)
+        return result.err if result.code else result.out
 
     known = estimated("clarity", 5, "--scale", "1-5")
     assert known.startswith("clarity: true mean of outputs like these 5.000 [4.")
     assert estimated("clarity", 5, rating_scale="1-5") == known
-    asked = "run from 5 to 5, and which scale they are on is not known: add --scale LOW-HIGH"
-    assert asked in estimated("clarity", 5)
+    question = "run from 5 to 5, and which scale they are on is not known: add --scale LOW-HIGH"
+    assert question in estimated("clarity", 5)
     # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.
     assert "run from 1 to 1, and which scale" in estimated("relevance", 1)
     assert "true rate of outputs" in estimated("relevance", 1, "--scale", "0-1")
@@ -139,8 +139,8 @@ def test_bad_scores_are_named(files):
         ([{"id": "elsewhere", "score": 1}], "no id is that of an output"),
     ):
         write_jsonl("scores.jsonl", rows)
-        ended = run(estimate, *files)
-        assert (ended.code, message in ended.err) == (1, True), ended.err
+        result = run(estimate, *files)
+        assert (result.code, message in result.err) == (1, True), result.err
 
 
 def test_the_starter_set_is_estimated_by_its_name(here):
@@ -151,5 +151,5 @@ def test_the_starter_set_is_estimated_by_its_name(here):
     ]
     flags = ["--scores", write_jsonl("s.jsonl", scores), "--dimension", "relevance", "--data"]
     assert json_of(estimate, *flags, "starter")["data"]["name"] == "starter"
-    ended = run(estimate, *flags, "starter_pairs")
-    assert (ended.code, "starter_pairs: holds pairs" in ended.err) == (1, True)
+    result = run(estimate, *flags, "starter_pairs")
+    assert (result.code, "starter_pairs: holds pairs" in result.err) == (1, True)

@@ -161,8 +161,8 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     assert choice.ship
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
-    said = f"(40 in all), beat the untuned judge by {choice.gain.value:.3f} {level}-level rho."
-    assert f"{said} If tuning did nothing, 10% of such runs" in choice.why
+    reason = f"(40 in all), beat the untuned judge by {choice.gain.value:.3f} {level}-level rho."
+    assert f"{reason} If tuning did nothing, 10% of such runs" in choice.why
 
 
 def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
@@ -172,8 +172,8 @@ def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
-    asked = replace(unclear, ship=True, is_forced=True)
-    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
+    choice = replace(unclear, ship=True, is_forced=True)
+    assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
@@ -242,8 +242,8 @@ def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_t
         ("summary", items, power.power(30, 3, power.GAIN)),
         ("dataset", alike, 0),
     ):
-        said, _ = power.chance_of_gain(labels, labels, goal=goal)
-        assert f"a chance of {chance:.0%};" in said
+        promise, _ = power.chance_of_gain(labels, labels, goal=goal)
+        assert f"a chance of {chance:.0%};" in promise
 
 
 def test_a_search_judges_either_half_by_what_the_other_taught():
@@ -286,10 +286,10 @@ def test_with_few_documents_or_little_room_there_are_no_versions():
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document():
-    asked: list[tuple[Prompt, str]] = []
+    requests: list[tuple[Prompt, str]] = []
 
     def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        asked.extend((prompt, item.document_id) for item in items)
+        requests.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
     train, dev = world(16), world(12, first=100)
@@ -302,12 +302,12 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     assert result.tuned.documents == set(whole.documents)
     assert len(result.tuned.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents.
-    versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in asked if prompt.demos}
+    versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in requests if prompt.demos}
     assert list(versions.values()) == [21 * 8] * 4
-    for prompt, judged in asked:
-        assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
+    for prompt, name in requests:
+        assert name not in {document[str(demo["text"])] for demo in prompt.demos}
     # The untuned judge and the versions judge each output once.
-    assert len(asked) == 2 * len(whole) == evaluator.budget.total_cost
+    assert len(requests) == 2 * len(whole) == evaluator.budget.total_cost
 
 
 def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():

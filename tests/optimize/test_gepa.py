@@ -23,7 +23,7 @@ def test_gepa_proposes_by_its_own_prompt_from_documents_at_work(capsys):
     model, options = Model(write_instruction), SearchOptions(seed=1)
     train, dev = world(16), world(12, first=100)
     search(train, dev, optimizer="gepa", calls=1500, proposer=model, options=options)
-    for prompt in model.seen:
+    for prompt in model.prompts:
         assert "Your task is to write a new instruction for the assistant" in prompt
         # Half of 16 or 12 documents, of eight outputs each, make a minibatch.
         assert re.search(r"Spearman's rho, summary level on (64|48) outputs", prompt)
@@ -47,10 +47,10 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal, kind):
         items = rated(items, rng.choice(values, len(items)))
         scores = np.round(rng.normal(size=len(items)), int(rng.integers(0, 3)))
         scores = np.where(rng.random(len(items)) < 0.1, np.nan, scores * (rng.random() < 0.9))
-        seen = document_scores(scores, items, goal)
-        assert list(seen) == list(items.documents)
+        terms = document_scores(scores, items, goal)
+        assert list(terms) == list(items.documents)
         expected = np.nan_to_num(objective(scores, items, goal))
-        assert np.mean(list(seen.values())) == pytest.approx(expected, abs=1e-9)
+        assert np.mean(list(terms.values())) == pytest.approx(expected, abs=1e-9)
 
 
 def test_documents_told_apart_by_the_judge_as_by_people_score_higher():
@@ -69,7 +69,7 @@ def test_every_row_is_used_where_all_of_a_label_stand_together(goal):
     train, watch = rated(world(84, 1), np.repeat([0.0, 1.0], 42)), Watch()
     dev, model = world(9, 1, first=100), Model(write_instruction)
     explore(problem_of(train, dev, by=watch, proposer=model, goal=goal))
-    assert {item.id for _, item in watch.asked} == {item.id for item in train.items}
+    assert {item.id for _, item in watch.requests} == {item.id for item in train.items}
 
 
 def test_documents_that_people_rate_alike_are_counted_and_not_paid_for():
@@ -79,4 +79,4 @@ def test_documents_that_people_rate_alike_are_counted_and_not_paid_for():
     explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
     (line,) = lines
     assert line.startswith("GEPA leaves out 2 documents that cannot tell judges apart")
-    assert not {item.document_id for _, item in watch.asked} & {"d0", "d1"}
+    assert not {item.document_id for _, item in watch.requests} & {"d0", "d1"}

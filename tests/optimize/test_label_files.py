@@ -75,19 +75,19 @@ def test_votes_are_checked():
 
 
 def test_a_file_without_labels_is_told_how_to_get_some():
-    ended = run(check, "starter_unlabelled")
+    result = run(check, "starter_unlabelled")
     columns = "id, group, system, document, summary"
-    asked = f"no column has a known name for labels; the columns are {columns}"
-    assert (ended.code, asked in ended.out) == (1, True)
-    assert "or give labels: dspy-judges label FILE --dimension NAME" in ended.out
+    problem = f"no column has a known name for labels; the columns are {columns}"
+    assert (result.code, problem in result.out) == (1, True)
+    assert "or give labels: dspy-judges label FILE --dimension NAME" in result.out
 
 
 def test_the_unlabelled_set_tells_nothing_of_its_faults():
     items = read_items("starter_unlabelled")
     assert (len(items.items), len(items.documents)) == (30, 10)
-    told = {name for item in items.items for name in (item.id, item.document_id, str(item.system))}
+    names = {name for item in items.items for name in (item.id, item.document_id, str(item.system))}
     starter = data.starter()
-    assert not any(system in name for name in told for system in starter.systems)
+    assert not any(system in name for name in names for system in starter.systems)
     # Every text is one of the starter set's.
     known = {output.texts["summary"] for output in starter.outputs}
     assert {item.texts["summary"] for item in items.items} <= known

@@ -118,9 +118,9 @@ def fails(page: Page, key: str) -> str:
     return text(page, "problem")
 
 
-def comment(page: Page, said: str) -> None:
+def comment(page: Page, text: str) -> None:
     page.press("c")
-    page.write(said)
+    page.write(text)
     page.press("Escape")
 
 
@@ -147,10 +147,10 @@ def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_c
                 shows(pages[name], "work")
         first, second = pages["Anna"], browser.page()
         begin(second, address, "Anna")
-        saved.append(("Anna", shown := output(first), 4))
+        saved.append(("Anna", item := output(first), 4))
         press(first, "4")
         assert "another window" in fails(second, "2")
-        assert output(second) == shown
+        assert output(second) == item
         second.press("Enter")
         second.until("document.getElementById('problem').hidden")
         assert output(second) == output(first)

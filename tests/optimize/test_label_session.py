@@ -53,8 +53,8 @@ def opened(
         output = {"system": f"s{i % 2}", "summary": f"<b>Summary</b> {i}.", "dimension": "helpful"}
         rows.append(row | (sides if kind == "pairwise" else output) | (draw or {}))
     pair = {"A": "response_a", "B": "response_b"}
-    judged = pair if kind == "pairwise" else {"summary": "summary"}
-    about: Any = {"texts": TEXTS[:1], "outputs": judged, "path": folder / f"{name}.jsonl"}
+    outputs = pair if kind == "pairwise" else {"summary": "summary"}
+    about: Any = {"texts": TEXTS[:1], "outputs": outputs, "path": folder / f"{name}.jsonl"}
     _open.append(Session(subject=SUBJECTS[kind], rows=rows, **about, **more))
     return _open[-1]
 
@@ -70,12 +70,12 @@ def undo(session: Session, who: str) -> Any:
 def shown_ids(folder: Path, kind: str) -> list[str]:
     """The ids of the items in their order."""
     session = opened(folder, kind, "walk")
-    state, found = session.state("Walker"), list[str]()
+    state, ids = session.state("Walker"), list[str]()
     while (item := state["item"]) is not None:
-        found.append(f"o{item['judged'][0]['text'][-2]}")
+        ids.append(f"o{item['judged'][0]['text'][-2]}")
         state = label(session, "Walker", item["item"], ANSWERS[kind][0])
     session.close()
-    return found
+    return ids
 
 
 def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(here):
@@ -153,21 +153,21 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
             lines = path.read_bytes()
             if word == "label":
                 item, answer, comment, is_outdated = step
-                output, shown = ids[item], answers[answer % len(answers)]
-                said, stands = (shown, comment.strip()), standing.get((who, output))
-                seen = stands and stands[0]
-                before = (answers[0] if seen is None else None) if is_outdated else seen
-                if is_outdated and said != stands:
-                    with pytest.raises(RefusedError) as refused:
-                        label(session, who, item, shown, comment=comment, before=before)
-                    assert (refused.value.status, path.read_bytes()) == (409, lines)
-                    assert refused.value.state == session.state(who)
+                output, answer_value = ids[item], answers[answer % len(answers)]
+                entry, stands = (answer_value, comment.strip()), standing.get((who, output))
+                old = stands and stands[0]
+                before = (answers[0] if old is None else None) if is_outdated else old
+                if is_outdated and entry != stands:
+                    with pytest.raises(RefusedError) as error:
+                        label(session, who, item, answer_value, comment=comment, before=before)
+                    assert (error.value.status, path.read_bytes()) == (409, lines)
+                    assert error.value.state == session.state(who)
                 else:
-                    label(session, who, item, shown, comment=comment, before=before)
-                    assert (path.read_bytes() == lines) is (said == stands)
-                    if said != stands:  # the last that was given is the first to be undone
+                    label(session, who, item, answer_value, comment=comment, before=before)
+                    assert (path.read_bytes() == lines) is (entry == stands)
+                    if entry != stands:  # the last that was given is the first to be undone
                         standing.pop((who, output), None)
-                        standing[who, output] = said
+                        standing[who, output] = entry
             elif word == "undo":
                 mine = [key for key in standing if key[0] == who]
                 state = undo(session, who)
@@ -202,13 +202,13 @@ def label_all(session: Session, who: str, values: list[Any]) -> Any:
 
 def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(here):
     session = opened(here)
-    state, seen = session.state("Anna"), []
+    state, places = session.state("Anna"), []
     while (item := state["item"]) is not None:
         assert not {"id", "system"} & {*item}
-        seen.append((item["document"], item["place"], item["texts"][0]["text"]))
+        places.append((item["document"], item["place"], item["texts"][0]["text"]))
         state = label(session, "Anna", item["item"], 3)
-    assert [place[:2] for place in seen] == [(d, p) for d in (1, 2, 3) for p in (1, 2)]
-    assert len({(document, text) for document, _, text in seen}) == 3
+    assert [place[:2] for place in places] == [(d, p) for d in (1, 2, 3) for p in (1, 2)]
+    assert len({(document, text) for document, _, text in places}) == 3
     assert state["done"] == state["outputs"] == N
     firsts = [opened(here, name="b", seed=n // 2).state(f"{n}")["item"] for n in range(60)]
     assert firsts[::2] == firsts[1::2]
@@ -224,8 +224,8 @@ def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(here):
     n = int(row["id"][1])
     output = {"id": f"o{n}", "group": f"d{n // 2}", "system": f"s{n % 2}", **draw}
     output |= {"document": f"Text {n // 2}.", "summary": f"<b>Summary</b> {n}."}
-    given = {"dimension": "helpful", "rating_scale": "1-5", "annotator": "Anna", "rating": 4}
-    assert row == output | given | {
+    fields = {"dimension": "helpful", "rating_scale": "1-5", "annotator": "Anna", "rating": 4}
+    assert row == output | fields | {
         "comment": "Fine.",
         "labelled_at": "2026-11-23T18:20:00.123000Z",
     }
@@ -273,12 +273,12 @@ def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(he
     session = opened(here, judge=judge)
     label_all(session, "Anna", [4, 1, 2, 2, 5])
     label_all(session, "Ben", [2, 2, 2, 3])
-    shown = session.review("Anna")["items"]
-    assert [(item["item"], item["after"]) for item in shown] == [(0, "annotators"), (1, "judge")]
-    assert shown[0]["judge"] is None
-    assert shown[0]["others"] == [{"annotator": "Ben", "value": 2, "comment": ""}]
-    assert shown[1]["judge"] == {"value": 2, "score": 2.0, "reason": "why"}
-    assert (shown[1]["others"], shown[1]["own"]["value"]) == ([], 1)
+    items = session.review("Anna")["items"]
+    assert [(item["item"], item["after"]) for item in items] == [(0, "annotators"), (1, "judge")]
+    assert items[0]["judge"] is None
+    assert items[0]["others"] == [{"annotator": "Ben", "value": 2, "comment": ""}]
+    assert items[1]["judge"] == {"value": 2, "score": 2.0, "reason": "why"}
+    assert (items[1]["others"], items[1]["own"]["value"]) == ([], 1)
     state = session.state("Anna")
     # Of the judge nothing shows while labels are given.
     assert (state["disagreements"], state["has_judge"]) == (1, True)
@@ -344,9 +344,9 @@ def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here,
         lambda: session.review("Anna"),
         session.close,
     ):
-        with pytest.raises(RefusedError, match=f"{path}: another program changed it") as refused:
+        with pytest.raises(RefusedError, match=f"{path}: another program changed it") as error:
             act()
-        assert refused.value.status == 507
+        assert error.value.status == 507
     assert (path.read_bytes() if path.exists() else None) == left
 
 

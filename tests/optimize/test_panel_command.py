@@ -54,7 +54,7 @@ def joined(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def refused(capsys, *arguments, code=2):
+def refusal_of(capsys, *arguments, code=2):
     assert panel.command(list(arguments)) == code, capsys.readouterr().err
     err = capsys.readouterr().err
     assert "Traceback" not in err
@@ -79,8 +79,8 @@ def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(cap
     words = " ".join(capsys.readouterr().out.split())
     page = Path("again/report.html").read_text(encoding="utf-8")
     rho = f"{test['panel']['value']:.3f}"
-    for said in ("No judge.json was written", rho, "relevance@embedded"):
-        assert (said in words, said in page) == (True, True)
+    for part in ("No judge.json was written", rho, "relevance@embedded"):
+        assert (part in words, part in page) == (True, True)
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_mem
     write_jsonl("test.jsonl", test)
     rho = json_of(verify.command, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
     assert rho["value"] == pytest.approx(result["test"]["panel"]["value"])
-    assert "holds a finished run" in refused(capsys, *flags, "--out", "runs/panel-001", code=1)
-    line = refused(capsys, *flags[:4], "runs/panel-001", members[0], code=1)
+    assert "holds a finished run" in refusal_of(capsys, *flags, "--out", "runs/panel-001", code=1)
+    line = refusal_of(capsys, *flags[:4], "runs/panel-001", members[0], code=1)
     assert "is a panel itself; join its members instead" in line
 
 
@@ -115,12 +115,12 @@ def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(capsys):
     rows = read_jsonl("labels.jsonl")
     # A newline more makes no other text of it.
     keys = [text_key({"d": f"{row['document']}\n", "s": row["summary"]}) for row in rows]
-    met = DOCUMENTS // 3 * SYSTEMS
-    assert panel.command([*start, tuned_on(Path("tuned.json"), keys[:met]), "--json"]) == 0
+    n_met = DOCUMENTS // 3 * SYSTEMS
+    assert panel.command([*start, tuned_on(Path("tuned.json"), keys[:n_met]), "--json"]) == 0
     out, err = capsys.readouterr()
-    assert f"{met} rows left out, on which a member was tuned" in err
-    assert json.loads(out)["data"]["n_outputs"] == len(rows) - met
-    line = refused(capsys, *start, tuned_on(Path("all.json"), keys[:-20]), code=1)
+    assert f"{n_met} rows left out, on which a member was tuned" in err
+    assert json.loads(out)["data"]["n_outputs"] == len(rows) - n_met
+    line = refusal_of(capsys, *start, tuned_on(Path("all.json"), keys[:-20]), code=1)
     assert "4 documents are too few to split" in line
 
 
@@ -143,12 +143,12 @@ def test_what_cannot_be_joined_is_refused_in_a_line(capsys, flags, message):
     mute = [{"id": row["id"], "replies": ["no idea"]} for row in read_jsonl("labels.jsonl")]
     write_jsonl("mute.jsonl", mute)
     is_read = {"huge.jsonl", "strange.jsonl", "a\tb=relevance@openai/m"} & set(flags)
-    assert message in refused(capsys, *start, *flags, code=1 if is_read else 2)
+    assert message in refusal_of(capsys, *start, *flags, code=1 if is_read else 2)
     assert not Path("runs/panel-001").exists()
 
 
 def test_there_is_no_panel_without_labels(capsys):
-    line = refused(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
+    line = refusal_of(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
     assert "without labels nobody knows whether a panel is better" in line
 
 

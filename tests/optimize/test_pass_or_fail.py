@@ -106,16 +106,16 @@ def test_json_has_the_card_at_its_top():
 )
 def test_the_gate_compares_the_interval(floors, code, gate, says):
     arguments = [*files(), *floors]
-    ended, _, err = run(command, *arguments)
-    assert (ended, says in err) == (code, True)
-    assert gate is None or json_of(command, *arguments)["gate"] == gate
+    result = run(command, *arguments)
+    assert (result.code, says in result.err) == (code, True)
+    assert gate is None or json_of(command, *arguments, code=code)["gate"] == gate
 
 
 def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here):
     floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
     out = run(command, *files(), *floors, "--report=page.html").stdout
-    held = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
-    assert re.search(held, out.replace("\n", " "))
+    gate = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
+    assert re.search(gate, out.replace("\n", " "))
     assert len(out.splitlines()) <= 12
     text = (here / "page.html").read_text(encoding="utf-8")
     assert text.index("It holds its floors.") < text.index("holds: rho")
@@ -134,11 +134,11 @@ def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names():
 
 def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():
     arguments = files([(1, 0.9, 9), (0, 0.1, 1)], documents=6)
-    code, out, err = run(command, *arguments, "--min-tnr", "0.5")
-    assert "Fails caught (TNR): 100%; it misses 0 of 6 fails." in out
-    assert "Next: Label 4 more fails" in out
-    assert "TNR 1.0000 too few for an interval, --min-tnr 0.5: 4 more fails" in err
-    assert code == 3
+    result = run(command, *arguments, "--min-tnr", "0.5")
+    assert "Fails caught (TNR): 100%; it misses 0 of 6 fails." in result.stdout
+    assert "Next: Label 4 more fails" in result.stdout
+    assert "TNR 1.0000 too few for an interval, --min-tnr 0.5: 4 more fails" in result.err
+    assert result.code == 3
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():
 )
 def test_floors_of_rates_need_two_values(card, code, says):
     assert not {"misses", "confusion"} & json_of(command, *files(card)).keys()
-    ended, _, err = run(command, *files(card), "--min-tpr", "0.5")
-    assert (ended, says in err) == (code, True)
+    status, _, err = run(command, *files(card), "--min-tpr", "0.5")
+    assert (status, says in err) == (code, True)
 
 
 def test_the_report_has_every_miss_on_its_page_and_in_a_table(here):

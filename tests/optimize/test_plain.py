@@ -80,8 +80,8 @@ def test_the_interval_holds_the_true_share_in_95_of_100(level, per_document):
 
     many = order_agreement(*draw(np.random.default_rng(1), 3000), level=level)
     draws = [draw(np.random.default_rng((2, seed)), 30) for seed in range(400)]
-    held = [many.value in order_agreement(*rows, level=level).interval for rows in draws]
-    assert 0.90 <= np.mean(held) <= 0.99
+    hits = [many.value in order_agreement(*rows, level=level).interval for rows in draws]
+    assert 0.90 <= np.mean(hits) <= 0.99
     # None over all outputs rests on a few labels.
     scores = np.random.default_rng(0).normal(size=60)
     assert order_agreement(scores, np.arange(60) < 5, range(60), level="dataset").interval is None

@@ -37,22 +37,22 @@ QUESTIONS = tuple(
 def answers_to(fields, values, item_id):
     """A true answer to the true questions, with some noise, and noise to the others."""
     qualities = {"kind": values[0], "candid": values[4], "rating": float(np.mean(values))}
-    drawn = {
+    shares = {
         field.name: stream(0, field.name, item_id).normal(qualities.get(field.name, 0.5), 0.1)
         for field in fields
     }
-    return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in drawn.items()}
+    return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in shares.items()}
 
 
 def judge(prompt, items):
     """Rates by all six qualities, and answers what it is asked."""
-    judged = []
+    judgements = []
     for item in items:
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
         answers = answers_to(prompt.choices, values, item.id)
-        told = answers if prompt.questions else None
-        judged.append(ItemJudgement(Judgement(score=answers["rating"], answers=told)))
-    return judged
+        replies = answers if prompt.questions else None
+        judgements.append(ItemJudgement(Judgement(score=answers["rating"], answers=replies)))
+    return judgements
 
 
 def searched(train, dev, **settings):
@@ -62,7 +62,7 @@ def searched(train, dev, **settings):
     return Searched(two_fold_search(RANK, problem), trials, problem.evaluator)
 
 
-def asked(documents=12, by=judge, **settings):
+def search(documents=12, by=judge, **settings):
     """What is known of the questions after both halves of so many documents were asked them."""
     problem = problem_of(world(documents), world(documents, first=50), by=by, **settings)
     problem = replace(problem, questions=QUESTIONS)
@@ -152,23 +152,23 @@ def test_a_documents_own_labels_have_no_part_in_its_scores():
 
 
 def test_questions_that_decide_for_people_are_found_weighed_and_ship():
-    found = searched(world(20), world(20, first=100))
-    tuned = found.result.tuned
+    outcome = searched(world(20), world(20, first=100))
+    tuned = outcome.result.tuned
     assert {field.name for field in tuned.questions or ()} == TRUE
     assert set(tuned.weights.slopes) == {*TRUE, "rating"}
-    assert found.result.decision.ship
-    assert [len(trial["questions"]) for trial in found.of_stage("questions")] == [4, 4]
+    assert outcome.result.decision.ship
+    assert [len(trial["questions"]) for trial in outcome.of_stage("questions")] == [4, 4]
 
 
 def test_each_question_is_asked_once_of_an_output():
-    met = []
+    keys = []
 
     def watch(prompt, items):
-        met.extend((tuple(field.name for field in prompt.questions), item.id) for item in items)
+        keys.extend((tuple(field.name for field in prompt.questions), item.id) for item in items)
         return judge(prompt, items)
 
-    assert asked(6, by=watch) is not None
-    assert len(met) == len(set(met)) == 3 * 12 * 8  # untuned, all questions, the useful ones
+    assert search(6, by=watch) is not None
+    assert len(keys) == len(set(keys)) == 3 * 12 * 8  # untuned, all questions, the useful ones
 
 
 def test_shuffled_labels_ship_no_questions():
@@ -181,19 +181,19 @@ def test_shuffled_labels_ship_no_questions():
 
 def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search():
     with pytest.raises(SearchBudgetSpentError):
-        asked(8, calls=200)
-    found = searched(world(8), world(8, first=50), calls=200).result
-    assert (found.decision.ship, found.tuned.questions) == (False, None)
+        search(8, calls=200)
+    result = searched(world(8), world(8, first=50), calls=200).result
+    assert (result.decision.ship, result.tuned.questions) == (False, None)
 
 
 def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     problem = problem_of(world(20), world(20, first=100), by=judge)
     evaluator = replace(problem.evaluator, untuned=prompt)
-    found = two_fold_search(RANK, replace(problem, evaluator=evaluator, new_questions=False))
-    assert found.tuned.questions == QUESTIONS
-    assert found.decision.ship
-    assert found.tuned.weights
+    result = two_fold_search(RANK, replace(problem, evaluator=evaluator, new_questions=False))
+    assert result.tuned.questions == QUESTIONS
+    assert result.decision.ship
+    assert result.tuned.weights
 
 
 def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing():
@@ -271,15 +271,15 @@ def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added(new):
     model = Model(lambda *_: "[[ ## instruction ## ]]\nRate the kindness.")
     problem = problem_of(world(12), world(12, first=50), by=judge, proposer=model)
     two_fold_search(RANK, replace(problem, new_questions=new))
-    assert model.seen
-    assert any("[[ ## questions ## ]]" in prompt for prompt in model.seen) == new
+    assert model.prompts
+    assert any("[[ ## questions ## ]]" in prompt for prompt in model.prompts) == new
 
 
 def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked():
-    met = []
+    ids = []
 
     def failing(prompt, items):
-        met.extend(item.id for item in items)
+        ids.extend(item.id for item in items)
         failed = ItemJudgement(Judgement.failed("cut short"))
         return [
             failed if prompt.questions and stream(0, item.id).random() < 0.4 else one
@@ -287,10 +287,10 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
         ]
 
     with pytest.raises(NotTestedError, match="of the judgements failed, as in: cut short"):
-        asked(by=failing)
-    assert len(met) == 2 * 192
+        search(by=failing)
+    assert len(ids) == 2 * 192
 
 
 def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
     with pytest.raises(NotTestedError, match="the limit does not pay for them on test"):
-        asked(options=SearchOptions(max_item_cost=0.5))
+        search(options=SearchOptions(max_item_cost=0.5))

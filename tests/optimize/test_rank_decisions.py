@@ -91,8 +91,8 @@ def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path)
 
 def passed(program, rows):
     """Which rows a program passes."""
-    said = [program(document=row["document"], summary=row["summary"]).ok for row in rows]
-    return [each.value in (True, "good") for each in said]
+    outputs = [program(document=row["document"], summary=row["summary"]).ok for row in rows]
+    return [each.value in (True, "good") for each in outputs]
 
 
 @pytest.mark.parametrize("signature", [Passed, Named])
@@ -120,12 +120,12 @@ def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
     judge = judges.Judge.of(subject).with_model("systemone/jev", decision_server.url)
     tuned = compile_with(judge.program(), VERDICTS, max_calls=1200, ships=False)
     assert tuned.detailed_results.summary["lm"] == "systemone/jev"
-    assert {seen.body["model"] for seen in decision_server.log} == {"jev"}
+    assert {entry.body["model"] for entry in decision_server.log} == {"jev"}
     assert 0.24 < judges.Judge.from_program(tuned, subject).threshold < 0.32
     with dspy.context(lm=lm):
         for row in VERDICTS[:8]:
-            judged = tuned(document=row["document"], summary=row["summary"])
-            assert (judged.score >= 0.5) == (row["score"] == 1)
+            result = tuned(document=row["document"], summary=row["summary"])
+            assert (result.score >= 0.5) == (row["score"] == 1)
 
 
 def test_a_chat_model_proposes_instructions_for_a_decision_model(
@@ -133,8 +133,8 @@ def test_a_chat_model_proposes_instructions_for_a_decision_model(
 ):
     def sees(state, name, options):
         quality = int(re.search(r"of quality (\d)", state["inputs"]["summary"])[1])
-        told = "stated" in state["instructions"]
-        return [float(place == (quality - 1 if told else 2)) for place in range(len(options))]
+        is_tuned = "stated" in state["instructions"]
+        return [float(place == (quality - 1 if is_tuned else 2)) for place in range(len(options))]
 
     decision_server.opinion = sees
     proposal = headed(instruction="Rate by the quality that is stated.")

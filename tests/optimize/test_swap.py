@@ -103,9 +103,11 @@ def test_two_values_show_what_changed_and_with_whom_people_side(here):
 
 def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one():
     flags = of_two_values(old=PEOPLE, new=flipped(*range(80)))
-    code, out, err = run(command, *flags, *AGAINST)
-    assert (code, "Next: keep the old judge" in out) == (1, True)
-    assert "falls short: On documents like these new is worse than old by more than 0.03" in err
+    result = run(command, *flags, *AGAINST)
+    assert (result.code, "Next: keep the old judge" in result.stdout) == (1, True)
+    assert (
+        "falls short: On documents like these new is worse than old by more than 0.03" in result.err
+    )
     assert json_of(command, *flags, "--against", "new")["swap"] == "better"
     # Of 40 lost passes of 200, and 40 fails, balanced accuracy falls by .2.
     assert json_of(command, *flags, *AGAINST, "--margin", "0.3")["swap"] == "not worse"
@@ -115,11 +117,11 @@ def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could():
     """It is the least number of which labels that repeat these decide."""
     old, new = flipped(*range(30)), flipped(*range(20, 54))
     flags = [*of_two_values(new, old), *AGAINST]
-    code, out, err = run(command, *flags)
-    assert code == 3
-    assert "undecided: These labels cannot tell whether new is worse than old" in err
-    needed = json_of(command, *flags)["documents_to_decide"]
-    assert f"Next: label more; about {needed:,} documents in all would decide" in out
+    result = run(command, *flags)
+    assert result.code == 3
+    assert "undecided: These labels cannot tell whether new is worse than old" in result.err
+    needed = json_of(command, *flags, code=3)["documents_to_decide"]
+    assert f"Next: label more; about {needed:,} documents in all would decide" in result.stdout
     for times, code in ((needed // 400 - 1, 3), (needed // 400, 0)):
         flags = of_two_values(new * times, old * times, PEOPLE * times)
         result = json_of(command, *flags, *AGAINST, code=code)
@@ -189,8 +191,8 @@ def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out():
 @pytest.mark.parametrize(("number", "code"), [(40, 0), (41, 1)])
 def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(number, code):
     new = [None] * number + PEOPLE[number:]
-    ended, out, err = run(command, *of_two_values(new, flipped()), *AGAINST)
-    assert ended == code
+    status, out, err = run(command, *of_two_values(new, flipped()), *AGAINST)
+    assert status == code
     assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
     assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
 

@@ -43,11 +43,11 @@ def sheet(path, words=PASS, number=60):
         writer = csv.writer(file)
         writer.writerow(["id", "input", "output", "label", "critique", "topic"])
         for row in range(number):
-            asked = list(rng.permutation(WORDS)[:7])
+            question = list(rng.permutation(WORDS)[:7])
             good = rng.random() < 0.6
-            said = asked[:5] if good else list(rng.permutation(WORDS)[:5])
+            answer = question[:5] if good else list(rng.permutation(WORDS)[:5])
             label = words[0 if good else 1]
-            texts = [f"{' '.join(asked)} {row}?", f"{' '.join(said)}."]
+            texts = [f"{' '.join(question)} {row}?", f"{' '.join(answer)}."]
             writer.writerow([row, *texts, label, "SECRET critique", "trees"])
     return path
 
@@ -55,15 +55,15 @@ def sheet(path, words=PASS, number=60):
 def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys):
     file = sheet(tmp_path / "sheet.csv")
     run = tune("label", file, out=tmp_path / "run")
-    said = capsys.readouterr().err
-    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
-    assert "label has no definition" in said
-    assert "it reads input and output" in said
-    assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in said
+    err = capsys.readouterr().err
+    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in err
+    assert "label has no definition" in err
+    assert "it reads input and output" in err
+    assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in err
     judge = run.judge
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))
-    kept = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
-    assert "SECRET" not in kept
+    content = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
+    assert "SECRET" not in content
     assert run.summary["level"] == "dataset"
     lines = str(run).splitlines()
     assert len(lines) <= 24
@@ -200,16 +200,16 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places():
         for n, t in enumerate(texts)
     ]
     judgements = [Judgement(score=score) for score in (0.9, 0.8, 0.2, 0.1)]
-    judged = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
-    (lesson,) = judged.evidence([stream(0, "lesson")])
+    misses = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
+    (lesson,) = misses.evidence([stream(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
-    shown = [line for line in lesson.splitlines() if line.startswith("- people")]
-    assert {line.partition("; ")[2] for line in shown} < {
+    lines = [line for line in lesson.splitlines() if line.startswith("- people")]
+    assert {line.partition("; ")[2] for line in lines} < {
         *("judge pass (pass 90%): right", "judge pass (pass 80%): wrong"),
         *("judge fail (pass 20%): wrong", "judge fail (pass 10%): right"),
     }
-    assert all("(2 of 3 say pass)" in line for line in shown)
+    assert all("(2 of 3 say pass)" in line for line in lines)
 
 
 def test_a_demonstration_of_a_label_is_its_word():
@@ -233,9 +233,9 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
 
 
 @pytest.mark.parametrize(
-    ("spec", "asked"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
+    ("spec", "question"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
 )
-def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(here, spec, asked):
+def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(here, spec, question):
     answers = [{"response_a": f"Answer {n}.", "response_b": f"Reply {n}."} for n in range(40)]
     pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2], **answers[n]} for n in range(40)]
     data = write_jsonl("pairs.jsonl", pairs)
@@ -243,4 +243,4 @@ def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(he
     assert any("and answers which is better" in note for note in run.labels.labelled.notes)
     judge = run.untuned_judge
     assert (judge.name, judge.kind) == ("tone", "pairwise")
-    assert asked in str(judge.template())
+    assert question in str(judge.template())

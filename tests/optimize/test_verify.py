@@ -52,10 +52,10 @@ def test_without_an_interval_a_floor_of_rho_is_undecided():
 def test_too_many_failures_fall_short():
     judge = [list(row) for row in FIVE_SCORES]
     judge[0][0] = judge[1][0] = None
-    code, out, err = run(command, *of_scores(judge))
-    assert (code, "2 outputs got no score." in out) == (1, True)
-    assert "13.3% of the judgements failed (2 of 15); at most 10% may" in err
-    assert json_of(command, *of_scores(judge))["short"]
+    result = run(command, *of_scores(judge))
+    assert (result.code, "2 outputs got no score." in result.stdout) == (1, True)
+    assert "13.3% of the judgements failed (2 of 15); at most 10% may" in result.err
+    assert json_of(command, *of_scores(judge), code=1)["short"]
     # One of 15 is within a tenth.
     judge[1][0] = 3
     assert run(command, *of_scores(judge)).code == 0
@@ -120,10 +120,10 @@ STARTER = items_of(data.starter(), "relevance", SUBJECT)
 
 def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
     first = STARTER.of_documents(STARTER.documents[:10]).items
-    met = [text_key({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first]
+    names = [text_key({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first]
     alone = json_of(command, "relevance")
     assert (alone["n_met"], alone["on_met"], alone["tuned_on_these_labels"]) == (0, None, False)
-    some = json_of(command, tuned_on(here / "some.json", met))
+    some = json_of(command, tuned_on(here / "some.json", names))
     assert (some["n_met"], some["tuned_on_these_labels"]) == (len(first), False)
     assert some["data"]["n_outputs"] == alone["data"]["n_outputs"] - len(first)
     assert some["correlations"][0]["n_documents"] == 24
@@ -132,7 +132,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
     every = json_of(command, tuned_on(here / "all.json", keys))
     assert every["tuned_on_these_labels"]
     assert every["correlations"] == alone["correlations"]
-    assert json_of(command, tuned_on(here / "untuned.json", met, "seed"))["n_met"] == 0
+    assert json_of(command, tuned_on(here / "untuned.json", names, "seed"))["n_met"] == 0
     code, out, _ = run(command, "some.json")
     assert code == 0
     assert f"It was tuned on {len(first)} more outputs, which are set apart." in out
@@ -148,10 +148,10 @@ def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(here, cap
     labels = ["--data", write_jsonl("new.jsonl", rows)]
     result = json_of(command, path, *labels)
     assert (result["n_met"], result["n_given"]) == (0, len(old))
-    told = f"was tuned on documents of {len(old)} of these outputs"
-    assert f"It {told}, which may flatter it." in run(command, path, *labels).stdout
+    note = f"was tuned on documents of {len(old)} of these outputs"
+    assert f"It {note}, which may flatter it." in run(command, path, *labels).stdout
     assert compare.command([path, "relevance", *labels, "--out", "run"]) == 0
-    assert told in capsys.readouterr().out.replace("\n", " ")
+    assert note in capsys.readouterr().out.replace("\n", " ")
 
 
 @pytest.mark.parametrize("level", ["summary", "system"])
@@ -176,9 +176,9 @@ def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
 def replies(*texts):
     """Arguments that verify these replies on each of three documents, which people rate 1, 2, 3."""
     rows = [
-        {"id": f"d{d}s{s}", "dimension": "charm", "replies": given}
+        {"id": f"d{d}s{s}", "dimension": "charm", "replies": reply}
         for d in range(3)
-        for s, given in enumerate(texts)
+        for s, reply in enumerate(texts)
     ]
     labels = write_ratings("l.jsonl", [[1, 2, 3]] * 3)
     return ["--replies", write_jsonl("r.jsonl", rows), "--dimension", "charm", "--data", labels]
@@ -189,7 +189,7 @@ def test_recorded_replies_need_a_scale_and_words_count_what_values_says():
     code, _, err = run(command, *arguments)
     assert (code, "--scale LOW-HIGH" in err) == (2, True)
     arguments += ["--scale", "1-3"]
-    assert json_of(command, *arguments)["correlations"][0]["n_failed"] == 3
+    assert json_of(command, *arguments, code=1)["correlations"][0]["n_failed"] == 3
     rho = json_of(command, *arguments, "--values", "A=1,B=2,C=3")["correlations"][0]
     assert (rho["n_failed"], rho["value"]) == (0, pytest.approx(1))
 
@@ -203,8 +203,8 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties():
         {"id": f"p{n}", "prompt": f"Q{n}", **pair, "preferred": side}
         for n, side in enumerate(["A", "A", "B", "tie"] * 5)
     ]
-    told = [("A", "B"), ("A", "A"), ("C", "A"), ("A", "B")] * 5
-    orders = [{"id": f"p{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
+    replies = [("A", "B"), ("A", "A"), ("C", "A"), ("A", "B")] * 5
+    orders = [{"id": f"p{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(replies)]
     arguments = ["--replies", write_jsonl("r.jsonl", orders), "--pairwise", "wit"]
     arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "C=tie", "--all"]
     out = run(command, *arguments).stdout
@@ -251,8 +251,8 @@ def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says)
 
 
 def test_constructed_labels_stay_marked():
-    named = json_of(command, "relevance", "--dimension", "relevance", "--data", "starter")
-    assert named == json_of(command, "relevance")
+    result = json_of(command, "relevance", "--dimension", "relevance", "--data", "starter")
+    assert result == json_of(command, "relevance")
     lines = run(command, "relevance", "--data", "starter").stdout.splitlines()
     assert lines[1].startswith("Do not use it: its labels were made from known faults")
 

@@ -236,9 +236,9 @@ class DecisionServer(OpenAIServer):
         return await super()._answer(request, body)
 
     def _refusal(self, request: web.Request, body: Body) -> web.Response | None:
-        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self.key is not None and shown != self.key:
-            return self._error(body, 401, f"Incorrect API key provided: {shown}.")
+        key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self.key is not None and key != self.key:
+            return self._error(body, 401, f"Incorrect API key provided: {key}.")
         if reason := complaint(body):
             self.invalid.append(reason)
             return self._error(body, 400 if form_of(body) == "decisions" else 422, reason)
@@ -300,10 +300,10 @@ class DecisionServer(OpenAIServer):
             SPOILS[fault](reply)
         return web.json_response(self._as_asked(body, reply))
 
-    def _note(self, request: web.Request, body: Body, done: str) -> None:
-        if done in ("drop", "hang"):  # an answer that never came may be billed
+    def _note(self, request: web.Request, body: Body, outcome: str) -> None:
+        if outcome in ("drop", "hang"):  # an answer that never came may be billed
             self._completion(body, ())
-        super()._note(request, body, done)
+        super()._note(request, body, outcome)
 
 
 @pytest.fixture

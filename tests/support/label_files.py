@@ -47,9 +47,9 @@ def edited(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xm
 
 def refusal(source: Any, *, read: Callable[..., object] = data.read_labels, **how: Any) -> str:
     """The one line in which a reader refuses a source."""
-    with pytest.raises(data.LabelError) as caught:
+    with pytest.raises(data.LabelError) as error:
         read(source, **how)
-    message = str(caught.value)
+    message = str(error.value)
     assert message.isprintable(), "one line, and nothing that steers a terminal"
     assert message.startswith(str(source) if isinstance(source, Path) else "")
     return message
