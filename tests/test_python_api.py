@@ -63,10 +63,10 @@ def test_a_fault_in_memory_is_told_by_row_column_and_value():
 
 
 def test_measure_takes_a_frame_and_gives_one_back():
-    measured = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
-    frame = measured.judgements
+    result = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
+    frame = result.judgements
     assert list(frame["id"]) == [row["Nr"] for row in ROWS]
-    assert frame["score"].tolist() == measured.scored.scores.tolist()
+    assert frame["score"].tolist() == result.scored.scores.tolist()
     people = [np.nanmean([row["Anna"], row["Ben"]]) for row in ROWS]
     assert list(frame["human"]) == pytest.approx(people)
     assert list(frame["text_summary"]) == [row["summary"] for row in ROWS]

@@ -167,7 +167,7 @@ DEEP = '{"id": ' + "[" * 100_000
 def test_json_that_no_reader_takes_is_one_line(content, flag):
     file_of(content, "a.jsonl")
     score = "score relevance --data a.jsonl --out o.jsonl"
-    verified = f"verify {flag} a.jsonl --data in.jsonl --dimension relevance"
-    result = run_line(verified if flag else score)
+    verify_line = f"verify {flag} a.jsonl --data in.jsonl --dimension relevance"
+    result = run_line(verify_line if flag else score)
     assert result.code in (1, 2)
     assert "a.jsonl, line 1" in result.last

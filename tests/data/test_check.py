@@ -34,8 +34,8 @@ def rated(*ratings: object) -> str:
 def test_check_lists_every_problem_and_exits_one():
     path = rated(1, 6, "fair", 5, None)
     code, out, _ = run(main, path, "--scale", "1:5")
-    *printed, total = out.splitlines()
-    assert [line.split(": ")[1].split(" is ")[0] for line in printed] == ["6", "'fair'"]
+    *lines, total = out.splitlines()
+    assert [line.split(": ")[1].split(" is ")[0] for line in lines] == ["6", "'fair'"]
     assert (code, total) == (1, "2 problems")
     as_json = run(main, "check", path, "--json")
     (problem,) = json.loads(as_json.stdout)["problems"]
@@ -152,8 +152,8 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     assert "off the scale" in refusal(path, map="map.yaml", values={"1.5": 6})
     assert data.read_labels(path, map="map.yaml", values={"1.5": 6}, scales={"*": (1, 7)})
     code, _, err = run(main, path, *words_in)
-    taken = "dspy-judges check: map.yaml exists already; name another file\n"
-    assert (code, err) == (1, taken)
+    message = "dspy-judges check: map.yaml exists already; name another file\n"
+    assert (code, err) == (1, message)
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,9 @@ def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path):
     assert expected == judge.with_plan(SamplingPlan(kind="one"))(**TEXTS).score
     program = judge.program()
     program.save(tmp_path / "state.json")
-    loaded = judge.program()
-    loaded.load(tmp_path / "state.json")
-    for copy in (program.deepcopy(), loaded):
+    second = judge.program()
+    second.load(tmp_path / "state.json")
+    for copy in (program.deepcopy(), second):
         assert copy(**TEXTS).rating == expected
     assert asyncio.run(program.acall(**TEXTS)).rating == expected
     with pytest.raises(ValueError, match="No LM is loaded"):

@@ -5,7 +5,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from answers import answered
+from answers import count_answers
 from behaving_model import Model, asks, echo
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,8 +54,8 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
-    spent = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
-    with pytest.raises(BudgetSpentError, match=spent):
+    limit = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
+    with pytest.raises(BudgetSpentError, match=limit):
         account.book(b"", ASKED, SHORT)
 
 
@@ -75,7 +75,7 @@ outcomes = st.tuples(ends_of_requests, st.integers(0, 100), st.integers(0, 50), 
 def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_factory):
     """A provider bills all that it may have answered; a kill leaves all that was under way."""
     path = tmp_path_factory.mktemp("budget") / "s"
-    billed = n_sent = 0
+    bill = n_sent = 0
     store, open_ = Store(path), list[Booking]()
     account = Budget(12, float(limit), store).account(price=DOLLAR)
     try:
@@ -89,15 +89,15 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_fac
             elif outcome != "killed":
                 account.release(one, billed=outcome == "lost")
             else:
-                billed += (tokens_in + tokens_out) * len(open_)
+                bill += (tokens_in + tokens_out) * len(open_)
                 store.close()
                 store, open_ = Store(path), []
                 account = Budget(12, float(limit), store).account(price=DOLLAR)
-            billed += (tokens_in + tokens_out) * (outcome != "refused")
+            bill += (tokens_in + tokens_out) * (outcome != "refused")
     except BudgetSpentError:
         pass
     store.close()
-    assert billed <= limit
+    assert bill <= limit
     assert n_sent <= 12
 
 
@@ -147,7 +147,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
             list(Client(model, account=account, concurrency=8).run(asks(1000)))
         store.close()
         assert model.calls == limit
-        assert answered(tmp_path / "s") == {"model": limit}
+        assert count_answers(tmp_path / "s") == {"model": limit}
 
 
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path):

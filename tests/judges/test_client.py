@@ -13,7 +13,7 @@ from dataclasses import replace
 from shutil import copyfile
 
 import pytest
-from answers import answered
+from answers import count_answers
 from behaving_model import Model, asks, echo, parsed
 from processes import TIMEOUT, until
 
@@ -77,13 +77,13 @@ def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
             await freed.wait()
         return prompt
 
-    def counted():
+    def count():
         for request in asks(10_000):
             unanswered.append(len(unanswered) + 1 - model.calls + model.busy)
             yield request
 
     model = Model(hang)
-    responses = Client(model, concurrency=4).run(counted())
+    responses = Client(model, concurrency=4).run(count())
     # All but the first are answered of the 4,096 that may wait, three read for each place.
     assert next(responses).values == (0,)
     assert len(unanswered) == 4096
@@ -120,7 +120,7 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
         calls = model.calls
         time.sleep(0.05)
         assert model.calls == calls
-    assert answered(tmp_path / "s") == {"m": calls}
+    assert count_answers(tmp_path / "s") == {"m": calls}
 
 
 def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_path, monkeypatch):
@@ -249,12 +249,12 @@ def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
     assert model.calls < 60 * 4
 
 
-@pytest.mark.parametrize(("good", "answered"), [(0, 48), (6, 60)])
-def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, answered):
+@pytest.mark.parametrize(("good", "number"), [(0, 48), (6, 60)])
+def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, number):
     """42 of 48 are less than 90 %, and 54 of 60 are not; until one succeeds, 48 are sent."""
     model = Model(failing(RefusedError("400 from somewhere"), first=good), wait=0.001)
-    failed = f"{answered - good} of the first {answered} judgements failed, as in: 400 from"
-    with pytest.raises(FailingRunError, match=failed):
+    reason = f"{number - good} of the first {number} judgements failed, as in: 400 from"
+    with pytest.raises(FailingRunError, match=reason):
         run(model, 1000, monitor=FailureMonitor(), concurrency=500)
     assert good or model.calls == 48
 
@@ -285,9 +285,9 @@ def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
             copyfile(f"{tmp_path / 'store'}{suffix}", f"{copy}{suffix}")
         messages = [{"role": "user", "content": prompt}]
         key = request_key(model.endpoint, model.name, messages, sampling)
-        with closing(sqlite3.connect(copy)) as killed:
+        with closing(sqlite3.connect(copy)) as store:
             statement = "SELECT state FROM requests WHERE key = ?"
-            assert killed.execute(statement, [key]).fetchall() == [("sent",)]
+            assert store.execute(statement, [key]).fetchall() == [("sent",)]
         return prompt
 
     model = Model(look)
@@ -380,9 +380,9 @@ def test_threads_that_ask_a_model_first_get_one_of_it(ask, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     together = threading.Barrier(16)
 
-    def opened(_):
+    def find(_):
         together.wait()
         return ask()
 
     with ThreadPoolExecutor(16) as threads:
-        assert len(set(map(id, list(threads.map(opened, range(16)))))) == 1
+        assert len(set(map(id, list(threads.map(find, range(16)))))) == 1

@@ -84,9 +84,9 @@ def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path
     prediction = ask(judge.program(), DecidingLM(certain), answer="Sure.")
     assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
     judge.program().save(tmp_path / "state.json")
-    loaded = Judge.of(POLITE).program()
-    loaded.load(tmp_path / "state.json")
-    assert Judge.from_program(loaded, POLITE).threshold == 0.8
+    copy = Judge.of(POLITE).program()
+    copy.load(tmp_path / "state.json")
+    assert Judge.from_program(copy, POLITE).threshold == 0.8
     # As it was saved before a verdict's threshold was kept.
     state = json.loads((tmp_path / "state.json").read_text())
     del state["scoring"]
@@ -118,9 +118,9 @@ def test_bootstrapped_demonstrations_show_the_likeliest_answers(tmp_path, capsys
         tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
     capsys.readouterr()
     tuned.save(tmp_path / "state.json")
-    loaded = JUDGE.program()
-    loaded.load(tmp_path / "state.json")
-    for program in (tuned, loaded):
+    copy = JUDGE.program()
+    copy.load(tmp_path / "state.json")
+    for program in (tuned, copy):
         ask(program, lm)
         (demo,) = lm.requests[-1][0]["demos"]
         assert demo.items() >= {"names_day": "yes", "tone": 1, "rating": 5}.items()

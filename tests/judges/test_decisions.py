@@ -352,6 +352,6 @@ def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(lm, deci
     system, user = judge.template()
     fewer = RELEVANCE.with_model(lm).template()[0]["content"]
     for content in (fewer, system["content"].replace('"2", "3"', '"2"')):
-        stored = ({**system, "content": content}, user)
-        (result,) = judge_all(replace(judge, stored_messages=stored), lm, [ROW])
+        messages = ({**system, "content": content}, user)
+        (result,) = judge_all(replace(judge, stored_messages=messages), lm, [ROW])
         assert "cannot be used: it" in result.failure

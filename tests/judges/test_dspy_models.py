@@ -88,7 +88,7 @@ def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(server
     assert caplog.text.count("openai/judge-1 takes no temperature (requests go without it)") == 1
 
 
-class Scripted(dspy.BaseLM):
+class ScriptedLM(dspy.BaseLM):
     """As people write their own clients, without an asynchronous call."""
 
     def __init__(self):
@@ -102,7 +102,7 @@ class Scripted(dspy.BaseLM):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_clients_of_ones_own_are_asked_as_well():
-    for lm in (DummyLM([{"rating": "4"}] * 20), Scripted()):
+    for lm in (DummyLM([{"rating": "4"}] * 20), ScriptedLM()):
         with dspy.context(lm=lm):
             assert judges.load("fluency")(summary="A summary.").score == 4
 

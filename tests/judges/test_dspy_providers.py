@@ -190,7 +190,7 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
 @pytest.mark.parametrize("limit", [0.05, 1.0])
 def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
-    billed = []
+    bills = []
 
     def respond(number, _):
         """Anthropic with a cache of prompts, faults and refusals, at list prices."""
@@ -199,20 +199,20 @@ def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, cap
             return 529, {"type": "error", "error": fault}
         # The first request puts the prompt there, and the next ones read it.
         reads, writes = (1500, 0) if number else (0, 1500)
-        billed.append((40 * 3 + reads * 0.3 + writes * 3.75 + 60 * 15) / 1e6)
+        bills.append((40 * 3 + reads * 0.3 + writes * 3.75 + 60 * 15) / 1e6)
         stop = "refusal" if number % 7 == 6 else "max_tokens" if number % 11 == 10 else "end_turn"
         text = "4" if stop == "end_turn" else "It is"
         return claude(text, stop=stop, counts=(40, 60, writes, reads))
 
     with Serving(Provider(respond)) as provider:
         code = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
-    captured = capsys.readouterr()
-    assert sum(billed) <= limit
+    output = capsys.readouterr()
+    assert sum(bills) <= limit
     if code:
-        assert "of the budget of $0.05 is spent" in captured.err
+        assert "of the budget of $0.05 is spent" in output.err
         # The next request fits no more: one with 2,048 tokens, at $15 a million, and a prompt of
         # at most 2,000 bytes, at $3.75.
-        assert sum(billed) > limit - 2048 * 15e-6 - 2000 * 3.75e-6
+        assert sum(bills) > limit - 2048 * 15e-6 - 2000 * 3.75e-6
     else:
-        reported = json.loads(captured.out)["cost_usd"]
-        assert reported == pytest.approx(sum(billed), rel=0.01)
+        reported = json.loads(output.out)["cost_usd"]
+        assert reported == pytest.approx(sum(bills), rel=0.01)

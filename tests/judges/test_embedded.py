@@ -52,15 +52,15 @@ def score(prompt, texts):
 def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
     judge = find(name)
     prompt = judge.prompt()
-    shared = {field.name: DOCUMENT for field in prompt.inputs}
+    texts = {field.name: DOCUMENT for field in prompt.inputs}
     if isinstance(judge, Comparison):
         first, second = judge.fields
-        sample = read_sample(WEIGHTED, prompt, ask(prompt, shared | {first: GOOD, second: BAD}))
+        sample = read_sample(WEIGHTED, prompt, ask(prompt, texts | {first: GOOD, second: BAD}))
         assert sample.value == 1
         assert len(str(sample.text).split()) > 3
         return
     candidate = prompt.inputs[-1].name
-    assert score(prompt, shared | {candidate: GOOD}) > score(prompt, shared | {candidate: BAD})
+    assert score(prompt, texts | {candidate: GOOD}) > score(prompt, texts | {candidate: BAD})
 
 
 @pytest.mark.parametrize(
@@ -249,20 +249,20 @@ def within(judge, outputs, wanted):
 
 
 def test_a_rule_that_no_word_of_the_prompt_names_is_learned_for_other_documents():
-    wanted = [hidden(one) for one in TESTED]
-    before = within(make_judge(TASK, []), TESTED, wanted)
+    target = [hidden(one) for one in TESTED]
+    before = within(make_judge(TASK, []), TESTED, target)
     taught = make_judge(TASK, [demo(one, hidden(one)) for one in TEACHING])
     assert before < 0.2
-    assert within(taught, TESTED, wanted) > before + 0.3
+    assert within(taught, TESTED, target) > before + 0.3
 
 
 def test_eight_demos_hardly_move_the_order():
-    untuned, moved = latents(make_judge(TASK, []), TESTED), []
+    untuned, rhos = latents(make_judge(TASK, []), TESTED), []
     for seed in range(5):
         rng = random.Random(seed)
         few = [demo(one, round(one.rating("relevance"))) for one in rng.sample(TEACHING, 8)]
-        moved.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
-    assert min(moved) > 0.9
+        rhos.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
+    assert min(rhos) > 0.9
 
 
 def test_learning_is_the_same_each_time_and_in_any_order():
@@ -307,11 +307,11 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     demos = []
     for document in DOCUMENTS[::2]:
         one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)
-        preferred = "A" if hidden(one) >= hidden(other) else "B"
-        demos.append(pair(one, other, preferred=preferred))
+        choice = "A" if hidden(one) >= hidden(other) else "B"
+        demos.append(pair(one, other, preferred=choice))
     judge = make_judge(task, demos)
     first, second = TESTED[:2]
     texts = pair(first, second)
-    turned = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
+    mirror = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
     assert judge.judge(texts)[0] != make_judge(task, []).judge(texts)[0]
-    assert judge.judge(turned)[0] == pytest.approx(-judge.judge(texts)[0])
+    assert judge.judge(mirror)[0] == pytest.approx(-judge.judge(texts)[0])

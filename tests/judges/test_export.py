@@ -33,13 +33,13 @@ STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1
 def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(judge, fields, tmp_path, capsys):
     file = str(judge.save(tmp_path / "judge.json")) if judge.plan else judge.name
     assert main(["export", file]) == 0
-    printed = capsys.readouterr()
-    request = json.loads(printed.out)
+    output = capsys.readouterr()
+    request = json.loads(output.out)
     assert complaints(request) == []
     assert request["messages"] == judge.prompt.template()
     assert request.items() >= fields.items()
-    assert "texts are inserted unchanged" in printed.err
-    assert ("both orders" in printed.err) == (judge.kind == "pairwise")
+    assert "texts are inserted unchanged" in output.err
+    assert ("both orders" in output.err) == (judge.kind == "pairwise")
 
 
 @pytest.mark.parametrize(

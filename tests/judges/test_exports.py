@@ -172,9 +172,9 @@ def test_each_tools_scores_find_their_labelled_rows(name, content, expected):
 def test_a_failure_is_no_score_and_keeps_its_reason():
     run = deepeval_run([[geval(0.9, reason="Kind.")], [geval(None, error="no key")], []])
     assert [score.reason for score in read("d.json", run).values()] == ["Kind.", "no key", ""]
-    failed = read("p.jsonl", promptfoo_rows([0.0, None], metadata={"graderError": True}))
-    assert all(map(math.isnan, failed.values()))
-    assert [score.reason for score in failed.values()] == ["Because 1.", "timed out"]
+    scores = read("p.jsonl", promptfoo_rows([0.0, None], metadata={"graderError": True}))
+    assert all(map(math.isnan, scores.values()))
+    assert [score.reason for score in scores.values()] == ["Because 1.", "timed out"]
     assert read("l.csv", LANGSMITH)["c"].reason == "no answer"
     assert read("m.json", mlflow_rows("tone", VALUES))["c"].reason == "no key"
     assert read("i.json", inspect_log([*"abc"], [1, 2, None]))["c"].reason == "no file"

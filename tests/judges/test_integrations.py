@@ -198,16 +198,16 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch
     own = {"Score": Score, "scorer": scorer, "CORRECT": "C", "INCORRECT": "I", **metrics}
     stand_in(monkeypatch, "inspect_ai.scorer", **own)
 
-    def scored(judge: Judge, text: str) -> Any:
+    def score_of(judge: Judge, text: str) -> Any:
         output = SimpleNamespace(completion=text)
         state = SimpleNamespace(output=output, input_text=ROWS[0]["document"], metadata=None)
         return asyncio.run(tools.inspect_scorer(judge)(state, SimpleNamespace(text="")))
 
     openai_server.judge = lambda body: "pass" if "good" in str(body["messages"]) else "fail"
-    assert [scored(VERDICT, text).value for text in ("good", "bad")] == ["C", "I"]
-    assert scored(VERDICT, "good").metadata == {"score": 1.0}
-    assert scored(JUDGE, ROWS[0]["summary"]).value == SCORES[0]
-    assert scored(JUDGE, " ").explanation == "summary is empty"
+    assert [score_of(VERDICT, text).value for text in ("good", "bad")] == ["C", "I"]
+    assert score_of(VERDICT, "good").metadata == {"score": 1.0}
+    assert score_of(JUDGE, ROWS[0]["summary"]).value == SCORES[0]
+    assert score_of(JUDGE, " ").explanation == "summary is empty"
     assert (scorers[0], scorers[-1]) == (["accuracy", "stderr"], ["mean", "stderr"])
 
 
@@ -241,8 +241,8 @@ def test_events_have_score_label_explanation_and_failure():
         assert event["eventName"] == "gen_ai.evaluation.result"
         values = {each["key"]: next(iter(each["value"].values())) for each in event["attributes"]}
         events.append({key.removeprefix("gen_ai."): value for key, value in values.items()})
-    shared = {"evaluation.name": "safe", "response.id": "r1"}
+    common = {"evaluation.name": "safe", "response.id": "r1"}
     verdict = {"evaluation.score.label": "fail", "evaluation.explanation": "It is rude."}
-    failed = {"evaluation.explanation": "text is empty", "error.type": "no_score"}
-    scored = {**shared, **verdict, "evaluation.score.value": 0.0}
-    assert events == [scored, {**shared, **failed}]
+    failure = {"evaluation.explanation": "text is empty", "error.type": "no_score"}
+    score = {**common, **verdict, "evaluation.score.value": 0.0}
+    assert events == [score, {**common, **failure}]

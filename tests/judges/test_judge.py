@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from openai_server import OpenAIServer, Serving
 from question_cases import headed
-from scripted_model import Scripted, rating_of
+from scripted_model import ScriptedModel, rating_of
 
 import judges
 from dspy_judges.errors import OptionError
@@ -26,15 +26,15 @@ from judges.scoring import ONE
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    model = Scripted()
+def stub(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    model = ScriptedModel()
     monkeypatch.setattr("judges.client.open.open_model", lambda lm, **_: model)
     return model
 
 
-def load(name: str, scripted: Scripted) -> Any:
-    """A catalogue judge that asks `scripted`, by a name that no other test has opened."""
-    return judges.load(name, lm=f"openai/scripted-{id(scripted)}")
+def load(name: str, stub: ScriptedModel) -> Any:
+    """A catalogue judge that asks the stub, by a name that no other test has opened."""
+    return judges.load(name, lm=f"openai/scripted-{id(stub)}")
 
 
 TEXTS = [{"document": f"d{i}", "summary": f"s{i}"} for i in range(3)]
@@ -49,50 +49,50 @@ def test_the_public_names_are_there_and_no_other():
         judges.nope  # noqa: B018
 
 
-def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(scripted, capsys):
-    judge = load("relevance", scripted)
-    wanted = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
+def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, capsys):
+    judge = load("relevance", stub)
+    scores = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
     first = judge(**TEXTS[0])
-    assert (first.score, first.rating, first.failure) == (wanted[0], int(wanted[0]), None)
+    assert (first.score, first.rating, first.failure) == (scores[0], int(scores[0]), None)
     assert capsys.readouterr() == ("", "")
     series = judge.score(FRAME)
-    assert (series.name, series.dtype, list(series)) == ("relevance", np.float64, wanted)
+    assert (series.name, series.dtype, list(series)) == ("relevance", np.float64, scores)
     assert list(series.index) == [30, 10, 20]
     assert series.attrs == {"n_failed": 0, "failures": {}}
     renamed = FRAME.rename(columns={"summary": "text"})
-    assert list(judge.score(renamed, map={"summary": "text"})) == wanted
+    assert list(judge.score(renamed, map={"summary": "text"})) == scores
     # As in a spreadsheet whose labels name it so.
     cased = FRAME.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
-    assert list(judge.score(cased)) == wanted
+    assert list(judge.score(cased)) == scores
     numbered = renamed.set_axis(range(len(renamed.columns)), axis="columns")
     places = {name: place for place, name in enumerate(FRAME.columns)}
-    assert list(judge.score(numbered, map=places)) == wanted
+    assert list(judge.score(numbered, map=places)) == scores
 
 
-def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(scripted):
+def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub):
     with pytest.raises(TypeError, match="reads document, summary; you gave document, s"):
-        load("relevance", scripted)(document="d", s="s")
+        load("relevance", stub)(document="d", s="s")
     lacks = r"no column 'summary'.*columns: document, id.*summary=COLUMN"
     with pytest.raises(MissingColumnError, match=lacks):
-        load("relevance", scripted).score(FRAME.drop(columns="summary"))
-    assert not scripted.requests
+        load("relevance", stub).score(FRAME.drop(columns="summary"))
+    assert not stub.requests
 
 
-def test_a_series_counts_failures_which_are_nan(scripted):
+def test_a_series_counts_failures_which_are_nan(stub):
     texts = ["garble", None, "s2", float("nan"), pd.NA, pd.NaT, b"bytes"]
     frame = pd.DataFrame({"document": "d", "summary": pd.Series(texts, dtype=object)})
     with pytest.warns(FailedJudgementWarning, match="relevance: 6 of 7 judgements failed"):
-        series = load("relevance", scripted).score(frame)
+        series = load("relevance", stub).score(frame)
     assert list(series.isna()) == [True, True, False, *[True] * 4]
     assert series.attrs["n_failed"] == 6
     assert series.attrs["failures"]["no summary"] == 4
 
 
-def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted):
-    judge = load("tldr_concise", scripted)
+def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(stub):
+    judge = load("tldr_concise", stub)
     pairs = pd.DataFrame({"post": ["p", "q"], "response_a": ["good", "bad"]})
     assert list(judge.score(pairs.assign(response_b=["bad", "good"]))) == [1.0, -1.0]
-    assert len(scripted.requests) == 4
+    assert len(stub.requests) == 4
     result = judge(post="p", summary_a="bad", summary_b="good")
     assert (result.preferred, result.comparison) == ("B", "Good it is.")
 

@@ -11,7 +11,7 @@ import pytest
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
 from scipy.stats import spearmanr
-from table_folder import LM, wanted
+from table_folder import LM, score_of
 
 from judges.__main__ import main
 from judges.catalog import FLUENCY, names
@@ -31,9 +31,9 @@ def test_list_is_a_table_of_the_catalogue():
     lines = run(main, "list").stdout.splitlines()
     assert lines[0].split() == ["name", "texts", "scale", "source"]
     assert [line.split()[0] for line in lines[1:]] == list(names())
-    listed = {entry["name"]: entry["texts"] for entry in json_of(main, "list")}
-    assert listed["fluency"] == ["summary"]
-    assert listed["tldr_concise"] == ["post", "summary_a", "summary_b"]
+    texts = {entry["name"]: entry["texts"] for entry in json_of(main, "list")}
+    assert texts["fluency"] == ["summary"]
+    assert texts["tldr_concise"] == ["post", "summary_a", "summary_b"]
 
 
 def test_show_tells_where_a_frozen_judge_comes_from():
@@ -51,7 +51,7 @@ def test_score_writes_each_row_and_its_judgements(openai_server, capsys):
     ask = ["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", *LM]
     assert main(ask) == 0
     out, err = capsys.readouterr()
-    scores = [[wanted(name, i) for i in range(6)] for name in ("relevance", "fluency")]
+    scores = [[score_of(name, i) for i in range(6)] for name in ("relevance", "fluency")]
     rows = zip(read_jsonl("o.jsonl"), read_jsonl("in.jsonl"), *scores, strict=True)
     for row, read, relevance, fluency in rows:
         judgements = row.pop("judgements")
@@ -74,7 +74,7 @@ def test_flat_tables_get_two_columns_a_judge(openai_server):
     for form in ("csv", "parquet"):
         assert main(["score", "relevance", "--data", "in.csv", "--out", f"o.{form}", *LM]) == 0
     columns = pq.read_table("o.parquet").to_pydict()
-    scores = [wanted("relevance", i) for i in range(6)]
+    scores = [score_of("relevance", i) for i in range(6)]
     assert (columns["relevance"], columns["relevance_failure"]) == (scores, [None] * 6)
     header, first, *_ = Path("o.csv").read_text().splitlines()
     assert header == "id,document,summary,relevance,relevance_failure"
@@ -149,7 +149,7 @@ def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_numb
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]
     assert main([*ask, "o.csv"]) == 0
     assert Path("o.csv").read_text() == (
-        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,1,{wanted('fluency', 0)},\n"
+        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,1,{score_of('fluency', 0)},\n"
     )
     Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
     assert main([*ask, "again.csv"]) == 1
@@ -161,13 +161,13 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys):
     rows = ['"It rained.","Rain.",5', '"It rained.","Sun\nall day.",1', '"A mill burnt.","Fire.",3',
             '"A mill burnt.","A mill burnt down.",4']  # fmt: skip
     Path("labels.csv").write_text("\n".join(["document,summary,relevance", *rows]) + "\n")
-    run(main, "score", "relevance", "--data", "labels.csv", "--out", "out.csv").stdout
-    scored = pd.read_csv("out.csv")
-    assert list(scored["id"]) == [1, 2, 3, 4]
+    assert run(main, "score", "relevance", "--data", "labels.csv", "--out", "out.csv").code == 0
+    table = pd.read_csv("out.csv")
+    assert list(table["id"]) == [1, 2, 3, 4]
     ask = ["--scores", "out.csv", "--data", "labels.csv", "--dimension", "relevance", "--json"]
     assert verify(ask) == 0
     cells = json.loads(capsys.readouterr().out)["correlations"]
     (cell,) = (c for c in cells if (c["level"], c["coefficient"]) == ("dataset", "spearman"))
     assert cell["n_outputs"] == 4
-    rho = spearmanr(scored["relevance_judge"], [5, 1, 3, 4]).statistic
+    rho = spearmanr(table["relevance_judge"], [5, 1, 3, 4]).statistic
     assert cell["value"] == pytest.approx(rho)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from frozen_cases import forged
+from frozen_cases import forge
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
@@ -170,11 +170,11 @@ def test_the_environments_keys_are_found_by_their_names_and_no_placeholder_is_on
 def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch):
     monkeypatch.setenv("NONE_API_KEY", f"{KEY}\n")
     assert read_key("NONE_API_KEY") == KEY
-    for broken in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
-        monkeypatch.setenv("NONE_API_KEY", broken)
+    for value in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
+        monkeypatch.setenv("NONE_API_KEY", value)
         with pytest.raises(FatalModelError, match="its value cannot be a key") as error:
             read_key("NONE_API_KEY")
-        assert broken not in str(error.value)
+        assert value not in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["http://me:word@host/v1", "http://host/v1?api-key=word"])
@@ -215,13 +215,13 @@ def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(capsys):
     subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
     judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
     judge = prompted(judge, instruction=f"Judge. {ESCAPES}")
-    theirs = forged(judge, lambda document: document.update(lm="openai/\x9b2Jx"))
+    theirs = forge(judge, lambda document: document.update(lm="openai/\x9b2Jx"))
     Path("theirs.json").write_bytes(theirs)
-    marked = [
+    rows = [
         {**row, "system": row["system"] + ESCAPES, "id": row["id"] + ESCAPES, "extra": ESCAPES}
         for row in read_jsonl("labels.jsonl")
     ]
-    write_jsonl("labels.jsonl", marked)
+    write_jsonl("labels.jsonl", rows)
     main(["show", "theirs.json"])
     main(["show", f"no{ESCAPES}such"])
     main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])

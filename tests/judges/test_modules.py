@@ -90,25 +90,25 @@ def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_p
     assert judges.load(again.save(tmp_path / "judge.json")).weights == WEIGHTS
     assert ask(program, ANSWERS).score == SCORE
     Outer(JUDGE).save(tmp_path / "outer.json")
-    loaded = Outer(UNWEIGHTED)
-    loaded.load(tmp_path / "outer.json")
-    assert Judge.from_program(loaded, RELEVANCE).weights == WEIGHTS
+    copy = Outer(UNWEIGHTED)
+    copy.load(tmp_path / "outer.json")
+    assert Judge.from_program(copy, RELEVANCE).weights == WEIGHTS
 
 
 def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path):
-    def saved(program: dspy.Module) -> str:
+    def lm_of(program: dspy.Module) -> str:
         judge = Judge.from_program(program, RELEVANCE)
         return judges.load(judge.save(tmp_path / "judge.json", overwrite=True)).lm
 
     chat, other = dspy.LM("openai/gpt-4.1-mini"), dspy.LM("anthropic/claude-sonnet-4-5")
     tuned = Judge.of(RELEVANCE, lm="openai/judge-1").program().deepcopy()
-    assert saved(tuned) == "openai/judge-1"
+    assert lm_of(tuned) == "openai/judge-1"
     with dspy.context(lm=chat):
-        assert saved(tuned) == saved(RatingJudge(RELEVANCE)) == "openai/gpt-4.1-mini"
+        assert lm_of(tuned) == lm_of(RatingJudge(RELEVANCE)) == "openai/gpt-4.1-mini"
         tuned.set_lm(other)
-        assert saved(tuned) == "anthropic/claude-sonnet-4-5"
+        assert lm_of(tuned) == "anthropic/claude-sonnet-4-5"
     with pytest.raises(ValueError, match=r"no model: program\.set_lm"):
-        saved(RatingJudge(RELEVANCE))
+        lm_of(RatingJudge(RELEVANCE))
 
 
 def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing():
@@ -162,12 +162,12 @@ def test_any_program_has_a_score_of_all_its_answers(tmp_path):
     ]
     weights = AnswerWeights(intercept=0.8, slopes={"clear": 0.2, "rating": 0.8})
     program = dspy.ChainOfThought("text -> clear: Literal['yes', 'no'], rating: float")
-    scored = ScoredProgram(program, Scoring(choices, weights=weights))
+    first = ScoredProgram(program, Scoring(choices, weights=weights))
     answers = {"reasoning": "Clear.", "clear": "yes", "rating": 3.5}
-    prediction = ask(scored, answers, text="A text.")
+    prediction = ask(first, answers, text="A text.")
     assert (prediction.rating, prediction.reasoning) == (3.5, "Clear.")
     assert prediction.score == pytest.approx(0.8 + 0.2 + 0.8 * 3.5)
-    scored.save(tmp_path / "state.json")
-    loaded = ScoredProgram(program, Scoring(choices))
-    loaded.load(tmp_path / "state.json")
-    assert loaded.scoring.weights == weights
+    first.save(tmp_path / "state.json")
+    second = ScoredProgram(program, Scoring(choices))
+    second.load(tmp_path / "state.json")
+    assert second.scoring.weights == weights

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from frozen_cases import forged
+from frozen_cases import forge
 from prompts import prompted
 from refusals import refuses
 
@@ -43,12 +43,12 @@ PANEL = Panel.join(RELEVANCE, MEMBERS)
 
 def test_a_score_is_the_weighted_mean_of_the_mapped_scores_and_fails_with_a_member():
     # (3 * (2 - 1) / 4 + 1 * (4 - 1) / 4) / 4 = 0.375
-    joined: Any = PANEL.combine([Judgement(score=2.0), Judgement(score=4.0)])
-    assert joined.score == pytest.approx(0.375)
-    assert joined.members == {"relevance": 2.0, "coherence": 4.0}
-    failed: Any = PANEL.combine([Judgement(score=2.0), Judgement.failed("no reply")])
-    assert failed.failure == "member coherence: no reply"
-    assert math.isnan(failed.score)
+    result: Any = PANEL.combine([Judgement(score=2.0), Judgement(score=4.0)])
+    assert result.score == pytest.approx(0.375)
+    assert result.members == {"relevance": 2.0, "coherence": 4.0}
+    failure: Any = PANEL.combine([Judgement(score=2.0), Judgement.failed("no reply")])
+    assert failure.failure == "member coherence: no reply"
+    assert math.isnan(failure.score)
 
 
 def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
@@ -62,11 +62,11 @@ def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
 
 def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(tmp_path):
     path = tmp_path / "judge.json"
-    path.write_bytes(forged(PANEL, lambda it: it["members"][0]["judge"].update(lm="a\nb")))
+    path.write_bytes(forge(PANEL, lambda it: it["members"][0]["judge"].update(lm="a\nb")))
     with pytest.raises(FrozenJudgeError, match=r"at `.*judge\.lm`"):
         load(path)
     inner = json.loads(PANEL.dumps())
-    path.write_bytes(forged(PANEL, lambda it: it["members"][0].update(judge=inner)))
+    path.write_bytes(forge(PANEL, lambda it: it["members"][0].update(judge=inner)))
     with pytest.raises(FrozenJudgeError, match="unknown field `members`"):
         load(path)
 
@@ -103,9 +103,9 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
     verdict, *singles = (each(post=DOCUMENT, summary_a=good, summary_b=bad) for each in judges)
     assert verdict.margin == pytest.approx((2 * singles[0].score + singles[1].score) / 3)
     assert verdict.margin == pytest.approx((verdict.margin_ab + verdict.margin_ba) / 2)
-    swapped = panel(post=DOCUMENT, summary_a=bad, summary_b=good)
-    assert (verdict.preferred, swapped.preferred) == ("A", "B")
-    assert swapped.margin == pytest.approx(-verdict.margin)
+    mirror = panel(post=DOCUMENT, summary_a=bad, summary_b=good)
+    assert (verdict.preferred, mirror.preferred) == ("A", "B")
+    assert mirror.margin == pytest.approx(-verdict.margin)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
 def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(margins, preferred):
     verdicts = [Preference(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins]
     panel = Panel.join(TLDR_CONCISE, [compared("a"), compared("b")])
-    joined: Any = panel.combine(verdicts)
-    assert joined.preferred == preferred
+    result: Any = panel.combine(verdicts)
+    assert result.preferred == preferred
 
 
 def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path):

@@ -32,7 +32,7 @@ BASE = "name: a\ndefinition: d\ninputs: [x, y]\nscale: [1, 5]\nquestions:\n"
 PAIRS = "name: a\ndefinition: d\ninputs: [x]\ncandidate: y\nquestions:\n"
 
 
-def defined(text: str) -> tuple[Question, ...]:
+def define(text: str) -> tuple[Question, ...]:
     Path("mine.yaml").write_text(text, encoding="utf-8")
     return read_subject("mine.yaml").questions
 
@@ -43,7 +43,7 @@ def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask():
         "  tone: {text: how friendly it is, answers: [1, 3], anchors: {1: rude}}\n"
         "  clear: {text: is it clear, answers: [clear, unclear]}\n"
     )
-    assert defined(text) == (
+    assert define(text) == (
         Question(name="deadline", text="does it say until when"),
         TONE,
         Question(name="clear", text="is it clear", answers=("clear", "unclear")),
@@ -55,7 +55,7 @@ def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask():
 
 def test_a_comparisons_questions_are_answered_by_a_or_b():
     for text in ("  briefer: which one is shorter\n", "  briefer: {text: t, answers: [A, B]}\n"):
-        (question,) = defined(PAIRS + text)
+        (question,) = define(PAIRS + text)
         assert question.answers == ("A", "B")
 
 
@@ -76,7 +76,7 @@ def test_a_comparisons_questions_are_answered_by_a_or_b():
 )
 def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
     with refuses(DimensionError, f"mine.yaml: .*{why}"):
-        defined(text)
+        define(text)
 
 
 # The catalogue.
@@ -84,9 +84,9 @@ RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dime
 
 
 def test_no_two_questions_of_the_catalogue_share_a_name():
-    taken = [*catalog.names(), "document", "summary"]
-    taken += [question.name for name in RATED for question in catalog.find(name).questions]
-    assert len(taken) == len(set(taken))
+    names = [*catalog.names(), "document", "summary"]
+    names += [question.name for name in RATED for question in catalog.find(name).questions]
+    assert len(names) == len(set(names))
 
 
 def test_siblings_judge_the_same_text_by_the_same_source():
@@ -131,9 +131,9 @@ def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_mo
     judge = Judge.of(subject, reasoning=reasoning, questions=questions)
     texts = dict(zip(subject.texts, (DOCUMENT, GOOD)[-len(subject.texts) :], strict=True))
     sound: Any = judge(**texts)
-    broken: Any = judge(**{**texts, "summary": BROKEN})
+    faulty: Any = judge(**{**texts, "summary": BROKEN})
     assert [*sound.answers] == [*(question.name for question in questions), "rating"]
-    assert all(sound.answers[each] >= broken.answers[each] for each in sound.answers)
+    assert all(sound.answers[each] >= faulty.answers[each] for each in sound.answers)
     assert sound.score == sound.answers["rating"]
     # Questions leave the rating as it is.
     assert sound.score == Judge.of(subject, reasoning=reasoning)(**texts).score
@@ -168,9 +168,9 @@ def test_demonstrations_teach_each_question_by_its_own_answers():
 def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides():
     judge: Any = replace(PAIRED, plan=None)
     result = judge(**PAIR)
-    swapped = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
-    assert swapped.answers == pytest.approx({name: -n for name, n in result.answers.items()})
-    assert swapped.margin == pytest.approx(-result.margin)
+    mirror = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
+    assert mirror.answers == pytest.approx({name: -n for name, n in result.answers.items()})
+    assert mirror.margin == pytest.approx(-result.margin)
 
 
 def test_the_embedded_models_samples_draw_each_answer():

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from behaving_model import Behave, Model
-from frozen_cases import loaded
+from frozen_cases import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
 from question_cases import ASKED, DEADLINE, FULL, PAIR, PAIRED, ROW, TONE, WEIGHED, WEIGHTS, headed
@@ -178,10 +178,10 @@ def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_t
     result = judge_row(PAIRED, PAIR, choosing)
     assert (result.margin_ab, result.margin_ba, result.margin) == (-0.5, -0.5, -0.5)
     assert (result.preferred, result.answers) == ("B", {"briefer": -1, "preferred": 1})
-    swapped = {**PAIR, "reply_a": PAIR["reply_b"], "reply_b": PAIR["reply_a"]}
-    turned = judge_row(PAIRED, swapped, choosing)
-    assert (turned.margin, turned.preferred) == (0.5, "A")
-    assert turned.answers == {"briefer": 1, "preferred": -1}
+    mirror = {**PAIR, "reply_a": PAIR["reply_b"], "reply_b": PAIR["reply_a"]}
+    back = judge_row(PAIRED, mirror, choosing)
+    assert (back.margin, back.preferred) == (0.5, "A")
+    assert back.answers == {"briefer": 1, "preferred": -1}
 
 
 def test_an_answer_that_follows_the_position_counts_nothing():
@@ -281,7 +281,7 @@ def test_reasons_of_another_form_are_not_given(subject, first, second, reasons):
 def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reasons):
     prompt = prompt_with_demo(subject, form, reasons)
     assert prompt_of(signature_of(prompt), demos_of(prompt)) == prompt
-    assert loaded(Judge(subject=subject, prompt=prompt, plan=ONE).dumps()).prompt == prompt
+    assert load_raw(Judge(subject=subject, prompt=prompt, plan=ONE).dumps()).prompt == prompt
 
 
 @given(subjects, forms, lines, st.data())

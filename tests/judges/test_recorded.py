@@ -112,20 +112,20 @@ def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, total = Counter(), Counter()
     for pair in read_pair_replies(DATA / "llmbar" / "replies_GPT-4.jsonl"):
-        subset, preferred = gold[pair.id]
+        subset, choice = gold[pair.id]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
-        for text, answer in zip(pair.replies, (preferred, "AB".strip(preferred)), strict=True):
+        for text, answer in zip(pair.replies, (choice, "AB".strip(choice)), strict=True):
             total[subset, pair.prompt] += 1
             right[subset, pair.prompt] += _chooses(text, answer)
     cells = json.loads((DATA / "llmbar" / "published_statistics_GPT-4.json").read_text("utf-8"))
     assert len(cells) == 28
     for cell in cells:
         key = cell["subset"], cell["prompt"]
-        published = float(cell["correct_average"].rstrip("%"))
+        accuracy = float(cell["correct_average"].rstrip("%"))
         if key == ("CaseStudy_Constraint", "CoT"):
             # "neither Output (a) nor Output (b) is better." counts as b, and right, there.
-            published -= 100 / total[key]
-        assert 100 * right[key] / total[key] == pytest.approx(published, abs=0.01), key
+            accuracy -= 100 / total[key]
+        assert 100 * right[key] / total[key] == pytest.approx(accuracy, abs=0.01), key
 
 
 def _chooses(text: str, answer: str) -> bool:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from answers import answered
+from answers import count_answers
 from behaving_model import Model, asks, echo, parsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,7 +89,7 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
             ("judge", "search", "lost", 2, 7, 3, 2.25),
             ("proposer", "search", "cached", 1, 9, 1, 0.0),
         ]
-    assert answered(path) == {"judge": 2, "proposer": 1}
+    assert count_answers(path) == {"judge": 2, "proposer": 1}
 
 
 @pytest.mark.parametrize("has_wal", [True, False])
@@ -224,7 +224,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
 # The replies that a user's runs share.
 
 
-def shared(folder: Path, model: Model, count: int) -> list[Response]:
+def ask_store(folder: Path, model: Model, count: int) -> list[Response]:
     """The responses of one run, with a cache in this folder."""
     with Session(cache=folder, models={"m": model}) as session:
         return list(session.client("m").run(asks(count)))
@@ -232,7 +232,7 @@ def shared(folder: Path, model: Model, count: int) -> list[Response]:
 
 def test_a_request_of_another_run_is_not_paid_again(tmp_path):
     model = Model(echo)
-    assert {response.cached for response in shared(tmp_path, model, 6)} == {False}
+    assert {response.cached for response in ask_store(tmp_path, model, 6)} == {False}
     with Session(cache=tmp_path, store=tmp_path / "s", models={"m": model}) as session:
         client = session.client("m", price=(1.0, 1.0))
         assert parsed(list(client.run(asks(8)))) == list(range(8))
@@ -241,15 +241,15 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path):
         assert session.cache is not None
         assert session.cache.note == f"reply cache: 6 of 8 requests answered from {tmp_path}"
     assert model.calls == 8
-    assert answered(tmp_path / "s") == {"m": 8}  # those of the cache among them
+    assert count_answers(tmp_path / "s") == {"m": 8}  # those of the cache among them
 
 
 def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path):
     first, second = Model(lambda *_: "well"), Model(echo)
-    assert parsed(shared(tmp_path, first, 3)) == [None] * 3
-    assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
+    assert parsed(ask_store(tmp_path, first, 3)) == [None] * 3
+    assert parsed(ask_store(tmp_path, second, 3)) == [0, 1, 2]
     change(tmp_path / CACHE_FILE, CUT_SHORT)  # which costs its replies, and no run
-    assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
+    assert parsed(ask_store(tmp_path, second, 3)) == [0, 1, 2]
     assert (first.calls, second.calls) == (9, 6)
 
 
@@ -280,7 +280,7 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
         assert b"a reply" in b"".join(path.read_bytes() for path in paths[1:])
         if sys.platform != "win32":
             assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o700, 0o600}
-    shared(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
+    ask_store(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
     assert not (tmp_path / "embedded").exists()
 
 

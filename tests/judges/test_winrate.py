@@ -77,8 +77,8 @@ def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(won, tied, cluste
         sizes = draw.integers(1, 6, 30) if clustered else np.ones(30, int)
         document = np.repeat(np.arange(30), sizes)
         # Half of a document's pairs share their luck.
-        own, shared = draw.random(document.size), draw.random(30)[document]
-        luck = np.where(draw.random(document.size) < 0.5, shared, own)
+        own, common = draw.random(document.size), draw.random(30)[document]
+        luck = np.where(draw.random(document.size) < 0.5, common, own)
         values = (luck < won) + 0.5 * ((luck >= won) & (luck < won + tied))
         low, high = share_interval(values, document.tolist())
         assert 0 <= low <= values.mean() <= high <= 1

@@ -18,7 +18,7 @@ DOCUMENTS, OUTPUTS = 30, 6
 FOLLOWS = "Its scores follow length more than people's: rho "
 
 
-def verified(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any, str]:
+def verify_both(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any, str]:
     """What verify says of these scores and labels of outputs of 1 to 6 words a document."""
     words = np.tile(np.arange(1, OUTPUTS + 1), DOCUMENTS)
     rows = [
@@ -41,14 +41,14 @@ LONGER = np.tile(np.arange(OUTPUTS, dtype=float), DOCUMENTS)
 
 def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
     quality = noise(0)
-    result, text = verified(LONGER, quality + noise(1))
+    result, text = verify_both(LONGER, quality + noise(1))
     length = result["length"]
     # Its ranks are those of the lengths of the outputs themselves, not of what systems were given.
     assert length["judge"] == 1
     assert abs(length["people"]) < 0.2
     assert length["low"] < 1 - length["people"] < length["high"]
     assert f"{FOLLOWS}+1.000 against {length['people']:+.3f}." in text
-    shorter, text = verified(-LONGER, quality)
+    shorter, text = verify_both(-LONGER, quality)
     assert shorter["length"]["judge"] == -1
     assert f"{FOLLOWS}-1.000 against " in text
 
@@ -56,10 +56,10 @@ def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
 def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to():
     people = LONGER + noise(0)
     for judge in (people + 0.2 * noise(1), noise(2)):
-        result, text = verified(judge, people)
+        result, text = verify_both(judge, people)
         assert result["length"]["people"] > 0.7
         assert "length" not in text
-    result, text = verified(LONGER, noise(0), texts=False)
+    result, text = verify_both(LONGER, noise(0), texts=False)
     assert result == {"length": None, "position": None, "repeats": None}
     assert "length" not in text
 
@@ -95,8 +95,8 @@ def test_samples_tell_how_often_a_verdict_repeats():
         judgements = [verdicts[n % len(verdicts)] for n in range(20)]
         scores = [one.score for one in judgements]
         human = [[n % 2] for n in range(20)]
-        scored = outputs(scores, human, names, judgements=judgements, level="dataset")
-        return Associations.of(scored).repeats
+        evidence = outputs(scores, human, names, judgements=judgements, level="dataset")
+        return Associations.of(evidence).repeats
 
     # Of 4 passes in 5 samples 6 of 10 pairs of samples are alike, of 5 in 5 all.
     four = Judgement(score=0.8, distribution={0: 0.2, 1: 0.8}, samples=5)

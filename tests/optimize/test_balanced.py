@@ -120,9 +120,9 @@ def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass
 def test_a_threshold_is_not_moved_by_the_labels_that_decide():
     """Dev's labels turned around leave the threshold of what train has taught."""
     train, dev = two_valued(world(20)), two_valued(world(18, first=100))
-    turned = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
+    mirror = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
     thresholds = []
-    for half in (dev, turned):
+    for half in (dev, mirror):
         problem = problem_of(train, half, by=low_judge, goal="balanced")
         candidate = Candidate(instruction="Rate the kindness of the text.")
         finalists = score_finalists(problem, Exploration(finalists=[candidate], candidate_ids=()))

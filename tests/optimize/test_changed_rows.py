@@ -109,9 +109,9 @@ def test_scores_on_a_scale_are_refused_with_what_was_measured():
 def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() -> None:
     # Of 400 outputs people fail 40; the new judge passes them all, and fails 40 passes less.
     people = [0 if n % 10 == 0 else 1 for n in range(400)]
-    changed = [n for n in range(400) if n % 10 in (0, 1)]
-    old = [0 if n in changed else 1 for n in range(400)]
-    words = [*flags([1] * 400, old), "--changed", labelled(changed, people)]
+    rows = [n for n in range(400) if n % 10 in (0, 1)]
+    old = [0 if n in rows else 1 for n in range(400)]
+    words = [*flags([1] * 400, old), "--changed", labelled(rows, people)]
     end = run(command, *words, "--margin", ".1")
     assert end.code == 3
     assert "new is clearly worse on fails: of those labelled it gets 40 wrong" in end.out

@@ -35,7 +35,7 @@ TEXT_JUDGE = judges.load("fluency")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def defined(block: str) -> dict[str, Any]:
+def define(block: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "extension"}
     exec(block, names)
     return names
@@ -50,7 +50,7 @@ class TestGepa(OptimizerContract):
 
 
 class TestHillClimbOfThePage(OptimizerContract):
-    optimizer = staticmethod(defined(BLOCKS[0])["hill_climb"])
+    optimizer = staticmethod(define(BLOCKS[0])["hill_climb"])
 
     def test_it_finds_the_line_that_helps(self):
         exploration, *_ = self.explore()
@@ -82,8 +82,8 @@ def spend_all(problem: SearchProblem) -> Exploration:
 def test_an_optimizer_that_spends_all_leaves_the_test_of_its_finalists_paid(tmp_path):
     tune("relevance", optimizer=spend_all, out=tmp_path / "run", max_calls=1000)
     trials = read_jsonl(tmp_path / "run" / "trials.jsonl")
-    tested = [trial["n_documents"] > 0 for trial in trials if trial["stage"] == "dev"]
-    assert tested == [True, True]
+    flags = [trial["n_documents"] > 0 for trial in trials if trial["stage"] == "dev"]
+    assert flags == [True, True]
 
 
 @pytest.mark.parametrize("name", ["hill_climb", "nowhere:explore", "optimize.items:nothing"])
@@ -103,7 +103,7 @@ class TestCoefficients(CoefficientContract):
 class TestConcordanceOfThePage(CoefficientContract):
     with pytest.MonkeyPatch.context() as _patch:
         _patch.setattr("optimize.statistics.correlations.COEFFICIENTS", dict(COEFFICIENTS))
-        coefficient = defined(BLOCKS[3])["COEFFICIENTS"]["concordance"]
+        coefficient = define(BLOCKS[3])["COEFFICIENTS"]["concordance"]
 
 
 def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch):
@@ -125,7 +125,7 @@ def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path
 
 
 class TestToolOfThePage(ToolContract):
-    tool = defined(BLOCKS[4])["TOOLS"].pop()
+    tool = define(BLOCKS[4])["TOOLS"].pop()
     metric = "tone"
     scores: ClassVar = {"a": 0.0, "b": 1.0}
     results: ClassVar = {
@@ -150,14 +150,14 @@ class TestEndpoint(ModelContract):
 class TestModelOfThePage(ModelContract):
     with pytest.MonkeyPatch.context() as _patch:
         _patch.setattr("judges.client.open._openers", {})
-        model = partial(defined(BLOCKS[2])["Echo"], "echo")
+        model = partial(define(BLOCKS[2])["Echo"], "echo")
 
 
 class TestLabelExportOfThePage(LabelExportContract):
     with pytest.MonkeyPatch.context() as _patch:
         _patch.setattr(tool_exports, "LABEL_EXPORTS", [*LABEL_EXPORTS])
         _patch.setattr(tool_exports, "PLACES", {**PLACES})
-        exports = defined(BLOCKS[5])["LABEL_EXPORTS"]
+        exports = define(BLOCKS[5])["LABEL_EXPORTS"]
         places = tool_exports.PLACES
     rows = json.loads("".join(re.findall("^# (.*)", BLOCKS[5], re.MULTILINE)))
     dimension = "tone"
@@ -171,7 +171,7 @@ class TestLabelExportOfThePage(LabelExportContract):
 
 def test_a_model_of_the_users_is_named_by_its_providers_word(monkeypatch):
     monkeypatch.setattr("judges.client.open._openers", {})
-    defined(BLOCKS[2])
+    define(BLOCKS[2])
     frame = pd.DataFrame([{"document": "It rains.", "summary": text} for text in ("Rain.", "Sun.")])
     judge = judges.load("relevance")
     assert judge.score(frame, lm="acme/echo", cache="none").tolist() == [4.0, 4.0]

@@ -32,8 +32,8 @@ def pool(
         cuts, quality + 0.4 + taste + noise * rng.normal(size=document.size)
     )
     score[rng.random(document.size) < 0.05] = math.nan
-    chosen = np.isin(document, rng.choice(documents, labelled, replace=False))
-    return np.where(chosen, human, math.nan), score, document
+    choice = np.isin(document, rng.choice(documents, labelled, replace=False))
+    return np.where(choice, human, math.nan), score, document
 
 
 EVEN, MOST_PASS = (-1.3, -0.5, 0.5, 1.3), (-1.28,)
@@ -65,8 +65,8 @@ def test_sixteen_labels_that_all_pass_prove_little():
     )
     assert result.interval.low < 0.85
     assert result.interval.high == 1
-    needed = labels_needed(result, (1 - result.interval.low) / 2)
-    assert needed > 60
+    number = labels_needed(result, (1 - result.interval.low) / 2)
+    assert number > 60
 
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9)])
@@ -122,10 +122,10 @@ def test_labels_alone_give_students_interval_over_documents():
 def test_labels_needed_make_the_width_they_promise():
     result = mean_score(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
     target = result.interval.reach
-    needed = labels_needed(result, target)
+    number = labels_needed(result, target)
     # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
-    assert 3.3 * result.n_labels < needed < 4.2 * result.n_labels
-    again = mean_score(*pool(np.random.default_rng(9), 4000, needed // 2, EVEN, 0.6))
+    assert 3.3 * result.n_labels < number < 4.2 * result.n_labels
+    again = mean_score(*pool(np.random.default_rng(9), 4000, number // 2, EVEN, 0.6))
     assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
     assert labels_needed(result, 1e-6) is None
 
@@ -146,8 +146,8 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(la
 
     def covers(rng: np.random.Generator) -> bool:
         everything, score, document = pool(rng, 120, 120, EVEN, 0.6)
-        chosen = np.isin(document, rng.choice(120, labelled, replace=False))
-        labels = np.where(chosen, everything, math.nan)
+        choice = np.isin(document, rng.choice(120, labelled, replace=False))
+        labels = np.where(choice, everything, math.nan)
         result = mean_score(labels, score, document, bounds=ONE_TO_FIVE)
         widths.append([result.given_interval.reach, result.interval.reach])
         return everything[~np.isnan(score)].mean() in result.given_interval

@@ -60,8 +60,8 @@ def by_document(rows: Outputs, coefficient: str) -> list[float]:
     for document in np.unique(rows.document):
         some = (rows.document == document) & ~np.isnan(rows.judge)
         x, y = rows.judge[some], rows.human[some]
-        defined = x.size > 1 and np.ptp(x) > 0 and np.ptp(y) > 0
-        values.append(REFERENCE[coefficient](x, y) if defined else math.nan)
+        exists = x.size > 1 and np.ptp(x) > 0 and np.ptp(y) > 0
+        values.append(REFERENCE[coefficient](x, y) if exists else math.nan)
     return values
 
 
@@ -215,7 +215,7 @@ def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
 
 
 @pytest.mark.parametrize(
-    ("judge", "dimension", "published"),
+    ("judge", "dimension", "figure"),
     [
         ("gpt-4o-mini", "coherence", 0.484),
         ("gpt-4o-mini", "relevance", 0.450),
@@ -224,10 +224,10 @@ def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
         ("mistral-7b-v0.3", "relevance", 0.187),
     ],
 )
-def test_recorded_scores_reach_their_published_figures(judge, dimension, published):
+def test_recorded_scores_reach_their_published_figures(judge, dimension, figure):
     vectors = read_shared(judge, dimension)
     left_out = summary_level(*vectors, undefined="left_out")
-    assert left_out.value == pytest.approx(published, abs=0.0006)
+    assert left_out.value == pytest.approx(figure, abs=0.0006)
     if dimension == "consistency":
         # .044 over all 100 documents. 68 have no rho; 4 of these are constant for people.
         primary = summary_level(*vectors)

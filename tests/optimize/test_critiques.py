@@ -65,20 +65,20 @@ def test_a_demonstration_has_peoples_comment_for_its_reason():
 
 
 def test_a_comment_is_no_reason_where_annotators_differ():
-    for ratings, agreed in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
-        assert bool(agreed_comment(commented(world(1), *ratings).items[0])) is agreed
+    for ratings, agree in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
+        assert bool(agreed_comment(commented(world(1), *ratings).items[0])) is agree
 
 
 def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
     items = world(30, systems=1)
-    chosen = {item.id for item in items.items[::5]}
+    ids = {item.id for item in items.items[::5]}
     comment = "It names no source, " * 50
-    some = Items(tuple(replace(i, comment=comment if i.id in chosen else "") for i in items.items))
+    some = Items(tuple(replace(i, comment=comment if i.id in ids else "") for i in items.items))
     judgements = [each.judgement for each in judge(SEED, items.items)]
     evidence = JudgedItems(some, judgements, SEED).evidence([stream(0, n) for n in range(40)])
     assert json.dumps(comment) in "".join(evidence)
     before = JudgedItems(items, judgements, SEED).evidence([stream(0, n) for n in range(40)])
-    texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in chosen]
+    texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in ids]
     places = [
         np.mean([text in evidence for evidence in each for text in texts])
         for each in (before, evidence)
@@ -94,8 +94,8 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
         world="reasoning helps", seed=2, optimizer="rank", dollars=2.0, two_values=True
     )
     labels, dimension = job.simulated().write(tmp_path)
-    marked = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
-    write_jsonl(labels, marked)
+    rows = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
+    write_jsonl(labels, rows)
     server = simulated.SimulatedServer(job.simulated())
     bodies: list[Mapping[str, Any]] = []
     answer = server.answer
@@ -109,7 +109,7 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
     flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}
     tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
-    tested = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
+    ids = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
     critiques: dict[str, set[str]] = {lm: set(), proposer: set()}
     for body in bodies:
         names = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
@@ -119,4 +119,4 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
             assert name not in names
     assert critiques[proposer]
     assert critiques[lm]
-    assert not set.union(*critiques.values()) & tested
+    assert not set.union(*critiques.values()) & ids

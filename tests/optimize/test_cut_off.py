@@ -62,8 +62,8 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     write, tune, seconds = run_folder.write_atomically, pipeline.run, list[Result]()
 
     def while_another_starts(*words: Any) -> Any:
-        with monkeypatch.context() as patched:
-            patched.setattr(pipeline, "run", tune)
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, "run", tune)
             seconds.append(run(command, *FEW, "--out", "run"))
         return tune(*words)
 
@@ -74,16 +74,16 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
             write(path, content, overwrite=overwrite)
 
-        with monkeypatch.context() as patched:
-            patched.setattr(run_folder, "write_atomically", full)
+        with monkeypatch.context() as patch:
+            patch.setattr(run_folder, "write_atomically", full)
             result = run(command, *FEW, "--out", "run")
         assert result.code == 1
         last = result.stderr.splitlines()[-1]
         assert last == f"dspy-judges tune: run/{name}: No space left on device"
     with Path("run/trials.jsonl").open("a") as trials:
         trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
-    with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "run", while_another_starts)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "run", while_another_starts)
         result = run(command, *FEW, "--out", "run")
     assert (result.code, "goes on with run" in result.err) == (0, True)
     assert [second.code for second in seconds] == [1]

@@ -68,7 +68,7 @@ def test_a_system_with_too_few_labels_has_no_mean(files):
 
 def test_estimates_are_printed_with_interval_and_counts(files):
     mean = json_of(estimate, *files)["estimates"]["mean"]
-    first, counts, alone, needed, labels, *systems = run(estimate, *files).stdout.splitlines()
+    first, counts, alone, size, labels, *systems = run(estimate, *files).stdout.splitlines()
     ends = {name: f"{mean[name]:.3f}" for name in ("value", "low", "high")}
     assert first.startswith(
         "clarity: true mean of outputs like these {value} [{low}, {high}]".format(**ends)
@@ -76,7 +76,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
-    assert needed == "  Labels on all outputs would not halve the interval."
+    assert size == "  Labels on all outputs would not halve the interval."
     assert labels.startswith(
         f"  of these 118 outputs themselves {ends['value']} [{mean['given_low']:.3f}, "
     )
@@ -101,9 +101,9 @@ def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
         result = run(estimate, *files, "--scores", write_jsonl("s.jsonl", scores), *flags)
         return result.err if result.code else result.out
 
-    known = estimated("clarity", 5, "--scale", "1-5")
-    assert known.startswith("clarity: true mean of outputs like these 5.000 [4.")
-    assert estimated("clarity", 5, rating_scale="1-5") == known
+    text = estimated("clarity", 5, "--scale", "1-5")
+    assert text.startswith("clarity: true mean of outputs like these 5.000 [4.")
+    assert estimated("clarity", 5, rating_scale="1-5") == text
     question = "run from 5 to 5, and which scale they are on is not known: add --scale LOW-HIGH"
     assert question in estimated("clarity", 5)
     # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.

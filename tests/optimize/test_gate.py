@@ -261,9 +261,9 @@ def test_a_search_judges_either_half_by_what_the_other_taught():
 def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest():
     def failing(share: float) -> SearchResult:
         def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-            failed = ItemJudgement(Judgement.failed("no rating"))
+            failure = ItemJudgement(Judgement.failed("no rating"))
             return [
-                failed if prompt != SEED and stream(0, item.id).random() < share else score
+                failure if prompt != SEED and stream(0, item.id).random() < share else score
                 for item, score in zip(items, judge(prompt, items), strict=True)
             ]
 

@@ -85,7 +85,7 @@ def kill(server: OpenAIServer, number: int, module: str, *arguments: str) -> Non
     running.wait()
 
 
-def killed(
+def kill_at(
     server: OpenAIServer, module: str, *arguments: str, shares: Sequence[float]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The summaries of a run that nothing stopped, and of one killed at these shares of it."""
@@ -116,7 +116,7 @@ def without_bill(value: Any) -> Any:
 
 def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server):
     limit = ["--max-calls", "700"]
-    whole, other = killed(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
+    whole, other = kill_at(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
     assert without_bill(other) == without_bill(whole)
     killed_trials, trials = (read_jsonl(f"{folder}/trials.jsonl") for folder in ("killed", "whole"))
     assert without_bill(killed_trials) == without_bill(trials)
@@ -124,9 +124,9 @@ def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server):
     files = [Path(folder, "judgements.jsonl").read_bytes() for folder in ("killed", "whole")]
     assert files[0] == files[1]
     # A request that was booked and not yet sent when the process died is counted all the same.
-    counted = other["lm_calls"] + other["proposer_calls"]
-    assert len(server.log) <= counted <= min(700, len(server.log) + 3 * CONCURRENCY)
-    assert counted == sum(row["calls"] for row in other["spending"])
+    n_calls = other["lm_calls"] + other["proposer_calls"]
+    assert len(server.log) <= n_calls <= min(700, len(server.log) + 3 * CONCURRENCY)
+    assert n_calls == sum(row["calls"] for row in other["spending"])
 
 
 def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(server):
@@ -158,7 +158,7 @@ def test_a_comparison_or_panel_killed_among_faults_ends_with_the_same_figures(
     server, module, flags, share
 ):
     server.fault, server.retry_after = some_faults(0.1, ("429", "500", "503", "drop")), "0.02"
-    whole, other = killed(server, module, *flags, shares=(share,))
+    whole, other = kill_at(server, module, *flags, shares=(share,))
     assert without_bill(other) == without_bill(whole)
     if "judges" in whole:
         # Each counts the calls that were sent for it.

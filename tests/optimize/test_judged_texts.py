@@ -69,5 +69,5 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)
     output_of(check.main, sheet, "--write-map", "map.yaml")
-    made = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
-    assert made[0].texts == ("input", "output")
+    subject = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
+    assert subject[0].texts == ("input", "output")

@@ -119,7 +119,7 @@ def test_where_nothing_was_labelled_it_does_not_say_tune(serve):
 
 
 def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on():
-    names, saved = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
+    names, counts = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
     words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
     with running(*words) as (process, address):
 
@@ -127,16 +127,16 @@ def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and
             with suppress(OSError, HTTPException):
                 for number in range(1, len(ROWS) + 1):
                     post(address, who, "pass", comment="c" * 2000)
-                    saved[who] = number
+                    counts[who] = number
 
         with ThreadPoolExecutor() as pool:
             pool.map(clicks, names)
-            until(lambda: saved.total() > 5)
+            until(lambda: counts.total() > 5)
             process.kill()
     path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
     with running(*words) as (process, address):
         for name in names:  # one may be saved, unanswered
-            assert state(address, name)["done"] - saved[name] in (0, 1)
+            assert state(address, name)["done"] - counts[name] in (0, 1)
         n_lines = len(path.read_bytes().splitlines())
         post(address, "Eve", "fail")
         process.send_signal(signal.SIGINT)

@@ -89,5 +89,5 @@ def test_the_unlabelled_set_tells_nothing_of_its_faults():
     starter = data.starter()
     assert not any(system in name for name in names for system in starter.systems)
     # Every text is one of the starter set's.
-    known = {output.texts["summary"] for output in starter.outputs}
-    assert {item.texts["summary"] for item in items.items} <= known
+    texts = {output.texts["summary"] for output in starter.outputs}
+    assert {item.texts["summary"] for item in items.items} <= texts

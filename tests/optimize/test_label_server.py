@@ -129,9 +129,9 @@ def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server):
 )
 def test_strangers_and_strange_requests_get_nothing(server, method, word, headers):
     body = CLICK if method == "POST" else None
-    status, text, answered = ask(server, method, word, body, **headers)
+    status, text, head = ask(server, method, word, body, **headers)
     assert (status, text) == (404, "")
-    assert not {"Server", "Access-Control-Allow-Origin"} & {*answered}
+    assert not {"Server", "Access-Control-Allow-Origin"} & {*head}
     assert server.session.path.read_bytes() == b""
 
 
@@ -190,9 +190,9 @@ def test_windows_at_once_lose_nothing(server):
 def test_nothing_is_printed_of_what_is_asked(server, capfd):
     ask(server, "GET", "state")
     ask(server, "GET", "", token="x")
-    with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
-        broken.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
-    with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
-        broken.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
-        broken.recv(100)
+    with socket.create_connection(("127.0.0.1", server.server_port)) as peer:
+        peer.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.server_port)) as peer:
+        peer.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
+        peer.recv(100)
     assert capfd.readouterr() == ("", "")

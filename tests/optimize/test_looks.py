@@ -58,16 +58,16 @@ def test_each_look_has_sidak_s_share_of_the_error():
 @pytest.mark.parametrize("growth", [1.5, 2, 4])
 def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growth):
     sizes = (40 * growth ** np.arange(4)).astype(int)
-    rng, share, passed = np.random.default_rng(1), 0.8, []
+    rng, share, rates = np.random.default_rng(1), 0.8, []
     steps = [rng.binomial(n, share, 20_000) for n in np.diff(sizes, prepend=0)]
     for looks in (1, 4):
         hits = np.zeros(20_000, bool)
         for n, right in zip(sizes.tolist(), np.cumsum(steps, axis=0), strict=True):
             least = next(k for k in range(n + 1) if wilson(k / n, n, looks).low >= share)
             hits |= right >= least
-        passed.append(hits.mean())
-    assert passed[1] <= 0.025 + 2 * 0.0011  # two standard errors
-    assert passed[0] > 0.045
+        rates.append(hits.mean())
+    assert rates[1] <= 0.025 + 2 * 0.0011  # two standard errors
+    assert rates[0] > 0.045
 
 
 def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_how_many():

@@ -48,8 +48,8 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
     assert result.n_tried
     prompt = result.tuned.prompt(SEED)
     replace(Judge.of(WARMTH), prompt=prompt).save(tmp_path / "judge.json")
-    loaded = judges.load(tmp_path / "judge.json")
-    assert loaded.prompt == prompt
+    copy = judges.load(tmp_path / "judge.json")
+    assert copy.prompt == prompt
     assert 0 < len(prompt.instruction) <= LONGEST_INSTRUCTION
     assert (prompt.inputs, prompt.answer) == (SEED.inputs, SEED.answer)
 
@@ -97,7 +97,7 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
 def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(name):
     memo = {}
 
-    def stored(watch):
+    def store(watch):
         """Judges what no earlier start has, as a run's store does."""
 
         def judge_items(prompt, items):
@@ -111,8 +111,8 @@ def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_see
 
     (expected, watch), first, second = whole(name), Watch(stops_after=150), Watch()
     with pytest.raises(KeyboardInterrupt):
-        run(name, by=stored(first))
-    went_on = run(name, by=stored(second))
+        run(name, by=store(first))
+    went_on = run(name, by=store(second))
     assert (went_on.result, went_on.trials) == (expected.result, expected.trials)
     # The item that the interrupt fell on is asked for again.
     assert len(first.requests) + len(second.requests) == len(watch.requests) + 1
@@ -128,10 +128,10 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
 
     def fails_when_told(prompt, items):
         is_tuned = prompt.instruction != SEED.instruction or bool(prompt.demos)
-        failed = ItemJudgement(Judgement.failed("it cannot say"))
+        failure = ItemJudgement(Judgement.failed("it cannot say"))
         fails = [is_tuned and item.system in ("s1", "s2") for item in items]
         pairs = zip(fails, judge(prompt, items), strict=True)
-        return [failed if fail else one for fail, one in pairs]
+        return [failure if fail else one for fail, one in pairs]
 
     assert not run(name, by=fails_when_told).result.decision.ship
 

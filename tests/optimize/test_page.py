@@ -169,15 +169,15 @@ def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating():
     # Of five places the judge swaps the first two, which is one place of four; of eight, of seven.
     for number, ids in ((5, ["d/0", "d/1"]), (8, [])):
         people = [[rating] for rating in range(1, number + 1)]
-        swapped = outputs([2, 1, *range(3, number + 1)], people, "d" * number)
-        assert [miss.miss.id for group in miss_groups(swapped) for miss in group.misses] == ids
+        evidence = outputs([2, 1, *range(3, number + 1)], people, "d" * number)
+        assert [miss.miss.id for group in miss_groups(evidence) for miss in group.misses] == ids
 
 
 def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
-    swapped = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
-    assert place_gaps(swapped).tolist() == [-1, 0, 1]
-    assert misses(swapped) == {"too high": [2], "too low": [0]}
+    evidence = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
+    assert place_gaps(evidence).tolist() == [-1, 0, 1]
+    assert misses(evidence) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
     tied = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
     assert misses(tied) == {"too high": [], "too low": [1]}
@@ -232,8 +232,8 @@ def test_marks_stand_where_the_axis_says():
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
     evidence = plain()
-    moved = {"order": (4.0, 5.0, 5.0)}
-    shifts = [(attack, score_shift(CLEAN, moved.get(attack.title, CLEAN))) for attack in ATTACKS]
+    moves = {"order": (4.0, 5.0, 5.0)}
+    shifts = [(attack, score_shift(CLEAN, moves.get(attack.title, CLEAN))) for attack in ATTACKS]
     probes = Probes(shifts=tuple(shifts))
     # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
     assert successful_attacks(probes, evidence) == [("order", pytest.approx(8 / 3 / 4))]

@@ -48,7 +48,7 @@ def world():
 RECORDED = ["--scores", "a.jsonl", "--scores", "b.jsonl"]
 
 
-def joined(capsys, *arguments):
+def join(capsys, *arguments):
     capsys.readouterr()
     assert panel.command([*arguments, "--json"]) == 0, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
@@ -64,7 +64,7 @@ def refusal_of(capsys, *arguments, code=2):
 
 def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(capsys):
     flags = [*world(), "relevance@embedded", *RECORDED]
-    result = joined(capsys, *flags)
+    result = join(capsys, *flags)
     assert (result["folder"], result["shipped"]) == ("runs/panel-001", "learned")
     assert result["gain"]["value"] > result["gain"]["error"]
     test = result["test"]
@@ -94,7 +94,7 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_mem
     members, capsys
 ):
     flags = [*world(), *members]
-    result = joined(capsys, *flags, "--price", "1,4")
+    result = join(capsys, *flags, "--price", "1,4")
     assert result["shipped"] == "learned"
     assert result["cost_usd"] == pytest.approx(sum(m["cost_usd"] for m in result["members"]))
     assert result["cost_per_1000_rows"] > 2 * result["members"][0]["cost_per_1000_rows"]
@@ -156,17 +156,17 @@ def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):
     rng = np.random.default_rng(3)
     pairs, replies, margins = [], [], []
     for n in range(60):
-        preferred, other = "AB"[n % 2], "BA"[n % 2]
+        vote, other = "AB"[n % 2], "BA"[n % 2]
         texts = {"response_a": f"Fire {n}.", "response_b": f"Mill {n} burnt."}
         name = {"id": f"p{n}"}
-        pairs.append({**name, **texts, "post": f"A fire in mill {n}.", "votes": [preferred]})
-        choice = preferred if rng.random() < 0.7 else other
+        pairs.append({**name, **texts, "post": f"A fire in mill {n}.", "votes": [vote]})
+        choice = vote if rng.random() < 0.7 else other
         replies.append({**name, "order_ab": choice, "order_ba": "AB"[choice == "A"]})
         margins.append({**name, "score": float(np.tanh((-1) ** n * 0.5 + rng.normal()))})
     flags = ["--pairwise", "tldr_concise", "--data", write_jsonl("pairs.jsonl", pairs)]
     flags += ["--replies", write_jsonl("r.jsonl", replies)]
     flags += ["--scores", write_jsonl("s.jsonl", margins), "tldr_concise@embedded"]
-    result = joined(capsys, *flags)
+    result = join(capsys, *flags)
     assert result["kind"] == "pairwise"
     # Of 15 pairs held out, each is right, wrong or half right.
     share = 30 * result["test"]["panel"]["value"]

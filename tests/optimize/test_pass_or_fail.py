@@ -128,8 +128,8 @@ def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names():
     arguments = of_rows(rows, scores, "kind")
     out = run(command, *arguments).stdout
     assert "may be the wrong way round: --values yes=0,no=1 swaps" in out
-    turned = json_of(command, *arguments, "--values", "yes=0,no=1")
-    assert turned["kappa"]["value"] == pytest.approx(0.8)
+    reverse = json_of(command, *arguments, "--values", "yes=0,no=1")
+    assert reverse["kappa"]["value"] == pytest.approx(0.8)
 
 
 def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():

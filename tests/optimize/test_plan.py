@@ -37,8 +37,8 @@ def write_labels(numbers, of=lambda n: {}):
 
 def lines_of(capsys, *words, code=0):
     assert plan(["outputs.jsonl", *words]) == code
-    captured = capsys.readouterr()
-    return (captured.err if code else captured.out).splitlines()
+    output = capsys.readouterr()
+    return (output.err if code else output.out).splitlines()
 
 
 def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(capsys):

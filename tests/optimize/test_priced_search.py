@@ -56,7 +56,7 @@ def test_no_form_is_sought_where_one_is_named(runs):
 
 @pytest.mark.parametrize("dollars", LIMITS)
 def test_what_is_reported_is_what_was_billed_and_within_the_limit(runs, dollars):
-    summary, _, billed = runs(dollars)
-    assert summary["cost_usd"] == pytest.approx(billed, rel=0.01)
+    summary, _, bill = runs(dollars)
+    assert summary["cost_usd"] == pytest.approx(bill, rel=0.01)
     # A limit is there to be used.
-    assert 0.6 * dollars < billed <= dollars
+    assert 0.6 * dollars < bill <= dollars

@@ -55,7 +55,7 @@ def judge(prompt, items):
     return judgements
 
 
-def searched(train, dev, **settings):
+def search_halves(train, dev, **settings):
     trials = []
     problem = problem_of(train, dev, by=judge, trials=trials, **settings)
     problem = replace(problem, questions=QUESTIONS)
@@ -95,8 +95,8 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     weights = answers.fit_weights()
     assert weights.problem(answers.fields) is None
     assert all(slope > 0 for slope in weights.slopes.values())
-    joined = answers.scores(weights)
-    assert np.clip(joined, low, high) == pytest.approx(joined, abs=1e-6)
+    scores = answers.scores(weights)
+    assert np.clip(scores, low, high) == pytest.approx(scores, abs=1e-6)
 
 
 def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked():
@@ -118,9 +118,9 @@ def test_where_nothing_is_known_the_own_rating_counts_alone():
     flat = labelled(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
     assert set(flat.fit_weights().slopes) == {"own"}
     assert flat.useful_questions() == ()
-    failed = labelled({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
-    assert failed.fit_weights().slopes == {"own": 1.0}
-    assert np.isnan(failed.scores(failed.fit_weights())).all()
+    silent = labelled({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
+    assert silent.fit_weights().slopes == {"own": 1.0}
+    assert np.isnan(silent.scores(silent.fit_weights())).all()
 
 
 def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count():
@@ -133,8 +133,8 @@ def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_
     shares = answers.fit_weights().shares(answers.fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.
-    turned = labelled(columns, 1 - useful, documents, ("yes", "no"))
-    assert turned.fit_weights().slopes == {"own": 1.0}
+    mirror = labelled(columns, 1 - useful, documents, ("yes", "no"))
+    assert mirror.fit_weights().slopes == {"own": 1.0}
 
 
 def test_a_documents_own_labels_have_no_part_in_its_scores():
@@ -147,12 +147,12 @@ def test_a_documents_own_labels_have_no_part_in_its_scores():
     scores = held_out_scores(answers, everything, problem)
     for fold in range(5):
         own = answers.fold == fold
-        changed = replace(answers, human=np.where(own, 6 - answers.human, answers.human))
-        assert held_out_scores(changed, everything, problem)[own] == pytest.approx(scores[own])
+        other = replace(answers, human=np.where(own, 6 - answers.human, answers.human))
+        assert held_out_scores(other, everything, problem)[own] == pytest.approx(scores[own])
 
 
 def test_questions_that_decide_for_people_are_found_weighed_and_ship():
-    outcome = searched(world(20), world(20, first=100))
+    outcome = search_halves(world(20), world(20, first=100))
     tuned = outcome.result.tuned
     assert {field.name for field in tuned.questions or ()} == TRUE
     assert set(tuned.weights.slopes) == {*TRUE, "rating"}
@@ -175,14 +175,14 @@ def test_shuffled_labels_ship_no_questions():
     shipped = 0
     for n in range(7):
         halves = (shuffled(world(12, first=first, seed=n), n) for first in (0, 50))
-        shipped += searched(*halves).result.decision.ship
+        shipped += search_halves(*halves).result.decision.ship
     assert shipped <= 3  # the risk is .10; chance exceeds this once in 370
 
 
 def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search():
     with pytest.raises(SearchBudgetSpentError):
         search(8, calls=200)
-    result = searched(world(8), world(8, first=50), calls=200).result
+    result = search_halves(world(8), world(8, first=50), calls=200).result
     assert (result.decision.ship, result.tuned.questions) == (False, None)
 
 
@@ -280,9 +280,9 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
 
     def failing(prompt, items):
         ids.extend(item.id for item in items)
-        failed = ItemJudgement(Judgement.failed("cut short"))
+        failure = ItemJudgement(Judgement.failed("cut short"))
         return [
-            failed if prompt.questions and stream(0, item.id).random() < 0.4 else one
+            failure if prompt.questions and stream(0, item.id).random() < 0.4 else one
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 

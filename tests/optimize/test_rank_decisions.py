@@ -77,10 +77,10 @@ def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path)
     weights = tuned.scoring.weights
     assert set(weights.slopes) == {"clear", "rating"}
     tuned.save(tmp_path / "state.json")
-    loaded = ScoredProgram(dspy.Predict(Rated), type(tuned.scoring)(tuned.scoring.choices))
-    loaded.load(tmp_path / "state.json")
-    assert loaded.program.fields == tuned.program.fields == program.fields
-    for each in (tuned, loaded, tuned.deepcopy()):
+    second = ScoredProgram(dspy.Predict(Rated), type(tuned.scoring)(tuned.scoring.choices))
+    second.load(tmp_path / "state.json")
+    assert second.program.fields == tuned.program.fields == program.fields
+    for each in (tuned, second, tuned.deepcopy()):
         with dspy.context(lm=lm):
             prediction = each(document="A document.", summary="A summary of quality 4.")
         answers = {"clear": prediction.clear.probability, "rating": 1 + prediction.rating.value}
@@ -89,7 +89,7 @@ def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path)
     assert prediction.clear.value is (prediction.clear.probability >= 0.7)
 
 
-def passed(program, rows):
+def passes(program, rows):
     """Which rows a program passes."""
     outputs = [program(document=row["document"], summary=row["summary"]).ok for row in rows]
     return [each.value in (True, "good") for each in outputs]
@@ -102,14 +102,14 @@ def test_a_decision_between_two_gets_the_threshold_that_labels_teach(signature, 
     tuned = compile_with(program, VERDICTS, lm=lm, max_calls=1200, ships=False)
     assert program.fields == {"ok": {"instructions": "Is it a good summary?"}}
     tuned.save(tmp_path / "state.json")
-    loaded = dspy.Predict(signature)
-    loaded.load(tmp_path / "state.json")
-    assert loaded.fields == tuned.fields
-    assert loaded.fields["ok"]["instructions"] == "Is it a good summary?"
+    second = dspy.Predict(signature)
+    second.load(tmp_path / "state.json")
+    assert second.fields == tuned.fields
+    assert second.fields["ok"]["instructions"] == "Is it a good summary?"
     with dspy.context(lm=lm):
         # A quality of 4 has a probability of about .32, and a quality of 3 about .24.
-        assert passed(loaded, VERDICTS) == [row["score"] == 1 for row in VERDICTS]
-        assert not any(passed(program, VERDICTS))
+        assert passes(second, VERDICTS) == [row["score"] == 1 for row in VERDICTS]
+        assert not any(passes(program, VERDICTS))
 
 
 def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(

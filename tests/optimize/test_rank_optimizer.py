@@ -218,9 +218,9 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
     assert {entry.body["top_p"] for entry in server.log} == {0.9}
     assert str(result).startswith("rating judged by openai/gpt-4.1-mini")
     tuned.save(tmp_path / "tuned.json")
-    loaded = dspy.ChainOfThought("document, summary -> rating: int")
-    loaded.load(tmp_path / "tuned.json")
-    assert loaded.predict.signature.instructions == tuned.predict.signature.instructions
+    second = dspy.ChainOfThought("document, summary -> rating: int")
+    second.load(tmp_path / "tuned.json")
+    assert second.predict.signature.instructions == tuned.predict.signature.instructions
     assert not [path for path in tmp_path.rglob("*.*") if KEY.encode() in path.read_bytes()]
 
 

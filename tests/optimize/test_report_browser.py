@@ -37,7 +37,7 @@ document.body.textContent = "seen" + JSON.stringify(seen) + "seen";
 </script>"""
 
 
-def dumped(page, width, height, folder):
+def dump_dom(page, width, height, folder):
     """The page's elements after a browser of this size has run its scripts."""
     path = folder / "seen.html"
     path.write_text(page, encoding="utf-8")
@@ -50,7 +50,7 @@ def dumped(page, width, height, folder):
 def look(page, width, height, folder):
     """What a browser shows of a page, whose policy lets no script run but its own."""
     open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + SEEN
-    dump = dumped(open_page, width, height, folder)
+    dump = dump_dom(open_page, width, height, folder)
     return json.loads(dump.split("seen")[1].replace("&lt;", "<"))
 
 
@@ -59,7 +59,7 @@ def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path):
     scores = outputs([1] * n + [0], [[0]] * n + [[1]], [f"d{i}" for i in range(n + 1)])
     page = run_page(replace(scores, scale=(0, 1)), tmp_path)
     foreign = "<script>document.title = 'foreign'</script></body>"
-    dump = dumped(page.replace("</body>", foreign), 1280, 900, tmp_path)
+    dump = dump_dom(page.replace("</body>", foreign), 1280, 900, tmp_path)
     # Its own unfolds the search, and folds all but fifty misses of a kind.
     assert '<form id="filter" role="search">' in dump
     assert len(re.findall(r"<article [^>]*hidden", dump)) == n - 50
@@ -86,7 +86,7 @@ def test_words_and_a_system_choose_among_the_misses(tmp_path):
     # All four are false passes; from the second on the output says "so".
     scores = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=["a", "b"] * 2, scale=(0, 1))
     page = re.sub("<meta http-equiv=[^>]*>", "", run_page(scores, tmp_path))
-    dump = dumped(page + SEARCH, 1280, 900, tmp_path)
+    dump = dump_dom(page + SEARCH, 1280, 900, tmp_path)
     assert json.loads(dump.split("seen")[-2]) == [4, 3, 2, 0, 4]
 
 

@@ -120,9 +120,9 @@ def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could():
     result = run(command, *flags)
     assert result.code == 3
     assert "undecided: These labels cannot tell whether new is worse than old" in result.err
-    needed = json_of(command, *flags, code=3)["documents_to_decide"]
-    assert f"Next: label more; about {needed:,} documents in all would decide" in result.stdout
-    for times, code in ((needed // 400 - 1, 3), (needed // 400, 0)):
+    number = json_of(command, *flags, code=3)["documents_to_decide"]
+    assert f"Next: label more; about {number:,} documents in all would decide" in result.stdout
+    for times, code in ((number // 400 - 1, 3), (number // 400, 0)):
         flags = of_two_values(new * times, old * times, PEOPLE * times)
         result = json_of(command, *flags, *AGAINST, code=code)
     assert result["documents_to_decide"] is None
@@ -135,8 +135,8 @@ def test_ratings_show_the_rows_that_moved_most():
     result = json_of(command, *flags, code=3)
     # Rho is -1 in place of 1 in one document of twenty.
     assert result["difference"]["value"] == pytest.approx(-0.1)
-    moved = [(row["id"], row["old"], row["new"]) for row in result["changed"]]
-    assert moved[:2] == [("d19s0", 1, 4), ("d19s3", 4, 1)]
+    moves = [(row["id"], row["old"], row["new"]) for row in result["changed"]]
+    assert moves[:2] == [("d19s0", 1, 4), ("d19s3", 4, 1)]
     assert result["people_side_with"] == {"old": 4}
     assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in run(command, *flags).stdout
 
@@ -253,5 +253,5 @@ def test_at_the_margin_at_most_five_of_a_hundred_pass(change):
         worse = (change + 0.03) / 2
         terms = np.where(draws < worse, -1.0, np.where(draws < change, 1.0, 0.0))
         intervals = [cautious_interval(row, 1.0) for row in terms]
-        passed = np.mean([each is not None and each.low > -0.03 for each in intervals])
-        assert passed <= 0.05 + 2 * 0.007
+        share = np.mean([each is not None and each.low > -0.03 for each in intervals])
+        assert share <= 0.05 + 2 * 0.007

@@ -99,7 +99,7 @@ def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeyp
             optimize.tune(PLAIN, data=source, out="not-begun", quiet=True)
         assert not Path("not-begun").exists()
 
-    def unreachable(prepared, folder, *opened):
+    def unreachable(prepared, folder, *rest):
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 

@@ -73,9 +73,9 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
     with (run.folder / "misses.csv").open(encoding="utf-8", newline="") as misses:
         assert len([*csv.DictReader(misses)]) == missed
-    measured = measure(judge, file)
-    assert set(measured.scored.human) == {0, 1}
-    assert 0 <= measured.scored.scores.min() <= measured.scored.scores.max() <= 1
+    result = measure(judge, file)
+    assert set(result.scored.human) == {0, 1}
+    assert 0 <= result.scored.scores.min() <= result.scored.scores.max() <= 1
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_a_judges_own_words_need_no_flag(here):
 
 def test_zeros_and_ones_on_a_longer_scale_are_ratings(here):
     longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
-    measured = annotated(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
-    assert list(measured.scored.human) == [0.5, 1]
+    result = annotated(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
+    assert list(result.scored.human) == [0.5, 1]
 
 
 def test_recorded_replies_of_words_are_read_where_labels_have_two_values(here, capsys):
@@ -181,14 +181,14 @@ def test_a_third_annotator_with_few_labels_hides_no_agreement(here):
 
 
 def test_annotators_agreement_is_that_before_ties_are_left_out(here):
-    measured = annotated(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
+    result = annotated(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
-    first, *_, last = measured.labelled.notes
+    first, *_, last = result.labelled.notes
     assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
     assert last == "label: left out, since equally many annotators gave either value: 2"
-    assert measured.summary()["data"]["n_outputs"] == 8
+    assert result.summary()["data"]["n_outputs"] == 8
     # On the eight that are left they agree in all, which says nothing of them.
-    assert "people" not in measured.summary()
+    assert "people" not in result.summary()
 
 
 def test_a_lesson_speaks_of_verdicts_and_not_of_places():

@@ -262,11 +262,11 @@ def test_results_of_another_tool_are_verified_as_they_are(here):
     texts = [{"input": f"Q{n}?", "output": f"A{n}."} for n in range(40)]
     rows = [{**row, "correct": "pass" if n < 20 else "fail"} for n, row in enumerate(texts)]
     # A pass from .8 on: .6 would be one of ours.
-    measured = [{"score": 0.9 if n < 22 else 0.6, "success": n < 22} for n in range(40)]
+    metrics = [{"score": 0.9 if n < 22 else 0.6, "success": n < 22} for n in range(40)]
     cases = [
         {
             **{"name": f"test_case_{n}", "input": row["input"], "actualOutput": row["output"]},
-            "metricsData": [{"name": "Correct [GEval]", "reason": f"Reason {n}.", **measured[n]}],
+            "metricsData": [{"name": "Correct [GEval]", "reason": f"Reason {n}.", **metrics[n]}],
         }
         for n, row in enumerate(texts)
     ]

@@ -26,11 +26,11 @@ Pairs = list[tuple[str, float]]
 
 def _object(tag: str | None = None, **fields: Any) -> Any:
     """A JSON object of these fields alone, with its tag as its type; (kind, None) may be absent."""
-    listed = [
+    members = [
         (name, *kind) if isinstance(kind, tuple) else (name, kind) for name, kind in fields.items()
     ]
     options = {"tag_field": "type", "tag": tag, "forbid_unknown_fields": True, "kw_only": True}
-    return msgspec.defstruct("Object", listed, **options)
+    return msgspec.defstruct("Object", members, **options)
 
 
 def _some(kind: Any, least: int, most: int) -> Any:
@@ -113,8 +113,8 @@ def options_of(question: Body) -> list[str]:
 
 
 def questions_of(body: Body) -> dict[str, Body]:
-    listed = body["questions"]
-    return listed if isinstance(listed, dict) else {each["name"]: each for each in listed}
+    questions = body["questions"]
+    return questions if isinstance(questions, dict) else {each["name"]: each for each in questions}
 
 
 def state_of(body: Body) -> Any:
@@ -159,8 +159,8 @@ def _put(value: float) -> Callable[[Body], object]:
 
     def put(reply: Body) -> None:
         for answer in reply["answers"].values():
-            listed = answer.get("probabilities", answer)
-            listed["noul" if listed is answer else next(iter(listed))] = value
+            shares = answer.get("probabilities", answer)
+            shares["noul" if shares is answer else next(iter(shares))] = value
 
     return put
 

@@ -56,7 +56,7 @@ KINDS = {
 SAVED = KINDS["rating with demos"]
 
 
-def forged(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
+def forge(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
     """The judge's file with something changed, and the digest made right again."""
     document = json.loads(judge.dumps())
     change(document)
@@ -64,7 +64,7 @@ def forged(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
     return json.dumps(document).encode()
 
 
-def loaded(raw: bytes | str) -> Judge:
+def load_raw(raw: bytes | str) -> Judge:
     """The judge of a file's content."""
     file = frozen.loads(raw.encode() if isinstance(raw, str) else raw)
     assert isinstance(file, JudgeFile)

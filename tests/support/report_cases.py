@@ -128,9 +128,9 @@ def preference(ab: Choice | None, ba: Choice | None) -> Preference:
     if not margins:
         return Preference.failed("no choice in the reply")
     margin = sum(margins) / len(margins)
-    preferred = "A" if margin > 0 else "B" if margin < 0 else "tie"
+    choice = "A" if margin > 0 else "B" if margin < 0 else "tie"
     orders = {"order_ab": ab, "order_ba": ba}
-    return Preference(margin=margin, preferred=preferred, comparison="A says more.", **orders)
+    return Preference(margin=margin, preferred=choice, comparison="A says more.", **orders)
 
 
 def reaching(value: float, half: float | None) -> IntervalEstimate:
@@ -215,9 +215,9 @@ def run_page(evidence: Scored, folder: Path, probes: Probes = PROBES, **changes:
     """The page of that run, on which both judges say the same."""
     demo = {"document": "A text.", "rating": 4}
     tuned = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
-    scored = ByJudge(untuned=HeldOut(evidence), tuned=HeldOut(evidence))
+    both = ByJudge(untuned=HeldOut(evidence), tuned=HeldOut(evidence))
     prompts = ByJudge(untuned=PROMPT, tuned=tuned)
-    write_run(page := folder / "report.html", run_result(**changes), scored, prompts, probes)
+    write_run(page := folder / "report.html", run_result(**changes), both, prompts, probes)
     return page.read_text(encoding="utf-8")
 
 

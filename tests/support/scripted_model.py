@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from judges.protocol import Completion, Message, Reply, Sampling
 
 
-class Scripted:
+class ScriptedModel:
     """Rates by a hash of the prompt; says nothing usable of a text that holds "garble"."""
 
     name = "scripted"

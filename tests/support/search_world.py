@@ -94,9 +94,9 @@ class Watch:
         self.requests += [(prompt, item) for item in items]
         if self.stops_after is not None and len(self.requests) > self.stops_after:
             raise KeyboardInterrupt
-        failed = ItemJudgement(Judgement.failed("it cannot say"))
+        failure = ItemJudgement(Judgement.failed("it cannot say"))
         return [
-            failed if item.document_id == self.fails_on else one
+            failure if item.document_id == self.fails_on else one
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 

@@ -41,7 +41,7 @@ def pairs(table_folder: Path, openai_server: OpenAIServer) -> str:
     return "pairs.jsonl"
 
 
-def wanted(name: str, i: int) -> float:
+def score_of(name: str, i: int) -> float:
     """What the local server says of the table's row."""
     judge = judges.load(name)
     texts = {text: f"{text[0]}{i}" for text in judge.texts}
