@@ -105,8 +105,8 @@ def test_a_reader_that_leaves_decides_nothing(name, n_read):
     write_jsonl("labels.jsonl", weather_rows(12, 4))
     line, code = WORK[name]
     command = [sys.executable, "-m", "dspy_judges", *line.split()]
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    running = subprocess.Popen(command, bufsize=0, **piped)  # type: ignore[call-overload]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    running = subprocess.Popen(command, bufsize=0, **pipes)  # type: ignore[call-overload]
     text = running.stdout.read(n_read)
     running.stdout.close()
     assert running.wait(TIMEOUT) == code, text

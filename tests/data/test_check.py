@@ -23,7 +23,7 @@ from optimize.verify import command as verify
 GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}
 
 
-def rated(*ratings: object) -> str:
+def with_ratings(*ratings: object) -> str:
     rows = [
         {"id": str(n), **GOOD, "group": f"g{n // 2}", "ratings": {"relevance": rating}}
         for n, rating in enumerate(ratings)
@@ -32,7 +32,7 @@ def rated(*ratings: object) -> str:
 
 
 def test_check_lists_every_problem_and_exits_one():
-    path = rated(1, 6, "fair", 5, None)
+    path = with_ratings(1, 6, "fair", 5, None)
     code, out, _ = run(main, path, "--scale", "1:5")
     *lines, total = out.splitlines()
     assert [line.split(": ")[1].split(" is ")[0] for line in lines] == ["6", "'fair'"]
@@ -44,7 +44,7 @@ def test_check_lists_every_problem_and_exits_one():
 
 
 def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
-    code, out, _ = run(main, rated(1, 2, None))
+    code, out, _ = run(main, with_ratings(1, 2, None))
     assert code == 0
     assert out.startswith("labels: no problem in 3 outputs for 2 documents by 1 system\n")
     assert "documents  by column 'group'" in out
@@ -65,7 +65,7 @@ def test_pairs_are_told_by_their_votes_and_how_ties_count():
 
 
 def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem():
-    code, out, _ = run(main, rated(3, 3, 3))
+    code, out, _ = run(main, with_ratings(3, 3, 3))
     assert code == 0
     assert "collect    no other rating among 3 labels, so nothing to learn" in out
     code, out, _ = run(main, "labels.jsonl", "--dimension", "fluency")
@@ -91,7 +91,7 @@ def test_wrong_usage_exits_two(flags):
 
 @pytest.mark.parametrize("scale", ["1-5", "1:5", "-1:5", "-1-5"])
 def test_a_scale_may_be_written_with_a_dash_or_a_colon(scale):
-    assert "6 is off the scale" in run(main, rated(6), "--scale", scale).stdout
+    assert "6 is off the scale" in run(main, with_ratings(6), "--scale", scale).stdout
 
 
 def next_words(out: str) -> list[str]:
@@ -109,18 +109,18 @@ VALUES = "--values 1=0,2=25,3=50,4=75,5=100"
 
 
 @pytest.mark.parametrize(
-    ("header", "flags", "suggested"),
+    ("header", "flags", "words"),
     [
         (USUAL, "", "--dimension relevance --data labels.csv"),
         ("Nr,Frage,Antwort,Note", MAP, MAP),
         (USUAL, VALUES, f"{VALUES} --scale 0:100"),
     ],
 )
-def test_the_suggested_command_runs_as_printed(header, flags, suggested):
+def test_the_suggested_command_runs_as_printed(header, flags, words):
     rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
     code, out, _ = run(main, file_of("\n".join([header, *rows])), *flags.split())
     assert code == 0
-    assert suggested in " ".join(next_words(out))
+    assert words in " ".join(next_words(out))
 
 
 def sheet() -> Path:

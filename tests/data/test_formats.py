@@ -30,7 +30,7 @@ ROWS: Rows = [
 ]
 
 
-def delimited(separator: str, name: str) -> Callable[[Rows], Path]:
+def write_cells(separator: str, name: str) -> Callable[[Rows], Path]:
     def write(rows: Rows) -> Path:
         cells = ([row[name] for name in rows[0]] for row in rows)
         return file_of(csv_of([*rows[0]], *cells, delimiter=separator), name)
@@ -49,9 +49,9 @@ def of_frame(write: str, name: str) -> Callable[[Rows], Path]:
 FORMATS: dict[str, Callable[[Rows], str | Path]] = {
     "jsonl": lambda rows: write_jsonl("labels.jsonl", rows),
     "json": lambda rows: file_of(json.dumps(rows, indent=1), "labels.json"),
-    "csv": delimited(",", "labels.csv"),
-    "csv with semicolons": delimited(";", "labels.csv"),
-    "tsv": delimited("\t", "labels.tsv"),
+    "csv": write_cells(",", "labels.csv"),
+    "csv with semicolons": write_cells(";", "labels.csv"),
+    "tsv": write_cells("\t", "labels.tsv"),
     "parquet": of_frame("to_parquet", "labels.parquet"),
     "xlsx": of_frame("to_excel", "labels.xlsx"),
 }

@@ -30,8 +30,8 @@ def test_the_one_column_of_labels_is_taken_and_named(column):
 
 
 def test_a_label_inside_an_object_is_found_by_its_name():
-    nested = rows(feedback=({"score": 0}, {"score": 1}))
-    assert data.read_labels(nested, dimensions=["polite"]).words == {"polite": ("1", "0")}
+    table = rows(feedback=({"score": 0}, {"score": 1}))
+    assert data.read_labels(table, dimensions=["polite"]).words == {"polite": ("1", "0")}
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_labels_of_no_sure_dimension_are_asked_for(labels, name, message):
 def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
     none, times = (None, None), ("2024-03-01T10:00:00Z", "2024-03-02")
-    nested = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
-    message = refusal(nested)
+    table = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
+    message = refusal(table)
     assert "no column has a known name " in message
     assert " --map label=metadata.feedback, or" in message
-    labelled = data.read_labels(nested, map={"label": "metadata.feedback"})
+    labelled = data.read_labels(table, map={"label": "metadata.feedback"})
     assert [*labelled.reading.texts] == ["input", "output"]
 
 
@@ -124,10 +124,10 @@ def test_rows_of_several_annotators_are_one_output():
     assert [item.id for item in read_items(rows).items] == ["o0", "o1", "o2", "o3"]
 
 
-@pytest.mark.parametrize("voted", [{}, {"votes": ["A", "B"]}, {"preferred": "nobody"}])
-def test_pairs_need_no_vote(voted):
+@pytest.mark.parametrize("vote", [{}, {"votes": ["A", "B"]}, {"preferred": "nobody"}])
+def test_pairs_need_no_vote(vote):
     sides = {"answer_1": "Yes.", "answer_2": "No.", "model_a": "x", "model_b": "y"}
-    rows = [{"prompt": f"Why {n}?", **sides, **voted} for n in range(3)]
+    rows = [{"prompt": f"Why {n}?", **sides, **vote} for n in range(3)]
     pairs = read_items(rows, pairwise=True)
     assert isinstance(pairs, data.LabelledPairs)
     first = pairs.pairs[0]

@@ -113,7 +113,7 @@ def plant(path: Path, kind: str) -> Path:
     return victim
 
 
-def untouched(victim: Path, kind: str) -> bool:
+def is_whole(victim: Path, kind: str) -> bool:
     return (victim.read_text() == "kept") if kind == "link" else not victim.exists()
 
 
@@ -125,7 +125,7 @@ def test_rows_go_through_no_link_and_wait_for_no_pipe(kind, form):
     write(path, ROWS)
     assert not path.is_symlink()
     assert len(list(read_rows(path))) == len(ROWS)
-    assert untouched(victim, kind)
+    assert is_whole(victim, kind)
 
 
 @for_each_trap
@@ -133,7 +133,7 @@ def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind, tmp_path):
     victim = plant(tmp_path / ".o.lock", kind)
     with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), in_use(tmp_path / "o"):
         pass
-    assert untouched(victim, kind)
+    assert is_whole(victim, kind)
     assert claim_file(tmp_path / ".o.lock", replace=True).read_bytes() == b""
     own = tmp_path / "own"
     own.write_text("kept")

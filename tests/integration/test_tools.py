@@ -96,8 +96,8 @@ def inspect_log(rows: Sequence[dict[str, str]], scorer: Any, epochs: int = 1) ->
 
 
 def inspect_values(log: Any, name: str) -> list[Any]:
-    ordered = sorted(log.samples, key=lambda sample: int(sample.id[1:]))
-    return [sample.scores[name].value for sample in ordered]
+    samples = sorted(log.samples, key=lambda sample: int(sample.id[1:]))
+    return [sample.scores[name].value for sample in samples]
 
 
 def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():

@@ -8,7 +8,7 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy_engine import Engine, lm_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prompts import prompted
+from prompts import reprompt
 
 from judges.catalog import RELEVANCE
 from judges.judge import Judge
@@ -46,7 +46,7 @@ def always_four():
 
 
 def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four):
-    judge = prompted(Judge.of(RELEVANCE), demos=[DEMO])
+    judge = reprompt(Judge.of(RELEVANCE), demos=[DEMO])
     assert judge.program()(**TEXTS).rating == 4
     request = always_four.requests[0]
     system, *rest = judge.prompt.messages(TEXTS)

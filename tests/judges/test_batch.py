@@ -73,9 +73,9 @@ def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(openai
 def test_only_what_has_no_answer_is_queued_again_or_asked_live(openai_server, tmp_path):
     openai_server.fault = lambda number, body: {1: "500", 2: "drop"}.get(number)
     submit(tmp_path)
-    faulty, dropped = sorted(collect(tmp_path))
+    faulty, gaps = sorted(collect(tmp_path))
     assert "faulty" in faulty
-    assert "23 of 25 requests answered" in dropped
+    assert "23 of 25 requests answered" in gaps
     openai_server.fault = lambda number, body: "500" if number == 0 else None
     assert submit(tmp_path) == 2
     assert len(collect(tmp_path)) == 1

@@ -61,10 +61,10 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
 
 def test_with_a_limit_of_zero_only_what_is_free_is_sent():
     budget = Budget(max_cost=0)
-    free, paid = budget.account("free", FREE), budget.account("paid", DOLLAR)
+    free, dear = budget.account("free", FREE), budget.account("paid", DOLLAR)
     free.settle(book(free), took(60, 10))
     with pytest.raises(BudgetSpentError, match=r"a limit of \$0 nothing may be spent: only free"):
-        paid.book(b"", ASKED, SHORT)
+        dear.book(b"", ASKED, SHORT)
 
 
 ends_of_requests = st.sampled_from(["answered", "lost", "refused", "killed"])

@@ -14,7 +14,7 @@ from shutil import copyfile
 
 import pytest
 from answers import count_answers
-from behaving_model import Model, asks, echo, parsed
+from behaving_model import Model, asks, echo, values_of
 from processes import TIMEOUT, until
 
 from judges.client import open_model, shared_client
@@ -63,31 +63,31 @@ def test_responses_come_in_order_and_no_more_requests_are_in_flight_than_allowed
         return prompt
 
     model = Model(uneven if endpoint == "test" else echo, endpoint=endpoint)
-    assert parsed(run(model, 300, concurrency=16)) == list(range(300))
+    assert values_of(run(model, 300, concurrency=16)) == list(range(300))
     assert model.max_busy == (16 if endpoint == "test" else 1)
 
 
 def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
-    freed, unanswered = asyncio.Event(), []
+    release, queue = asyncio.Event(), []
 
     async def hang(prompt, sampling, before):
         if model.calls == 4096:
-            freed.set()
+            release.set()
         if prompt == "0":
-            await freed.wait()
+            await release.wait()
         return prompt
 
     def count():
         for request in asks(10_000):
-            unanswered.append(len(unanswered) + 1 - model.calls + model.busy)
+            queue.append(len(queue) + 1 - model.calls + model.busy)
             yield request
 
     model = Model(hang)
     responses = Client(model, concurrency=4).run(count())
     # All but the first are answered of the 4,096 that may wait, three read for each place.
     assert next(responses).values == (0,)
-    assert len(unanswered) == 4096
-    assert max(unanswered) <= 3 * 4
+    assert len(queue) == 4096
+    assert max(queue) <= 3 * 4
     responses.close()
 
 
@@ -100,13 +100,13 @@ def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
         assert not replies.done()
         return await replies, list(client.run(asks(10)))
 
-    assert list(map(parsed, asyncio.run(notebook()))) == [list(range(10))] * 2
+    assert list(map(values_of, asyncio.run(notebook()))) == [list(range(10))] * 2
 
 
 def test_many_threads_may_ask_one_client():
     client = Client(Model(echo, wait=0.001))
     with ThreadPoolExecutor(4) as threads:
-        assert parsed(list(threads.map(client.ask, asks(100)))) == list(range(100))
+        assert values_of(list(threads.map(client.ask, asks(100)))) == list(range(100))
 
 
 def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_sent(tmp_path):
@@ -145,14 +145,14 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
     with Session(store=tmp_path / "s", models={"m": Model(echo)}) as session:
         client = session.client("m", price=(1e6, 1e6))
         assert client.account.cost_unconfirmed == 17 + 512  # a byte, 16 around it, the reply
-        assert parsed(list(client.run(asks(2)))) == [0, 1]
+        assert values_of(list(client.run(asks(2)))) == [0, 1]
 
 
 def test_identical_requests_in_flight_are_sent_once():
     model = Model(echo, wait=0.02)
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
     assert model.calls == 1
-    assert parsed(responses) == [0] * 50
+    assert values_of(responses) == [0] * 50
     assert sum(not response.cached for response in responses) == 1
 
 
@@ -168,13 +168,13 @@ def test_identical_requests_in_flight_are_sent_once():
 def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_why(error, attempts):
     times = min(attempts - 1, 3)  # a host that nobody has reached is given up after four
     model = Model(failing(error, times=times))
-    assert parsed(run(model, 20, attempts=attempts)) == list(range(20))
+    assert values_of(run(model, 20, attempts=attempts)) == list(range(20))
     assert set(model.prompts.values()) == {times + 1}
     model = Model(failing(error, first=2, last=2))
     responses = run(model, 4, attempts=attempts, concurrency=1)
-    assert parsed(responses) == [0, 1, None, 3]
-    tried = f"gave up after {attempts} attempts: " if attempts > 1 else ""
-    assert responses[2].error == f"{tried}{error}"
+    assert values_of(responses) == [0, 1, None, 3]
+    start = f"gave up after {attempts} attempts: " if attempts > 1 else ""
+    assert responses[2].error == f"{start}{error}"
     assert model.prompts["2"] == attempts
 
 
@@ -214,11 +214,11 @@ def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_att
 def test_clients_that_fail_together_come_back_at_different_times(monkeypatch):
     sleep, waits = asyncio.sleep, []
 
-    async def noted(seconds):
+    async def note(seconds):
         waits.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("judges.client.client.asyncio.sleep", noted)
+    monkeypatch.setattr("judges.client.client.asyncio.sleep", note)
     for options in ({}, {}, {"rng": random.Random(0)}, {"rng": random.Random(0)}):
         run(Model(failing(TransientError("503"), times=1)), 1, **options)
     assert len(set(waits)) == 3
@@ -228,8 +228,8 @@ def test_clients_that_fail_together_come_back_at_different_times(monkeypatch):
 def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatch):
     monkeypatch.setattr("judges.client.client.LOGGED_WAIT", 0.2)
     start = time.monotonic()
-    throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
-    assert parsed(run(Model(throttled), 3)) == [0, 1, 2]
+    behave = failing(ThrottledError("429 from somewhere", 0.3), times=1)
+    assert values_of(run(Model(behave), 3)) == [0, 1, 2]
     assert time.monotonic() - start >= 0.3
     assert caplog.messages == ["429 from somewhere; waiting 0 s before the next attempt"]
 
@@ -237,15 +237,15 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatc
 def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
     times = []
 
-    def limited(prompt, sampling, before):
+    def limit(prompt, sampling, before):
         now = time.monotonic()
         if sum(now - at < 0.1 for at in times) >= 10:
             raise ThrottledError("429", 0.1)
         times.append(now)
         return prompt
 
-    model = Model(limited)
-    assert parsed(run(model, 60, concurrency=64)) == list(range(60))
+    model = Model(limit)
+    assert values_of(run(model, 60, concurrency=64)) == list(range(60))
     assert model.calls < 60 * 4
 
 
@@ -292,7 +292,7 @@ def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
 
     model = Model(look)
     with Session(models={LM: model}, store=tmp_path / "store", cache="none") as session:
-        assert parsed(list(session.client(LM).run(asks(40)))) == list(range(40))
+        assert values_of(list(session.client(LM).run(asks(40)))) == list(range(40))
 
 
 def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages():

@@ -121,13 +121,13 @@ class ReadError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("cause", "kind", "billed"),
+    ("cause", "kind", "is_billed"),
     [
         (OSError(errno.ECONNREFUSED, "refused"), UnreachableError, False),
         (ReadError("reset"), TransientError, True),
     ],
 )
-def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, billed):
+def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, is_billed):
     class Broken:
         def complete(self, request):
             raise lm15.TransportError("no answer") from cause
@@ -136,7 +136,7 @@ def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, billed
     with pytest.raises(kind) as error:
         asyncio.run(model.complete(ASKED, Sampling()))
     assert type(error.value) is kind
-    assert error.value.billed is billed
+    assert error.value.billed is is_billed
 
 
 def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path):

@@ -214,5 +214,5 @@ def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, cap
         # at most 2,000 bytes, at $3.75.
         assert sum(bills) > limit - 2048 * 15e-6 - 2000 * 3.75e-6
     else:
-        reported = json.loads(output.out)["cost_usd"]
-        assert reported == pytest.approx(sum(bills), rel=0.01)
+        cost = json.loads(output.out)["cost_usd"]
+        assert cost == pytest.approx(sum(bills), rel=0.01)

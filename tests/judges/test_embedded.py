@@ -227,7 +227,7 @@ TEACHING = [one for one in OUTPUTS if one.document_id in TAUGHT]
 TESTED = [one for one in OUTPUTS if one.document_id not in TAUGHT]
 
 
-def hidden(output):
+def quality(output):
     """A rule against what the facets hold: 5 for summaries of few words, 1 for long ones."""
     return max(1, 6 - len(output.texts["summary"].split()) // 12)
 
@@ -240,18 +240,18 @@ def latents(judge, outputs):
     return np.array([judge.judge(output.texts)[0] for output in outputs])
 
 
-def within(judge, outputs, wanted):
+def within(judge, outputs, target):
     """Mean rho within documents, those left out where all is wanted alike."""
-    table = pd.DataFrame({"score": latents(judge, outputs), "wanted": wanted})
+    table = pd.DataFrame({"score": latents(judge, outputs), "wanted": target})
     documents = [group for _, group in table.groupby([one.document_id for one in outputs])]
-    varied = [group for group in documents if group["wanted"].nunique() > 1]
-    return np.mean([spearmanr(group["score"], group["wanted"]).statistic for group in varied])
+    groups = [group for group in documents if group["wanted"].nunique() > 1]
+    return np.mean([spearmanr(group["score"], group["wanted"]).statistic for group in groups])
 
 
 def test_a_rule_that_no_word_of_the_prompt_names_is_learned_for_other_documents():
-    target = [hidden(one) for one in TESTED]
+    target = [quality(one) for one in TESTED]
     before = within(make_judge(TASK, []), TESTED, target)
-    taught = make_judge(TASK, [demo(one, hidden(one)) for one in TEACHING])
+    taught = make_judge(TASK, [demo(one, quality(one)) for one in TEACHING])
     assert before < 0.2
     assert within(taught, TESTED, target) > before + 0.3
 
@@ -266,7 +266,7 @@ def test_eight_demos_hardly_move_the_order():
 
 
 def test_learning_is_the_same_each_time_and_in_any_order():
-    demos = [demo(one, hidden(one)) for one in TEACHING[:60]]
+    demos = [demo(one, quality(one)) for one in TEACHING[:60]]
     first = latents(make_judge(TASK, demos), TESTED[:20])
     assert np.array_equal(first, latents(make_judge(TASK, demos), TESTED[:20]))
     assert latents(make_judge(TASK, demos[::-1]), TESTED[:20]) == pytest.approx(first)
@@ -280,7 +280,7 @@ def test_learning_is_the_same_each_time_and_in_any_order():
         [{"document": "D.", "summary": "A short one.", "rating": "5"}] * 30,
         [demo(one, 3) for one in TEACHING[:30]],
         [demo(TEACHING[0], 1), demo(TEACHING[1], 5)],
-        [demo(one, hidden(one)) for one in TEACHING[:9]],
+        [demo(one, quality(one)) for one in TEACHING[:9]],
         [{"document": "word " * 200_000, "summary": "w " * 300_000, "rating": "2"}] * 2,
         [{"document": "\0\ud800 \u202e", "summary": "....\n\n?!", "rating": "4"}] * 2,
         [{"document": "D.", "summary": "S.", "rating": cell} for cell in ("nan", "6", "", "-inf")],
@@ -307,7 +307,7 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     demos = []
     for document in DOCUMENTS[::2]:
         one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)
-        choice = "A" if hidden(one) >= hidden(other) else "B"
+        choice = "A" if quality(one) >= quality(other) else "B"
         demos.append(pair(one, other, preferred=choice))
     judge = make_judge(task, demos)
     first, second = TESTED[:2]

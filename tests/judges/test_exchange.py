@@ -99,8 +99,8 @@ def test_a_decision_model_is_asked_by_its_state_and_questions(form, decision_ser
         judge = judge.with_model(f"{form}/judge-1")
         judgements = [expected(judge, each) for each in judge.judge_all(rows)]
         assert [in_an_engine(judge, row, url, "answers") for row in rows] == judgements
-        damaged = judge.read(rows[0], ["no JSON"], [{"rating": {"type": "score"}}])
-        assert damaged["failure"]
+        judgement = judge.read(rows[0], ["no JSON"], [{"rating": {"type": "score"}}])
+        assert judgement["failure"]
 
 
 @pytest.mark.parametrize("fault", WITHHELD)

@@ -56,7 +56,7 @@ def promptfoo_rows(scores, **more):
     other = {"pass": True, "score": 1, "assertion": {"type": "contains"}}
     tone = {"assertion": {"type": "llm-rubric", "metric": "Tone"}, **more}
 
-    def graded(n, score):
+    def grade(n, score):
         result = {"pass": score > 0.7, "score": score, "reason": f"Because {n}."}
         return [result | tone, other]
 
@@ -67,7 +67,7 @@ def promptfoo_rows(scores, **more):
             # A failed assertion is an error of its row, too.
             "error": "timed out" if score is None else f"Because {n}.",
             "response": {"output": f"Answer {n}."},
-            "gradingResult": score is not None and {"componentResults": graded(n, score)},
+            "gradingResult": score is not None and {"componentResults": grade(n, score)},
         }
         for n, score in enumerate(scores, 1)
     ]
@@ -193,8 +193,8 @@ def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
     assert {*read("p.jsonl", rows, notes=notes)} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
-    matched = "matched 2 of 3 labelled rows, 1 by id and 1 by their texts"
-    assert notes == [f"note: p.jsonl (promptfoo): 'Tone'; {matched}"]
+    counts = "matched 2 of 3 labelled rows, 1 by id and 1 by their texts"
+    assert notes == [f"note: p.jsonl (promptfoo): 'Tone'; {counts}"]
 
 
 def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():

@@ -15,7 +15,7 @@ from frozen_cases import KINDS, MEAN, SAVED, TEXTS, forge, load_raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
-from prompts import prompted
+from prompts import reprompt
 from question_cases import ROW, WEIGHED
 from refusals import refuses
 
@@ -45,7 +45,7 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge, tmp_path):
 )
 def test_any_instruction_and_demo_come_back(instruction, document, rating):
     demo = {"document": document, "summary": "\ud800 [[ ## x ## ]]", "rating": rating}
-    judge = prompted(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo])
+    judge = reprompt(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo])
     judge = replace(judge, plan=MEAN)
     assert load_raw(judge.dumps()) == judge
 
@@ -77,7 +77,7 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
     with pytest.raises(ValueError, match="and needs the fields"):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
-        prompted(Judge.of(RELEVANCE), instruction=" \n")
+        reprompt(Judge.of(RELEVANCE), instruction=" \n")
 
 
 def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_server):

@@ -32,7 +32,7 @@ def record(**fields: str) -> SimpleNamespace:
     return SimpleNamespace(items=fields.items)
 
 
-def evaluated(rows: Any, **options: Any) -> Any:
+def evaluate(rows: Any, **options: Any) -> Any:
     """What DSPy's evaluation makes of a program that gives back the summaries."""
 
     class Echo(dspy.Module):  # type: ignore[misc]
@@ -44,7 +44,7 @@ def evaluated(rows: Any, **options: Any) -> Any:
 
 
 def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
-    result = evaluated(ROWS, num_threads=2)
+    result = evaluate(ROWS, num_threads=2)
     expected = [(score - 1) / 4 for score in SCORES]
     assert [score for _, _, score in result.results] == pytest.approx(expected, abs=1e-12)
     assert result.score == pytest.approx(100 * math.fsum(expected) / 20, abs=0.005)
@@ -52,11 +52,11 @@ def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
 
 def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog):
     rows = [ROWS[0], {**ROWS[1], "summary": " "}]
-    scores = [score for _, _, score in evaluated(rows, failure_score=0.5).results]
+    scores = [score for _, _, score in evaluate(rows, failure_score=0.5).results]
     assert scores == [pytest.approx((SCORES[0] - 1) / 4), 0.5]
     assert "relevance: summary is empty" in caplog.text
     with pytest.raises(Exception, match="Execution cancelled due to errors"):
-        evaluated(rows, max_errors=1)
+        evaluate(rows, max_errors=1)
     blank = (record(document="A text."), record(summary=" "))
     with pytest.raises(NoScoreError, match="summary is empty"):
         tools.dspy_metric(JUDGE)(*blank, trace=[])
@@ -105,10 +105,10 @@ def test_texts_are_found_by_role_by_name_and_in_chats(row):
 
 def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none():
     row = {"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}
-    mapped = asking(row, map={"document": "article", "summary": "draft"})
-    assert mapped == JUDGE(document=ROW["in"], summary=ROW["out"])
-    called = {"choices": [{"message": {"role": "assistant", "content": None}}]}
-    assert "not a text" in str(asking({**ROW, "out": called}).failure)
+    result = asking(row, map={"document": "article", "summary": "draft"})
+    assert result == JUDGE(document=ROW["in"], summary=ROW["out"])
+    call = {"choices": [{"message": {"role": "assistant", "content": None}}]}
+    assert "not a text" in str(asking({**ROW, "out": call}).failure)
 
 
 @pytest.mark.parametrize("adapter", [tools.dspy_metric, tools.promptfoo_assertion, tools.check])
@@ -186,7 +186,7 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
 
 def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch, openai_server):
     class Score(SimpleNamespace):
-        unscored = SimpleNamespace
+        gap = SimpleNamespace
 
     scorers: list[list[str]] = []
 

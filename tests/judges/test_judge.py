@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from openai_server import OpenAIServer, Serving
-from question_cases import headed
+from question_cases import form
 from scripted_model import ScriptedModel, rating_of
 
 import judges
@@ -59,14 +59,14 @@ def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, caps
     assert (series.name, series.dtype, list(series)) == ("relevance", np.float64, scores)
     assert list(series.index) == [30, 10, 20]
     assert series.attrs == {"n_failed": 0, "failures": {}}
-    renamed = FRAME.rename(columns={"summary": "text"})
-    assert list(judge.score(renamed, map={"summary": "text"})) == scores
+    table = FRAME.rename(columns={"summary": "text"})
+    assert list(judge.score(table, map={"summary": "text"})) == scores
     # As in a spreadsheet whose labels name it so.
-    cased = FRAME.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
-    assert list(judge.score(cased)) == scores
-    numbered = renamed.set_axis(range(len(renamed.columns)), axis="columns")
+    capitals = FRAME.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
+    assert list(judge.score(capitals)) == scores
+    places_only = table.set_axis(range(len(table.columns)), axis="columns")
     places = {name: place for place, name in enumerate(FRAME.columns)}
-    assert list(judge.score(numbered, map=places)) == scores
+    assert list(judge.score(places_only, map=places)) == scores
 
 
 def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub):
@@ -153,16 +153,16 @@ def test_load_takes_names_files_folders_and_definitions_and_a_name_before_a_fold
 
 
 def test_a_second_call_opens_no_thread_no_file_and_no_connection():
-    def opened() -> object:
+    def resources() -> object:
         return threading.active_count(), sorted(Path("/proc/self/fd").iterdir())
 
     with Serving(OpenAIServer(models=("judge-1",))) as server:
         judge: Any = judges.load("fluency", lm="openai/judge-1", api_base=server.url)
         judge(summary="The first of the calls.")
-        before = opened()
+        before = resources()
         for number in range(3):
             assert judge(summary=f"Another text, number {number}.").failure is None
-        assert opened() == before
+        assert resources() == before
         assert len(server.log) == 4
 
 
@@ -185,12 +185,12 @@ def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores():
     assert results["relevance"].tolist() == expected
     assert results["relevance_failure"][107] == "no summary"
     for arrow in (pa.table(frame), pa.RecordBatch.from_pandas(frame, preserve_index=False)):
-        added = call(arrow)
-        assert type(added) is type(arrow)
-        assert added["relevance"].to_pylist()[7] is None
-        assert added["relevance"].to_numpy(zero_copy_only=False).tolist() == expected
-        assert added["relevance_failure"].to_pylist()[6:8] == [None, "no summary"]
-        assert added.schema.field("relevance_failure").type == pa.string()
+        table = call(arrow)
+        assert type(table) is type(arrow)
+        assert table["relevance"].to_pylist()[7] is None
+        assert table["relevance"].to_numpy(zero_copy_only=False).tolist() == expected
+        assert table["relevance_failure"].to_pylist()[6:8] == [None, "no summary"]
+        assert table.schema.field("relevance_failure").type == pa.string()
     scores = call({name: frame[name].to_numpy() for name in frame.columns})["relevance"]
     assert isinstance(scores, np.ndarray)
     assert scores.tolist() == expected
@@ -207,13 +207,13 @@ def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server):
 
 
 def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server):
-    openai_server.judge = lambda body: headed(short="yes", rating=4)
+    openai_server.judge = lambda body: form(short="yes", rating=4)
     question = judges.Question(name="short", text="is it short")
     judge = judges.Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question])
     scores = JudgeBatch(judge, workers=1)(pd.DataFrame(ROWS[6:8]))
-    added = scores[["relevance", "relevance_short", "relevance_rating"]]
-    assert added.iloc[0].tolist() == [4.0, 1.0, 4.0]
-    assert added.iloc[1].isna().all()
+    columns = scores[["relevance", "relevance_short", "relevance_rating"]]
+    assert columns.iloc[0].tolist() == [4.0, 1.0, 4.0]
+    assert columns.iloc[1].isna().all()
 
 
 def test_a_share_that_cannot_be_is_refused():

@@ -22,7 +22,7 @@ from optimize.verify import command as verify
 pytestmark = pytest.mark.usefixtures("table_folder")
 
 
-def frozen(path: str, **provenance: object) -> str:
+def freeze(path: str, **provenance: object) -> str:
     judge = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance or None)
     return str(judge.save(path))
 
@@ -39,12 +39,12 @@ def test_list_is_a_table_of_the_catalogue():
 def test_show_tells_where_a_frozen_judge_comes_from():
     data = {"name": "labels.jsonl", "sha256": "0" * 64, "constructed": True}
     origin: Any = {"data": data, "optimizer": "rank", "shipped": "seed"}
-    lines = run(main, "show", frozen("j.json", **origin)).stdout.splitlines()
+    lines = run(main, "show", freeze("j.json", **origin)).stdout.splitlines()
     assert "frozen for embedded, plan one" in lines
     assert "untuned judge of optimizer rank, on labels.jsonl, whose labels no person gave" in lines
     assert json_of(main, "show", "j.json")["provenance"] == origin
     del origin["shipped"]  # as in a run's tuned.json
-    assert "tuned, not shipped: judge of" in run(main, "show", frozen("t.json", **origin)).stdout
+    assert "tuned, not shipped: judge of" in run(main, "show", freeze("t.json", **origin)).stdout
 
 
 def test_score_writes_each_row_and_its_judgements(openai_server, capsys):
@@ -124,7 +124,7 @@ def test_a_dry_run_estimates_and_sends_nothing(openai_server):
 
 
 def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_server, capsys):
-    ask = ["score", frozen("j.json"), "--data", "in.csv", "--out"]
+    ask = ["score", freeze("j.json"), "--data", "in.csv", "--out"]
     assert main([*ask, "o.csv"]) == 0
     assert "note:" not in capsys.readouterr().err
     assert main([*ask, "other.csv", "--reasoning", "steps"]) == 2
@@ -133,13 +133,13 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_se
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("shipped", "noted"), [("tuned", True), ("seed", False)])
-def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(shipped, noted, capsys):
+@pytest.mark.parametrize(("shipped", "has_note"), [("tuned", True), ("seed", False)])
+def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(shipped, has_note, capsys):
     data = {"name": "labels", "sha256": "0" * 64, "constructed": True}
-    judge = frozen("judge.json", data=data, shipped=shipped)
+    judge = freeze("judge.json", data=data, shipped=shipped)
     assert main(["score", judge, "--data", "in.csv", "--out", "o.csv"]) == 0
     err = capsys.readouterr().err
-    assert ("note: fluency was tuned on constructed labels" in err) == noted
+    assert ("note: fluency was tuned on constructed labels" in err) == has_note
 
 
 def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(

@@ -10,7 +10,7 @@ from frozen_cases import forge
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
-from prompts import prompted
+from prompts import reprompt
 from rating_files import weather_rows
 
 from judges import load
@@ -141,18 +141,18 @@ def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
     assert "was not accepted" in last or "Incorrect API key provided: [key]" in last
 
 
-def cleaned(reply: Reply) -> Completion:
+def clean(reply: Reply) -> Completion:
     completion = Completion(replies=(reply,), tokens_in=1, tokens_out=1, model=f"m {KEY}")
     return Redactor([KEY]).redact_completion(completion)
 
 
 def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
-    completion = cleaned(Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY))
+    completion = clean(Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY))
     assert completion.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
     assert completion.model == "m [key]"
-    offered = (Token("4", {"4": -0.1, KEY: -3.0}),)
-    assert not cleaned(Reply(text="4", tokens=offered)).replies[0].tokens
+    options = (Token("4", {"4": -0.1, KEY: -3.0}),)
+    assert not clean(Reply(text="4", tokens=options)).replies[0].tokens
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "HF_TOKEN", "CLIENT_SECRET"])
@@ -194,7 +194,7 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(monkeypatch):
     assert demo_bytes(judge.prompt, demo, Redactor())
     assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}, Redactor()) is None
     with pytest.raises(FrozenJudgeError, match="its texts hold the value") as error:
-        prompted(judge, instruction=f"Judge it. {KEY}").dumps()
+        reprompt(judge, instruction=f"Judge it. {KEY}").dumps()
     assert KEY not in str(error.value)
 
 
@@ -214,7 +214,7 @@ ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"
 def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(capsys):
     subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
     judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
-    judge = prompted(judge, instruction=f"Judge. {ESCAPES}")
+    judge = reprompt(judge, instruction=f"Judge. {ESCAPES}")
     theirs = forge(judge, lambda document: document.update(lm="openai/\x9b2Jx"))
     Path("theirs.json").write_bytes(theirs)
     rows = [

@@ -8,7 +8,7 @@ import dspy
 import pytest
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 from dspy_engine import Engine, lm_of
-from question_cases import headed
+from question_cases import form
 from refusals import refuses
 
 import judges
@@ -34,12 +34,12 @@ THANKS = Question(name="thanks", text="does it thank")
 
 def ask(program: dspy.Module, answers: dict[str, Any], **texts: str) -> dspy.Prediction:
     """Call the program with a model that gives these answers, each under its header."""
-    with dspy.context(lm=lm_of(Engine(lambda _: headed(**answers)))):
+    with dspy.context(lm=lm_of(Engine(lambda _: form(**answers)))):
         return program(**(texts or TEXTS))
 
 
 def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score():
-    model = Engine(lambda _: headed(**ANSWERS))
+    model = Engine(lambda _: form(**ANSWERS))
     with dspy.context(lm=lm_of(model)):
         prediction = JUDGE.program()(**TEXTS)
     assert prediction.toDict() == {**ANSWERS, "score": SCORE}
@@ -136,7 +136,7 @@ def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(caps
     optimizer = BootstrapFewShot(
         metric=lambda example, prediction, trace: prediction.score >= 3, max_bootstrapped_demos=2
     )
-    with dspy.context(lm=lm_of(Engine(lambda _: headed(**ANSWERS)))):
+    with dspy.context(lm=lm_of(Engine(lambda _: form(**ANSWERS)))):
         tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
     capsys.readouterr()
     judge = Judge.from_program(tuned, RELEVANCE)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from frozen_cases import forge
-from prompts import prompted
+from prompts import reprompt
 from refusals import refuses
 
 from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
@@ -33,7 +33,7 @@ def member(name: str, weight: float = 1.0, judge: Any = RATES, **line: float) ->
     return Member(name=name, weight=weight, judge=judge, **(line or UNIT))
 
 
-def compared(name: str, weight: float = 1.0, judge: Any = COMPARES, **line: float) -> Member:
+def pair_member(name: str, weight: float = 1.0, judge: Any = COMPARES, **line: float) -> Member:
     return Member(name=name, weight=weight, judge=judge, **line)
 
 
@@ -83,9 +83,9 @@ REFUSED = [
     # Of such the sum of products has no digit left.
     (RELEVANCE, [member("a", 5e-324)], "member a has the weight 5e-324"),
     # Margins keep their sign and their bounds.
-    (TLDR_CONCISE, [compared("a", slope=2.0)], "has the line"),
-    (TLDR_CONCISE, [compared("a", intercept=0.5)], "has the line"),
-    (TLDR_CONCISE, [compared("a", slope=-1.0)], "has the line"),
+    (TLDR_CONCISE, [pair_member("a", slope=2.0)], "has the line"),
+    (TLDR_CONCISE, [pair_member("a", intercept=0.5)], "has the line"),
+    (TLDR_CONCISE, [pair_member("a", slope=-1.0)], "has the line"),
 ]
 
 
@@ -97,8 +97,8 @@ def test_judges_that_cannot_be_joined_are_refused_in_a_line(subject, members, wh
 
 def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdict():
     good, bad = "A fire broke out in the old mill. Nobody was hurt.", "the owner the"
-    second = prompted(COMPARES, instruction="Which is the more precise and concise summary?")
-    panel: Any = Panel.join(TLDR_CONCISE, [compared("a", 2.0), compared("b", 1.0, second)])
+    second = reprompt(COMPARES, instruction="Which is the more precise and concise summary?")
+    panel: Any = Panel.join(TLDR_CONCISE, [pair_member("a", 2.0), pair_member("b", 1.0, second)])
     judges: Any = (panel, COMPARES, second)
     verdict, *singles = (each(post=DOCUMENT, summary_a=good, summary_b=bad) for each in judges)
     assert verdict.margin == pytest.approx((2 * singles[0].score + singles[1].score) / 3)
@@ -119,7 +119,7 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
 )
 def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(margins, preferred):
     verdicts = [Preference(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins]
-    panel = Panel.join(TLDR_CONCISE, [compared("a"), compared("b")])
+    panel = Panel.join(TLDR_CONCISE, [pair_member("a"), pair_member("b")])
     result: Any = panel.combine(verdicts)
     assert result.preferred == preferred
 

@@ -164,9 +164,9 @@ def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
     (reply,) = ask(model, MEAN)
     assert (reply.text, reply.finish_reason) == ("4", "stop")
     assert model.changes == [WITHOUT.format(name) for name in without]
-    warned = [record.getMessage() for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records]
     lines = [f"judge-1 takes {change}" for change in model.changes]
-    assert [line for line in warned if "judge-1 takes" in line] == lines
+    assert [line for line in messages if "judge-1 takes" in line] == lines
     assert {name: openai_server.log[-1].body.get(name) for name in fields} == fields
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from prompts import prompted
+from prompts import with_prompt
 from question_cases import DEADLINE, HELPFUL, PAIR, PAIRED, ROW, TONE, WEIGHED
 from refusals import refuses
 
@@ -143,10 +143,10 @@ def test_the_embedded_model_hears_the_words_of_each_question():
     grammar = Question(name="grammar", text="is the summary free of mistakes in grammar")
     support = Question(name="support", text="does the document support every statement")
     judge = Judge.of(RELEVANCE, questions=[grammar, support])
-    invented = offline(judge, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
-    ragged = offline(judge, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
-    assert invented.answers["grammar"] > ragged.answers["grammar"]
-    assert invented.answers["support"] < ragged.answers["support"]
+    fiction = offline(judge, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
+    noise = offline(judge, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
+    assert fiction.answers["grammar"] > noise.answers["grammar"]
+    assert fiction.answers["support"] < noise.answers["support"]
 
 
 def test_demonstrations_teach_each_question_by_its_own_answers():
@@ -158,7 +158,7 @@ def test_demonstrations_teach_each_question_by_its_own_answers():
             {"document": DOCUMENT, "summary": summary, "main_point": answer, "rating": rating}
             for summary, rating in zip(SUMMARIES, (4, 1, 3, 3), strict=True)
         ]
-        return offline(prompted(judge, demos=demos), GOOD)
+        return offline(with_prompt(judge, demos=demos), GOOD)
 
     yes, no = taught("yes"), taught("no")
     assert yes.answers["main_point"] > no.answers["main_point"]

@@ -10,7 +10,7 @@ from behaving_model import Behave, Model
 from frozen_cases import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
-from question_cases import ASKED, DEADLINE, FULL, PAIR, PAIRED, ROW, TONE, WEIGHED, WEIGHTS, headed
+from question_cases import ASKED, DEADLINE, FULL, PAIR, PAIRED, ROW, TONE, WEIGHED, WEIGHTS, form
 
 from judges import AnswerWeights, Judge, Question, QuestionError
 from judges.catalog import COHERENCE, TLDR_CONCISE
@@ -85,12 +85,12 @@ def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
     "reply",
     [
         FULL,
-        headed(rationale="Its tone: 1, I thought.", deadline="Yes.", tone="**2**", rating="4/5"),
+        form(rationale="Its tone: 1, I thought.", deadline="Yes.", tone="**2**", rating="4/5"),
         "**Rationale:** It helps.\n**Deadline:** yes\n**Tone:** 2\n**Rating:** 4",
         '```json\n{"rationale": "It helps.", "deadline": "yes", "tone": 2, "rating": 4}\n```',
         '{\n "rationale": "It helps.",\n "deadline": "yes",\n "tone": "2",\n "rating": "4"\n}',
         # Of two headers of one name the last one counts, as everywhere.
-        headed(tone=1) + "\n" + FULL.replace("[[ ## completed ## ]]", ""),
+        form(tone=1) + "\n" + FULL.replace("[[ ## completed ## ]]", ""),
     ],
 )
 def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
@@ -102,10 +102,10 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (headed(deadline="yes", rating=4), "no answer for tone"),
-        (headed(deadline="yes", tone=2), "no answer for rating"),
-        (headed(deadline="yes", tone=7, rating=4), "not one clear answer in .7"),
-        (headed(deadline="perhaps", tone=2, rating=4), "no deadline yes or no"),
+        (form(deadline="yes", rating=4), "no answer for tone"),
+        (form(deadline="yes", tone=2), "no answer for rating"),
+        (form(deadline="yes", tone=7, rating=4), "not one clear answer in .7"),
+        (form(deadline="perhaps", tone=2, rating=4), "no deadline yes or no"),
         ("deadline: yes\ntone: 2\ntone: 3\nrating: 4", "a question is answered twice"),
         ("yes\n2\n4", "no answer for deadline"),
         ("Rating: 4", "no answer for deadline"),
@@ -125,9 +125,9 @@ MEAN = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
     [
         (ASKED, [FULL], 4, (1, 2, 4)),
         (WEIGHED, [FULL], 4.0, (1, 2, 4)),  # 1 * 1 + 0.5 * 2 + 0.5 * 4
-        (WEIGHED, [headed(deadline="no", tone=1, rating=2)], 1.5, (0, 1, 2)),  # 0.5 * 1 + 0.5 * 2
+        (WEIGHED, [form(deadline="no", tone=1, rating=2)], 1.5, (0, 1, 2)),  # 0.5 * 1 + 0.5 * 2
         # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
-        (MEAN, [FULL, headed(deadline="no", tone=3, rating=3)], 3.5, (0.5, 2.5, 3.5)),
+        (MEAN, [FULL, form(deadline="no", tone=3, rating=3)], 3.5, (0.5, 2.5, 3.5)),
     ],
 )
 def test_a_score_is_the_sum_of_the_mean_answers_and_without_weights_the_rating(
@@ -160,7 +160,7 @@ def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
     safe = replace(ASKED.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
     weights = AnswerWeights(intercept=0.0, slopes={"deadline": 0.5, "verdict": 0.5})
     judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
-    reply = headed(deadline="no", verdict="pass")
+    reply = form(deadline="no", verdict="pass")
     # 0.5 * 0 + 0.5 * 1, which a threshold of .6 moves to 0.5 / 0.6 / 2.
     assert judge_row(judge, ROW, reply).score == 0.5
     assert judge_row(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
@@ -170,7 +170,7 @@ def choosing(content: str, *_: Any) -> str:
     """Find B briefer in `PAIR`, and A kinder, wherever they are shown."""
     good_first = content.index("Good morning") < content.index("\nFriday.")
     briefer, kinder = ("B", "A") if good_first else ("A", "B")
-    return headed(briefer=briefer, preferred=kinder)
+    return form(briefer=briefer, preferred=kinder)
 
 
 def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from behaving_model import Model
-from prompts import prompted
+from prompts import reprompt
 
 import judges
 from judges.__main__ import main
@@ -250,7 +250,7 @@ def test_the_file_and_the_program_are_of_the_same_judge(tmp_path):
 
 def test_a_demonstration_shows_the_word_and_moves_the_embedded_model():
     judge: Any = Judge.of(SAFE)
-    good, bad = (prompted(judge, demos=({**EGG, "verdict": word},)) for word in PASS)
+    good, bad = (reprompt(judge, demos=({**EGG, "verdict": word},)) for word in PASS)
     assert good(**EGG).score > judge(**EGG).score > bad(**EGG).score
     assert bad.template()[2]["content"] == "fail"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from answers import count_answers
-from behaving_model import Model, asks, echo, parsed
+from behaving_model import Model, asks, echo, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python, until
@@ -211,10 +211,10 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
         store.write_settings({"lm": "m"})
         answer(store, b"1", reply_of())
         store.begin(b"2", "judge", "search", 2.0)
-    damaged = bytearray(path.read_bytes())
+    content = bytearray(path.read_bytes())
     for _ in range(chance.randint(1, 40)):
-        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-    path.write_bytes(damaged)
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    path.write_bytes(content)
     with suppress(StoreError), closing(Store(path)) as store:
         store.read_settings(), store.get(b"1"), store.open_requests("search")
         assert Budget(store=store).cost >= 0
@@ -235,7 +235,7 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path):
     assert {response.cached for response in ask_store(tmp_path, model, 6)} == {False}
     with Session(cache=tmp_path, store=tmp_path / "s", models={"m": model}) as session:
         client = session.client("m", price=(1.0, 1.0))
-        assert parsed(list(client.run(asks(8)))) == list(range(8))
+        assert values_of(list(client.run(asks(8)))) == list(range(8))
         account = client.account
         assert (account.total.calls, account.total.cached, account.total.tokens_in) == (2, 6, 20)
         assert session.cache is not None
@@ -246,10 +246,10 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path):
 
 def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path):
     first, second = Model(lambda *_: "well"), Model(echo)
-    assert parsed(ask_store(tmp_path, first, 3)) == [None] * 3
-    assert parsed(ask_store(tmp_path, second, 3)) == [0, 1, 2]
+    assert values_of(ask_store(tmp_path, first, 3)) == [None] * 3
+    assert values_of(ask_store(tmp_path, second, 3)) == [0, 1, 2]
     change(tmp_path / CACHE_FILE, CUT_SHORT)  # which costs its replies, and no run
-    assert parsed(ask_store(tmp_path, second, 3)) == [0, 1, 2]
+    assert values_of(ask_store(tmp_path, second, 3)) == [0, 1, 2]
     assert (first.calls, second.calls) == (9, 6)
 
 

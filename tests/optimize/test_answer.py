@@ -236,9 +236,9 @@ def test_the_next_step_follows_from_a_figure(tuned, says):
 
 
 def test_an_attack_that_works_is_warned_of_by_its_share_of_the_scale():
-    warned, not_warned = (" ".join(run_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
-    assert "(order) raises them by 40%" in warned
-    assert "raises" not in not_warned
+    strong, weak = (" ".join(run_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
+    assert "(order) raises them by 40%" in strong
+    assert "raises" not in weak
 
 
 def test_constructed_labels_have_one_thing_to_do():

@@ -33,7 +33,7 @@ def flags(new: Sequence[float] = NEW, old: Sequence[float] = PEOPLE) -> list[str
     return words
 
 
-def labelled(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
+def label_file(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
     entries = [
         {"id": f"r{n}", "output": f"Because {n}.", "safe": ("fail", "pass")[people[n]]}
         for n in rows
@@ -67,7 +67,7 @@ def test_where_many_change_a_random_part_is_drawn_that_decides():
 
 
 def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly():
-    words = [*flags(), "--changed", labelled(CHANGED)]
+    words = [*flags(), "--changed", label_file(CHANGED)]
     end = run(command, *words)
     assert end.code == 1, end.err
     assert "20 of these have a label: new alone is right on 0, old alone on 20" in end.out
@@ -78,7 +78,7 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
 
 
 def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes():
-    out = output_of(command, *flags(PEOPLE, NEW), "--changed", labelled(CHANGED))
+    out = output_of(command, *flags(PEOPLE, NEW), "--changed", label_file(CHANGED))
     assert out.startswith("On documents like these new is better than old.")
     out = output_of(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
     assert "differ on 0 of 400 outputs" in out
@@ -87,7 +87,7 @@ def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes():
 
 def test_what_is_no_file_of_changed_rows_is_refused():
     about = flags()
-    labelled([*CHANGED, 1, 2])
+    label_file([*CHANGED, 1, 2])
     pairwise = ["--pairwise", "safe", *about[2:]]
     for words, file, code, reason in (
         (about, "labelled.jsonl", 1, "2 labels are on outputs that do not change, or"),
@@ -111,7 +111,7 @@ def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() ->
     people = [0 if n % 10 == 0 else 1 for n in range(400)]
     rows = [n for n in range(400) if n % 10 in (0, 1)]
     old = [0 if n in rows else 1 for n in range(400)]
-    words = [*flags([1] * 400, old), "--changed", labelled(rows, people)]
+    words = [*flags([1] * 400, old), "--changed", label_file(rows, people)]
     end = run(command, *words, "--margin", ".1")
     assert end.code == 3
     assert "new is clearly worse on fails: of those labelled it gets 40 wrong" in end.out
@@ -120,7 +120,7 @@ def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() ->
 
 
 def test_rows_that_have_no_label_yet_are_passed_over():
-    words = [*flags(), "--changed", labelled(CHANGED)]
+    words = [*flags(), "--changed", label_file(CHANGED)]
     rows = read_jsonl("labelled.jsonl")
     write_jsonl("labelled.jsonl", [*rows[:7], *(row | {"safe": None} for row in rows[7:])])
     out = run(command, *words).out
@@ -131,12 +131,12 @@ def test_rows_that_have_no_label_yet_are_passed_over():
 gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.integers(0, 5)))
 
 
-@given(gains.filter(lambda rows: any(changed for changed, _, _ in rows)))
+@given(gains.filter(lambda rows: any(changes for changes, _, _ in rows)))
 def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(rows):
-    changed, gain, document = (np.array(column) for column in zip(*rows, strict=True))
-    difference = float(np.where(changed, gain, 0).mean())
-    terms, least = terms_of(gain.astype(float), changed, document)
-    here: Any = interval_here(gain.astype(float), changed)
+    changes, gain, document = (np.array(column) for column in zip(*rows, strict=True))
+    difference = float(np.where(changes, gain, 0).mean())
+    terms, least = terms_of(gain.astype(float), changes, document)
+    here: Any = interval_here(gain.astype(float), changes)
     assert terms.mean() == pytest.approx(difference)
     assert (here.low, here.high) == (pytest.approx(difference), pytest.approx(difference))
     assert terms.size == np.unique(document).size

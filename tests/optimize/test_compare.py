@@ -38,7 +38,7 @@ FAIR = [[1.0, 2.0, 4.0, 3.0]] * 16 + [[1.0, 2.0, 3.0, 4.0]] * 4
 POOR = [[4.0, 3.0, 2.0, 1.0]] * 19 + [[1.0, 2.0, 3.0, 4.0]]
 
 
-def recorded() -> list[str]:
+def records() -> list[str]:
     """Flags for three recorded judges of known order."""
     scores = scores_of(good=GOOD, fair=FAIR, poor=POOR)
     return ["--dimension", "charm", "--data", write_ratings("labels.jsonl", HUMAN), *scores]
@@ -51,7 +51,7 @@ def scores_of(**judges: Any) -> list[str]:
 
 
 def test_every_judge_has_the_figures_that_verify_prints():
-    flags = recorded()
+    flags = records()
     for row in compare_json(*flags)["judges"]:
         alone = json_of(verify.command, *flags[:4], "--scores", f"{row['name']}.jsonl")
         assert row["correlations"] == alone["correlations"]
@@ -78,7 +78,7 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
 def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_alone():
     """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
     unclear = [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3]
-    result = compare_json(*recorded(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
+    result = compare_json(*records(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
     rows = {row["name"]: row for row in result["judges"]}
     # "near" loses .2 twice and gains it once: .57 standard errors; "unclear" loses it twice: 1.45.
     assert [(name, row["standing"]) for name, row in rows.items()] == [
@@ -97,7 +97,7 @@ def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_
 
 
 def test_judges_are_compared_on_what_all_have():
-    result = compare_json(*recorded(), *scores_of(short=FAIR[:17]))
+    result = compare_json(*records(), *scores_of(short=FAIR[:17]))
     assert (result["data"]["n_outputs"], result["n_labelled"]) == (68, 80)
     assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {68}
 
@@ -105,7 +105,7 @@ def test_judges_are_compared_on_what_all_have():
 def test_a_judge_without_any_score_is_left_out_with_the_reason():
     rows = [{"id": f"d{d}s{s}", "replies": ["no idea"]} for d in range(20) for s in range(4)]
     mute = ["--replies", write_jsonl("mute.jsonl", rows), "--scale", "1-4"]
-    result = compare_json(*recorded(), *mute, code=1)
+    result = compare_json(*records(), *mute, code=1)
     assert [row["name"] for row in result["judges"]] == ["good", "fair", "poor"]
     (left_out,) = result["left_out"]
     assert left_out["name"] == "mute"
@@ -143,7 +143,7 @@ def test_pairs_are_compared_by_accuracy_in_both_orders():
 
 
 def test_what_cannot_be_compared_is_refused():
-    flags, embedded = recorded(), ["--lm", "embedded"]
+    flags, embedded = records(), ["--lm", "embedded"]
     unknown = "else of the first JUDGE: name one"
     for words, message in (
         ([*flags, "--scores", "good.jsonl"], "two judges are called good"),
@@ -189,8 +189,8 @@ class Bill:
         self.flags = ["--dimension", "relevance", "--data", data, *models]
 
     def judge(self, body: Body) -> str:
-        used = usage(body, [text := follow(body)])
-        counts = {"in": used["prompt_tokens"], "out": used["completion_tokens"]}
+        counts_of = usage(body, [text := follow(body)])
+        counts = {"in": counts_of["prompt_tokens"], "out": counts_of["completion_tokens"]}
         self.tokens[body["model"]].update(counts)
         return text
 

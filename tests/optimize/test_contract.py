@@ -164,7 +164,7 @@ class TestLabelExportOfThePage(LabelExportContract):
     ratings: ClassVar = {"a": (4.0,)}
 
     @pytest.fixture(autouse=True)
-    def _declared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _declare(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tool_exports, "LABEL_EXPORTS", self.exports)
         monkeypatch.setattr(tool_exports, "PLACES", self.places)
 

@@ -153,9 +153,9 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(la
         return everything[~np.isnan(score)].mean() in result.given_interval
 
     assert 0.93 - 0.02 <= share_of(400, 3, covers) <= 0.97 + 0.01
-    of_given, of_all = np.mean(widths, axis=0)
+    of_these, of_all = np.mean(widths, axis=0)
     # The labels' part of the variance shrinks by the share that has a label.
-    assert of_given < of_all * (1 - labelled / 120) ** 0.5 * 1.35
+    assert of_these < of_all * (1 - labelled / 120) ** 0.5 * 1.35
 
 
 def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():

@@ -26,7 +26,7 @@ from optimize.tuning.settings import Settings
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def commented(items: Items, *ratings: float) -> Items:
+def comment_on(items: Items, *ratings: float) -> Items:
     """The items with a comment that names each; people's mean is their only rating, or these."""
     return Items(
         tuple(
@@ -38,7 +38,7 @@ def commented(items: Items, *ratings: float) -> Items:
 
 @pytest.mark.parametrize("optimizer", ["rank", "gepa"])
 def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
-    train, dev = commented(world(16)), commented(world(12, first=100))
+    train, dev = comment_on(world(16)), comment_on(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
     settings: Any = {"by": watch, "calls": 1500, "options": SearchOptions(seed=1)}
     search(train, dev, optimizer=optimizer, proposer=model, **settings)
@@ -51,7 +51,7 @@ def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
 
 
 def test_a_demonstration_has_peoples_comment_for_its_reason():
-    items = commented(world(3, systems=2))
+    items = comment_on(world(3, systems=2))
     draw = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
     candidate = Candidate(instruction="Rate it.", demo_set=draw)
     assert "CRITIQUE" not in str(candidate.prompt(SEED).template())
@@ -66,7 +66,7 @@ def test_a_demonstration_has_peoples_comment_for_its_reason():
 
 def test_a_comment_is_no_reason_where_annotators_differ():
     for ratings, agree in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
-        assert bool(agreed_comment(commented(world(1), *ratings).items[0])) is agree
+        assert bool(agreed_comment(comment_on(world(1), *ratings).items[0])) is agree
 
 
 def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
@@ -100,11 +100,11 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
     bodies: list[Mapping[str, Any]] = []
     answer = server.answer
 
-    def recorded(body: Mapping[str, Any]) -> Any:
+    def record(body: Mapping[str, Any]) -> Any:
         bodies.append(body)
         return answer(body)
 
-    server.answer = recorded
+    server.answer = record
     lm, proposer = simulated.JUDGE_MODEL, simulated.PROPOSER_MODEL
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
     flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}

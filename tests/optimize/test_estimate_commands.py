@@ -36,7 +36,7 @@ def files(here: Path) -> list[str]:
     ]
 
 
-def relabelled(**columns: Any) -> None:
+def relabel(**columns: Any) -> None:
     """Change these columns of the labels, each to a value or by a function of the row."""
     rows = read_jsonl("labels.jsonl")
     new = [{k: v(row) if callable(v) else v for k, v in columns.items()} for row in rows]
@@ -56,12 +56,12 @@ def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
     assert (gap["n_labels"], gap["n_judgements"], gap["n_failed"]) == (20, 39, 0)
     assert gap["low"] < 1 < gap["high"]
     assert (gap["together_low"], gap["together_high"]) == (gap["low"], gap["high"])
-    relabelled(group=lambda row: row["id"])  # every output on a document of its own
+    relabel(group=lambda row: row["id"])  # every output on a document of its own
     assert json_of(estimate, *files)["differences"] == []
 
 
 def test_a_system_with_too_few_labels_has_no_mean(files):
-    relabelled(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
+    relabel(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
     assert "plain: too few labels (two documents or more" in output_of(estimate, *files)
     assert json_of(estimate, *files)["systems"]["plain"] is None
 
@@ -86,7 +86,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     assert tuned.startswith("tuned: 3.")
     assert "less" not in tuned
     assert about.startswith("Differences are on shared documents, ")
-    relabelled(annotations={"clarity": [3]})
+    relabel(annotations={"clarity": [3]})
     assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in output_of(estimate, *files)
 
 
@@ -94,22 +94,22 @@ def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
     rows = [{"id": f"{n}", "group": f"{n}", "output": f"text {n}"} for n in range(200)]
     outputs = write_jsonl("outputs.jsonl", rows)
 
-    def estimated(name: str, label: int, *flags: str, **columns: Any) -> str:
+    def text_of(name: str, label: int, *flags: str, **columns: Any) -> str:
         labels = [{"id": f"{n}", "dimension": name, "rating": label, **columns} for n in range(20)]
         scores = [{"id": f"{n}", "score": min(label, n % 10)} for n in range(200)]
         files = ["--annotations", write_jsonl("l.jsonl", labels), "--data", outputs]
         result = run(estimate, *files, "--scores", write_jsonl("s.jsonl", scores), *flags)
         return result.err if result.code else result.out
 
-    text = estimated("clarity", 5, "--scale", "1-5")
+    text = text_of("clarity", 5, "--scale", "1-5")
     assert text.startswith("clarity: true mean of outputs like these 5.000 [4.")
-    assert estimated("clarity", 5, rating_scale="1-5") == text
+    assert text_of("clarity", 5, rating_scale="1-5") == text
     question = "run from 5 to 5, and which scale they are on is not known: add --scale LOW-HIGH"
-    assert question in estimated("clarity", 5)
+    assert question in text_of("clarity", 5)
     # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.
-    assert "run from 1 to 1, and which scale" in estimated("relevance", 1)
-    assert "true rate of outputs" in estimated("relevance", 1, "--scale", "0-1")
-    assert "true mean of outputs" in estimated("relevance", 5)
+    assert "run from 1 to 1, and which scale" in text_of("relevance", 1)
+    assert "true rate of outputs" in text_of("relevance", 1, "--scale", "0-1")
+    assert "true mean of outputs" in text_of("relevance", 5)
 
 
 def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here):

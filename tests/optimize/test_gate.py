@@ -77,13 +77,13 @@ def verdict(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
 def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(goal, documents):
-    rng, shipped = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
+    rng, ships = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
         gains = [[(passing(each) if goal == "balanced" else each).gain(goal)] for each in both]
-        for risk in shipped:
-            shipped[risk] += gate.decision_on([gains], goal, rng, risk).ship
-    assert all(number <= at_most(RUNS, risk) for risk, number in shipped.items())
+        for risk in ships:
+            ships[risk] += gate.decision_on([gains], goal, rng, risk).ship
+    assert all(number <= at_most(RUNS, risk) for risk, number in ships.items())
 
 
 def passing(each: Finalist) -> Finalist:

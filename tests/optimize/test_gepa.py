@@ -56,8 +56,8 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal, kind):
 def test_documents_told_apart_by_the_judge_as_by_people_score_higher():
     items = rated(world(4, 1), np.array([1.0, 2, 3, 4]))
     # Mid-ranks 1, 2, 4, 3: the squared distances, standardised by a variance of 1.25, are 0 and .8.
-    ranked = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
-    assert [*ranked.values()] == pytest.approx([1, 1, 0.6, 0.6])
+    terms = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
+    assert [*terms.values()] == pytest.approx([1, 1, 0.6, 0.6])
     # Threshold 0.5: the only fail is missed; a right pass is worth 4 / (2 * 3).
     verdicts = rated(items, np.array([0.0, 1, 1, 1]))
     right = document_scores(np.array([1.0, 1, 1, 0]), verdicts, "balanced")

@@ -135,9 +135,9 @@ def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_wor
     server.latency = 0.0
     error_of("optimize", *words)
     price, other = find_price(LM), summary("killed")
-    served = server.dollars(price)
-    assert served <= other["cost_usd"] * 1.001 <= 0.1
-    assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= served * 1.001
+    bill = server.dollars(price)
+    assert bill <= other["cost_usd"] * 1.001 <= 0.1
+    assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= bill * 1.001
 
 
 def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(server):

@@ -60,8 +60,8 @@ def test_where_it_is_open_what_is_judged_one_flag_says_so():
         texts_of(question="{}?", answer="A {}.", response="Reply {}.")
     with pytest.raises(LabelError, match="--map output=bot_says"):
         texts_of(question="{}?", bot_says="This is a long reply {} to all of it.")
-    mapped = texts_of(question="{}?", bot_says="Reply {}.", map={"output": "bot_says"})
-    assert mapped == ("question", "output")
+    texts = texts_of(question="{}?", bot_says="Reply {}.", map={"output": "bot_says"})
+    assert texts == ("question", "output")
 
 
 def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here):

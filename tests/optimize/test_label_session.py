@@ -90,8 +90,8 @@ def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(her
     assert state["item"]["item"] == first
     assert label(session, "Ann", first, 2)["item"] is None
     assert session.close() == N - 1
-    skipped, unsure = (line for line in read_jsonl(session.path) if line["rating"] is None)
-    assert (skipped["skipped"], unsure["unsure"]) == (True, True)
+    skip, unsure = (line for line in read_jsonl(session.path) if line["rating"] is None)
+    assert (skip["skipped"], unsure["unsure"]) == (True, True)
     labels = read_labels(session.path)
     assert not {"skipped", "unsure", "comment"} & {*labels.outputs[0].texts, *labels.reading.unread}
     assert sum(bool(output.ratings) for output in labels.outputs) == N - 1

@@ -107,7 +107,7 @@ def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
     floor, rng = 0.8, np.random.default_rng(2)
     n = labels_to_decide(FLOORS, fails, errors)
 
-    def decided(number: int) -> float:
+    def power(number: int) -> float:
         of_fails, hits = rng.binomial(number, fails, 4000), np.ones(4000, bool)
         for sizes in (of_fails, number - of_fails):
             right = rng.binomial(sizes, 1 - errors * (1 - floor))
@@ -116,7 +116,7 @@ def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
             hits &= ((p + square / 2 - reach) / (1 + square) >= floor) & (sizes >= FEW_OUTPUTS)
         return float(hits.mean())
 
-    assert decided(round(0.9 * n)) < 0.89 < decided(n) < 0.92 < decided(round(1.15 * n))
+    assert power(round(0.9 * n)) < 0.89 < power(n) < 0.92 < power(round(1.15 * n))
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])

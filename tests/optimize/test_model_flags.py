@@ -71,14 +71,14 @@ def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(folder, open
     assert "give --price IN,OUT, or --max-calls" in capsys.readouterr().err
     assert not openai_server.log
     assert command([*flags, "--price", "1,10"]) == 0
-    served = (openai_server.tokens_in * 1 + openai_server.tokens_out * 10) / 1e6
-    assert summary()["cost_usd"] == pytest.approx(served, rel=0.01)
-    assert served <= 0.6
+    bill = (openai_server.tokens_in * 1 + openai_server.tokens_out * 10) / 1e6
+    assert summary()["cost_usd"] == pytest.approx(bill, rel=0.01)
+    assert bill <= 0.6
 
 
 def test_verify_asks_as_its_flags_say(folder, openai_server):
-    priced = ["--price", "1,10", "--max-cost", "1"]
-    assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *priced]) == 0
+    prices = ["--price", "1,10", "--max-cost", "1"]
+    assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *prices]) == 0
     assert options_of(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
 
 

@@ -80,11 +80,11 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, 
     labelled = data.starter()
     ratings = [output.ratings for output in labelled.outputs if output.id in ids]
     order = iter(ratings[7:] + ratings[:7])
-    scrambled = [
+    outputs = [
         replace(output, ratings=next(order)) if output.id in ids else output
         for output in labelled.outputs
     ]
-    shuffle = replace(labelled, outputs=tuple(scrambled))
+    shuffle = replace(labelled, outputs=tuple(outputs))
     monkeypatch.setattr("optimize.inputs.labelled.starter", lambda: shuffle)
     assert command([*FEW, "--out", "scrambled"]) == 0
     trials = [(run / "trials.jsonl").read_bytes() for run in (folder, here / "scrambled")]

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Watch, judge, search, shuffled, world, write_instruction
+from search_world import SEED, Watch, judge, search, shuffle, world, write_instruction
 
 import judges
 from judges.client.budget import Budget
@@ -126,14 +126,14 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
     ]
     assert gains[0].n_documents == gains[1].n_documents - 1
 
-    def fails_when_told(prompt, items):
+    def behave(prompt, items):
         is_tuned = prompt.instruction != SEED.instruction or bool(prompt.demos)
         failure = ItemJudgement(Judgement.failed("it cannot say"))
         fails = [is_tuned and item.system in ("s1", "s2") for item in items]
         pairs = zip(fails, judge(prompt, items), strict=True)
         return [failure if fail else one for fail, one in pairs]
 
-    assert not run(name, by=fails_when_told).result.decision.ship
+    assert not run(name, by=behave).result.decision.ship
 
 
 @every
@@ -171,10 +171,10 @@ def test_a_wrong_key_of_the_proposer_ends_the_run(name):
 
 def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
     # At a risk of 10 %, four or more of 8 have a chance of .5 %.
-    shipped = 0
+    n_ships = 0
     for seed in range(8):
-        train, dev = (shuffled(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
+        train, dev = (shuffle(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
         options = SearchOptions(seed=seed, rounds=2)
         outcome = search(train, dev, proposer=Model(write_instruction), options=options)
-        shipped += outcome.result.decision.ship
-    assert shipped <= 3
+        n_ships += outcome.result.decision.ship
+    assert n_ships <= 3

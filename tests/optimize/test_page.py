@@ -76,8 +76,8 @@ def page_with(text):
     by_y = replace(change, system="y", remarks=replace(change.remarks, decided_by="y"))
     other = replace(miss, miss=by_y, people=[("y", "y")])
     tile = Tile(number=text, title=text, interval=text, note=text)
-    why, measured = [(f"x{text}", text)], f"x{text}"
-    answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=measured, steps=["s"])
+    why, footer = [(f"x{text}", text)], f"x{text}"
+    answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s"])
     parts = {"titled": both, "texts": both, "folded": {text: both}}
     rest = Section(title="Rest", steps=["x"], tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
@@ -179,8 +179,8 @@ def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     assert place_gaps(evidence).tolist() == [-1, 0, 1]
     assert misses(evidence) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
-    tied = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
-    assert misses(tied) == {"too high": [], "too low": [1]}
+    ties = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
+    assert misses(ties) == {"too high": [], "too low": [1]}
     assert not place_gaps(outputs([1, 2, 3], [[3]] * 3, "ddd")).any()
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
     assert place_gaps(pairs([("A", "A")], [("B",)])).tolist() == [1]
@@ -245,8 +245,8 @@ def test_a_difference_holds_both_texts_and_marks_only_the_sentences_that_changed
     difference = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
     assert difference == "Read it. Rate it. <ins>Say why.</ins>"
     difference = sentence_difference(before, after)
-    for text, gone in ((after, "del"), (before, "ins")):
-        without = re.sub(f"<{gone}>.*?</{gone}>", "", difference, flags=re.DOTALL)
+    for text, tag in ((after, "del"), (before, "ins")):
+        without = re.sub(f"<{tag}>.*?</{tag}>", "", difference, flags=re.DOTALL)
         assert text_of(without).split() == text.split()
 
 

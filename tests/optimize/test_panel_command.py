@@ -98,9 +98,9 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_mem
     assert result["shipped"] == "learned"
     assert result["cost_usd"] == pytest.approx(sum(m["cost_usd"] for m in result["members"]))
     assert result["cost_per_1000_rows"] > 2 * result["members"][0]["cost_per_1000_rows"]
-    learned = set(load("runs/panel-001").provenance["tuned_on"])
+    keys = set(load("runs/panel-001").provenance["tuned_on"])
     rows = read_jsonl("labels.jsonl")
-    test = [row for row in rows if text_key({name: row[name] for name in TEXTS}) not in learned]
+    test = [row for row in rows if text_key({name: row[name] for name in TEXTS}) not in keys]
     assert len(test) == result["test"]["panel"]["n"] * SYSTEMS
     write_jsonl("test.jsonl", test)
     rho = json_of(verify.command, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]

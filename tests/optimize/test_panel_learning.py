@@ -112,11 +112,11 @@ def test_the_gain_is_on_average_what_the_panel_gains_on_other_documents():
 def test_neither_scale_nor_order_of_members_matters_and_scores_have_peoples_mean_and_spread():
     world = World(7)
     scores = {"a": world.judge(1.0), "b": world.judge(1.2)}
-    rescaled = {"b": scores["b"] / 10, "a": 25 * scores["a"] - 25}
-    fit, refit = world.fit(scores), world.fit(rescaled)
+    others = {"b": scores["b"] / 10, "a": 25 * scores["a"] - 25}
+    fit, refit = world.fit(scores), world.fit(others)
     assert world.fit({name: scores[name] for name in "ba"}) == fit
     panel = fit.scores(scores)
-    assert refit.scores(rescaled) == pytest.approx(panel)
+    assert refit.scores(others) == pytest.approx(panel)
     assert (panel.mean(), panel.std()) == pytest.approx((world.human.mean(), world.human.std()))
 
 

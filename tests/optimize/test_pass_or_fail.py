@@ -187,5 +187,5 @@ def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(capsys):
     # Beside a judge that rates, rho is what both have.
     rated = write_jsonl("rated.jsonl", [{**row, "score": 1 + 4 * row["score"]} for row in scores])
     assert compare.command([*good, "--scores", rated, "--json", "--out", "other"]) == 0
-    mixed = json.loads(capsys.readouterr().out)["judges"]
-    assert not any("confusion" in row for row in mixed)
+    cards = json.loads(capsys.readouterr().out)["judges"]
+    assert not any("confusion" in row for row in cards)

@@ -108,10 +108,10 @@ def test_scores_are_put_on_any_scale():
 
 @given(SCORES, SCORES)
 def test_kappa_equals_the_weighted_table(a, b):
-    observed = np.zeros((7, 7))
+    table = np.zeros((7, 7))
     for x, y in zip(a, b, strict=True):
-        observed[int(x), int(y)] += 1 / len(a)
+        table[int(x), int(y)] += 1 / len(a)
     weights = (np.arange(7)[:, None] - np.arange(7)) ** 2
-    expected = (weights * np.outer(observed.sum(axis=1), observed.sum(axis=0))).sum()
-    kappa = 1 - (weights * observed).sum() / expected if expected else NAN
+    expected = (weights * np.outer(table.sum(axis=1), table.sum(axis=0))).sum()
+    kappa = 1 - (weights * table).sum() / expected if expected else NAN
     assert quadratic_kappa(np.array(a), np.array(b)) == pytest.approx(kappa, nan_ok=True)

@@ -45,8 +45,8 @@ def runs(tmp_path_factory):
 
 def test_a_larger_limit_finds_the_form_that_helps(runs):
     _, trials, _ = runs(LIMITS[1])
-    ranked = [trial for trial in trials if trial["stage"] == "dev"]
-    assert max(ranked, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
+    finals = [trial for trial in trials if trial["stage"] == "dev"]
+    assert max(finals, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
 
 
 def test_no_form_is_sought_where_one_is_named(runs):

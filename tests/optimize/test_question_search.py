@@ -7,7 +7,7 @@ import pytest
 from behaving_model import Model
 from hypothesis import given
 from hypothesis import strategies as st
-from search_world import SEED, Searched, problem_of, shuffled, world
+from search_world import SEED, Search, problem_of, shuffle, world
 
 from judges import Question
 from judges.judgement import Judgement
@@ -59,7 +59,7 @@ def search_halves(train, dev, **settings):
     trials = []
     problem = problem_of(train, dev, by=judge, trials=trials, **settings)
     problem = replace(problem, questions=QUESTIONS)
-    return Searched(two_fold_search(RANK, problem), trials, problem.evaluator)
+    return Search(two_fold_search(RANK, problem), trials, problem.evaluator)
 
 
 def search(documents=12, by=judge, **settings):
@@ -172,11 +172,11 @@ def test_each_question_is_asked_once_of_an_output():
 
 
 def test_shuffled_labels_ship_no_questions():
-    shipped = 0
+    n_ships = 0
     for n in range(7):
-        halves = (shuffled(world(12, first=first, seed=n), n) for first in (0, 50))
-        shipped += search_halves(*halves).result.decision.ship
-    assert shipped <= 3  # the risk is .10; chance exceeds this once in 370
+        halves = (shuffle(world(12, first=first, seed=n), n) for first in (0, 50))
+        n_ships += search_halves(*halves).result.decision.ship
+    assert n_ships <= 3  # the risk is .10; chance exceeds this once in 370
 
 
 def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search():
@@ -209,7 +209,7 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
 
 
 @pytest.mark.parametrize(
-    ("worse", "better", "gained", "ships"),
+    ("worse", "better", "gain", "ships"),
     [
         (0, 5, 0, True),
         (4, 0, 4, True),  # four of four one way: chance .0625
@@ -220,7 +220,7 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
     ],
 )
 def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
-    worse, better, gained, ships
+    worse, better, gain, ships
 ):
     """Of 40 fails so many get worse or better, and so many of 40 passes better."""
     human = np.repeat([0.0, 1.0], 40)
@@ -229,7 +229,7 @@ def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
     untuned, tuned = human.copy(), human.copy()
     tuned[:worse] = 1
     untuned[worse : worse + better] = 1
-    untuned[40 : 40 + gained] = 0
+    untuned[40 : 40 + gain] = 0
     candidate = Candidate(instruction="x")
     finalist = gate.Finalist(candidate=candidate, items=items, scores=tuned, untuned=untuned)
     reason = gate.rate_objection([finalist])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from question_cases import headed
+from question_cases import form
 
 import judges
 import optimize
@@ -47,7 +47,7 @@ class Support:
         }
         names = [name for name in FIELDS.findall(messages[0]["content"]) if name in answers]
         answers_to = {name: answers[name] for name in names}
-        text = headed(**answers_to) if len(names) > 1 else answers_to[names[0]]
+        text = form(**answers_to) if len(names) > 1 else answers_to[names[0]]
         replies = (Reply(text=text),) * sampling.n
         return Completion(replies=replies, tokens_in=100, tokens_out=8, model=self.name)
 

@@ -8,7 +8,7 @@ import dspy
 import pytest
 from deciding_lm import DecidingLM
 from dspy.experimental import Choice, Noul, Score
-from rated_programs import ROWS, compile_with, headed
+from rated_programs import ROWS, compile_with, form
 
 import judges
 from judges.loading import dimension_on
@@ -21,7 +21,7 @@ WORDS = Choice[("good", ""), ("bad", "")]
 VERDICTS = [{**row, "score": int(row["score"] >= 4)} for row in ROWS]
 
 
-class Rated(dspy.Signature):
+class Rating(dspy.Signature):
     """Rate the summary."""
 
     document: str = dspy.InputField()
@@ -30,7 +30,7 @@ class Rated(dspy.Signature):
     rating: Score[LEVELS] = dspy.OutputField(desc="how good it is")
 
 
-class Passed(dspy.Signature):
+class Passing(dspy.Signature):
     """Pass the summary."""
 
     document: str = dspy.InputField()
@@ -38,7 +38,7 @@ class Passed(dspy.Signature):
     ok: OK = dspy.OutputField(desc="is it good")
 
 
-class Named(Passed):
+class Naming(Passing):
     """Pass the summary."""
 
     ok: WORDS = dspy.OutputField(desc="is it good")
@@ -67,7 +67,7 @@ def lm(decision_server):
 
 
 def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path):
-    program = dspy.Predict(Rated)
+    program = dspy.Predict(Rating)
     program.fields = {"clear": {"threshold": 0.7}, "rating": {"cuts": [0.4, 1.5, 2.5, 3.5]}}
     tuned = compile_with(program, ROWS, lm=lm, max_calls=1200, output="rating", price=(0.1, 0.0))
     summary = tuned.detailed_results.summary
@@ -77,7 +77,7 @@ def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path)
     weights = tuned.scoring.weights
     assert set(weights.slopes) == {"clear", "rating"}
     tuned.save(tmp_path / "state.json")
-    second = ScoredProgram(dspy.Predict(Rated), type(tuned.scoring)(tuned.scoring.choices))
+    second = ScoredProgram(dspy.Predict(Rating), type(tuned.scoring)(tuned.scoring.choices))
     second.load(tmp_path / "state.json")
     assert second.program.fields == tuned.program.fields == program.fields
     for each in (tuned, second, tuned.deepcopy()):
@@ -95,7 +95,7 @@ def passes(program, rows):
     return [each.value in (True, "good") for each in outputs]
 
 
-@pytest.mark.parametrize("signature", [Passed, Named])
+@pytest.mark.parametrize("signature", [Passing, Naming])
 def test_a_decision_between_two_gets_the_threshold_that_labels_teach(signature, lm, tmp_path):
     program = dspy.Predict(signature)
     program.fields = {"ok": {"instructions": "Is it a good summary?"}}
@@ -137,9 +137,9 @@ def test_a_chat_model_proposes_instructions_for_a_decision_model(
         return [float(place == (quality - 1 if is_tuned else 2)) for place in range(len(options))]
 
     decision_server.opinion = sees
-    proposal = headed(instruction="Rate by the quality that is stated.")
+    proposal = form(instruction="Rate by the quality that is stated.")
     openai_server.judge = lambda body: proposal
-    program, settings = dspy.Predict(Rated.delete("clear")), {"lm": lm, "max_calls": 1200}
+    program, settings = dspy.Predict(Rating.delete("clear")), {"lm": lm, "max_calls": 1200}
     tuned = compile_with(program, ROWS, proposer_lm="openai/judge-1", **settings)
     assert "stated" in tuned.signature.instructions
     with pytest.raises(judges.JudgesError, match="a decision model cannot write instructions"):
@@ -156,12 +156,12 @@ def test_a_chat_model_gives_the_probabilities_in_words(openai_server):
         noul = {"noul": opinion(state, "clear", ("true", "false"))[0]}
         rating = dict(enumerate(opinion(state, "rating", LEVELS)))
         score = {"probabilities": rating, "confidence": 0.5}
-        return headed(clear=json.dumps(noul), rating=json.dumps(score))
+        return form(clear=json.dumps(noul), rating=json.dumps(score))
 
     openai_server.judge = judge
     chat = dspy.LM("openai/judge-1", api_key="sk-local", api_base=openai_server.url)
     settings = {"lm": chat, "output": "rating", "max_calls": 245}
-    tuned = compile_with(dspy.Predict(Rated), ROWS[:48], **settings)
+    tuned = compile_with(dspy.Predict(Rating), ROWS[:48], **settings)
     assert set(tuned.scoring.weights.slopes) == {"clear", "rating"}
 
 
@@ -195,7 +195,7 @@ def test_decisions_without_an_order_are_refused(kind):
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        (dspy.ChainOfThought(Passed), "Unsupported System One output 'reasoning'"),
+        (dspy.ChainOfThought(Passing), "Unsupported System One output 'reasoning'"),
         (dspy.Predict("document, summary -> rating: int"), "System One output 'rating'; use a dec"),
         (dspy.Predict("document, summary -> ok: bool"), "'ok' requires an OutputField"),
     ],

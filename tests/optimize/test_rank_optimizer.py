@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy_engine import Engine
 from dspy_engine import lm_of as lm_in_process
-from rated_programs import ASKED, ROWS, compile_with, headed
+from rated_programs import ASKED, ROWS, compile_with, form
 
 import judges
 from dspy_judges.errors import JudgesError
@@ -43,7 +43,7 @@ def opinion(body):
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
     names = [name for name in HEADER.findall(last.rpartition("\n\n")[2]) if name != "completed"]
     if "instruction" in names:
-        return headed(instruction="Rate by the quality that is stated.")
+        return form(instruction="Rate by the quality that is stated.")
     match = re.search(r"of quality (\d)", last)
     rating = 1 + zlib.crc32(last.encode()) % 5
     if match and "stated" in system:
@@ -53,7 +53,7 @@ def opinion(body):
         return f'{{"reasoning": "Because.", "rating": {rating}}}'
     if not names:
         return str(rating)
-    return headed(**{name: values.get(name, "Because.") for name in names})
+    return form(**{name: values.get(name, "Because.") for name in names})
 
 
 @pytest.fixture
@@ -204,11 +204,11 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
         result = tuned.detailed_results
         total = usage.get_total_tokens()["openai/gpt-4.1-mini"]["prompt_tokens"]
         assert total == server.tokens_in == result.summary["tokens"]["in"]
-        n_asked = len(server.log)
+        n_requests = len(server.log)
         # The folder keeps every reply.
         again = compile_with(program, EXAMPLES, **settings)
         assert again.detailed_results.trials == result.trials
-        assert len(server.log) == n_asked <= 500
+        assert len(server.log) == n_requests <= 500
         prediction = tuned(**ASKED)
         assert (prediction.rating, prediction.reasoning) == (2, "Because.")
     assert type(tuned) is dspy.ChainOfThought
@@ -269,7 +269,7 @@ def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
     items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
     prompt = program.describe(items).prompt
     assert [field.name for field in prompt.choices] == list(answers)
-    with dspy.context(lm=lm_in_process(Engine(lambda _: headed(**answers)))):
+    with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
         prediction = program.tuned(prompt, weights)(text="A text.")
     assert prediction.score == pytest.approx(score)
     assert {name: prediction[name] for name in answers} == answers

@@ -21,9 +21,9 @@ RUN = ["--dimension", "relevance", "--lm", LM]
 SMALLEST = 0.21
 
 
-def plan(measured=None, **settings):
+def plan(figures=None, **settings):
     settings = {"lm": LM, **settings}
-    return plan_budget(prepare(read_settings({"dimension": "relevance", **settings})), measured)
+    return plan_budget(prepare(read_settings({"dimension": "relevance", **settings})), figures)
 
 
 def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once():

@@ -74,7 +74,7 @@ SYSTEMS = 8
 SKILLS = (0.2, 0.4, 0.6, 0.8)
 
 
-def skilled(skill):
+def of_skill(skill):
     return Candidate(instruction=f"{skill}")
 
 
@@ -93,7 +93,7 @@ def race_of(documents, calls):
 def run_race(documents, calls, skills=SKILLS):
     """The results, best first, and what was spent."""
     race = race_of(documents, calls)
-    results = race.run([skilled(skill) for skill in skills], calls)
+    results = race.run([of_skill(skill) for skill in skills], calls)
     return results, race.evaluator.budget.total_cost
 
 
@@ -102,7 +102,7 @@ def test_half_the_calls_find_the_best_and_are_all_but_spent():
     # it on 2s more: 5s + 3s + 4s = 12s of 300 sets of 8 outputs, so s = 25.
     half = 5 * 120 * SYSTEMS // 2
     results, calls = run_race(120, half)
-    assert results[0].candidate == skilled(0.8)
+    assert results[0].candidate == of_skill(0.8)
     assert 0.95 * half <= calls <= half
     sizes = [result.n_documents for result in results]
     assert sizes[0] > 50
@@ -117,7 +117,7 @@ def test_a_race_never_spends_more_than_it_may(calls):
 def test_what_all_cannot_afford_the_first_candidates_run():
     # Twenty documents for the untuned judge and one candidate: 2 * 20 * 8 = 320 calls.
     results, _ = run_race(40, 330, (0.9, 0.2, 0.2, 0.2))
-    assert [result.candidate for result in results] == [skilled(0.9)]
+    assert [result.candidate for result in results] == [of_skill(0.9)]
 
 
 def test_documents_that_a_candidate_shows_are_passed_over():
@@ -138,7 +138,7 @@ def judge_for_tokens(prompt, items):
     return [ItemJudgement(one.judgement, 100 + tokens, 1) for one in judge(prompt, items)]
 
 
-def run_paid(documents, calls, by=judge_for_tokens, **settings):
+def buy(documents, calls, by=judge_for_tokens, **settings):
     """A search that tokens are counted of, on these documents and half as many others."""
     settings = {"pricing": PRICING, "proposer": Model(write_instruction), **settings}
     halves = world(documents), world(documents // 2, first=100)
@@ -149,7 +149,7 @@ FORMS = {"reasoning": ("brief", "steps")}
 
 
 def test_rounds_propose_then_compare_forms_then_show():
-    outcome = run_paid(40, 8_000_000, options=SearchOptions(**FORMS, max_item_cost=1000))
+    outcome = buy(40, 8_000_000, options=SearchOptions(**FORMS, max_item_cost=1000))
     by_round = {n: [t for t in outcome.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
     assert all(not trial["demos"] and not trial["reasoning"] for trial in by_round[1])
     assert {trial["reasoning"] for trial in by_round[3]} == {"brief", "steps"}
@@ -157,16 +157,14 @@ def test_rounds_propose_then_compare_forms_then_show():
 
 
 def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read():
-    outcome = run_paid(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
+    outcome = buy(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
     assert any(trial["demos"] for trial in outcome.of_stage("race"))
 
 
 def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
     # A token written is so dear that steps are not to be had, nor is a sentence.
     dear = replace(PRICING, price=Price(per_token_in=1, per_token_out=100))
-    outcome = run_paid(
-        16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_cost=300)
-    )
+    outcome = buy(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_cost=300))
     rounds = {trial["round"] for trial in outcome.of_stage("race")}
     assert 2 not in rounds
     assert max(rounds) > 2
@@ -180,7 +178,7 @@ def search_with_dear_candidates(is_dear):
         return [ItemJudgement(one.judgement, tokens, 1) for one in judge(prompt, items)]
 
     options = SearchOptions(max_item_cost=400, max_demos=0)
-    return run_paid(16, 1_000_000, judge_dearly, options=options)
+    return buy(16, 1_000_000, judge_dearly, options=options)
 
 
 def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships():

@@ -42,7 +42,7 @@ def of_ratings(new, old):
     return [*flags, "--scores", write_scores("old.jsonl", old)]
 
 
-def flipped(*rows):
+def flip(*rows):
     """People's labels, but the other word on these rows."""
     return [float(1 - label if n in rows else label) for n, label in enumerate(PEOPLE)]
 
@@ -68,7 +68,7 @@ def test_two_values_show_what_changed_and_with_whom_people_side(here):
 
     Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
     """
-    flags = [*of_two_values(new=flipped(0, 2), old=flipped(1)), *AGAINST]
+    flags = [*of_two_values(new=flip(0, 2), old=flip(1)), *AGAINST]
     result = json_of(command, *flags)
     assert (result["swap"], result["margin"]) == ("not worse", 0.03)
     assert [card["name"] for card in result["judges"]] == ["new", "old"]
@@ -97,12 +97,12 @@ def test_two_values_show_what_changed_and_with_whom_people_side(here):
     assert text.index("is not worse than old by more than 0.03") < text.index("What changes")
     assert text.count("<article ") == 3
     assert "People: <b>pass</b>. Judge: <b>pass → fail</b>." in text
-    one = of_two_values(new=flipped(0), old=flipped())
+    one = of_two_values(new=flip(0), old=flip())
     assert "\n1 output changes (0 fail" in run(command, *one, *AGAINST).stdout
 
 
 def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one():
-    flags = of_two_values(old=PEOPLE, new=flipped(*range(80)))
+    flags = of_two_values(old=PEOPLE, new=flip(*range(80)))
     result = run(command, *flags, *AGAINST)
     assert (result.code, "Next: keep the old judge" in result.stdout) == (1, True)
     assert (
@@ -115,7 +115,7 @@ def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one():
 
 def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could():
     """It is the least number of which labels that repeat these decide."""
-    old, new = flipped(*range(30)), flipped(*range(20, 54))
+    old, new = flip(*range(30)), flip(*range(20, 54))
     flags = [*of_two_values(new, old), *AGAINST]
     result = run(command, *flags)
     assert result.code == 3
@@ -175,7 +175,7 @@ def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none
 
 
 def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out():
-    flags = [*of_two_values(new=flipped(0), old=flipped()), *AGAINST]
+    flags = [*of_two_values(new=flip(0), old=flip()), *AGAINST]
     rows = read_jsonl("labels.jsonl")
     for number, row in enumerate(rows[:90]):
         row |= {"sampling_weight": 1 + number % 3, "sampling_from": 310}
@@ -191,7 +191,7 @@ def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out():
 @pytest.mark.parametrize(("number", "code"), [(40, 0), (41, 1)])
 def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(number, code):
     new = [None] * number + PEOPLE[number:]
-    status, out, err = run(command, *of_two_values(new, flipped()), *AGAINST)
+    status, out, err = run(command, *of_two_values(new, flip()), *AGAINST)
     assert status == code
     assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
     assert ("new has no score for 41 of 400 labels" in err) == (code == 1)

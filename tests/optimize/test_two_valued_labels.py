@@ -70,9 +70,9 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     for start in ("Fails caught (TNR): ", "test, untuned"):
         assert any(line.startswith(start) for line in lines)
     card = run.summary["two_values"]["test"][f"{run.summary['shipped']}_judge"]
-    missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
+    n_misses = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
     with (run.folder / "misses.csv").open(encoding="utf-8", newline="") as misses:
-        assert len([*csv.DictReader(misses)]) == missed
+        assert len([*csv.DictReader(misses)]) == n_misses
     result = measure(judge, file)
     assert set(result.scored.human) == {0, 1}
     assert 0 <= result.scored.scores.min() <= result.scored.scores.max() <= 1
@@ -153,7 +153,7 @@ def test_a_judges_own_words_need_no_flag(here):
 
 def test_zeros_and_ones_on_a_longer_scale_are_ratings(here):
     longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
-    result = annotated(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
+    result = measure_labels(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
     assert list(result.scored.human) == [0.5, 1]
 
 
@@ -166,7 +166,7 @@ def test_recorded_replies_of_words_are_read_where_labels_have_two_values(here, c
     assert "it misses 0 of 22 fails" in capsys.readouterr().out
 
 
-def annotated(labels, *annotators, judge=MINE):
+def measure_labels(labels, *annotators, judge=MINE):
     """What the judge is beside these annotators' labels of an output each."""
     lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(labels)]
     Path("sheet.csv").write_text("\n".join([f"id,input,output,{','.join(annotators)}", *lines]))
@@ -176,12 +176,12 @@ def annotated(labels, *annotators, judge=MINE):
 def test_a_third_annotator_with_few_labels_hides_no_agreement(here):
     # Carl's two labels are alike, so that he has no kappa with Anna or Ben.
     labels = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
-    first, *_ = annotated(labels, "Anna", "Ben", "Carl").labelled.notes
+    first, *_ = measure_labels(labels, "Anna", "Ben", "Carl").labelled.notes
     assert first == "label: two annotators say the same in 100% of 14 cases, kappa 1.00"
 
 
 def test_annotators_agreement_is_that_before_ties_are_left_out(here):
-    result = annotated(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
+    result = measure_labels(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
     first, *_, last = result.labelled.notes
     assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
@@ -227,9 +227,9 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
         texts = {"input": f"{' '.join(WORDS)} {row}", "output": WORDS[0] if good else "nothing"}
         label = ("pass" if good else "fail") if row % 2 else float(good)
         rows.append(dspy.Example(**texts, human=label).with_inputs("input", "output"))
-    compiled = RankOptimizer(quiet=True).compile(program, trainset=rows)
-    assert compiled(input="Ask.", output="Say.").verdict in ("pass", "fail")
-    assert compiled.detailed_results.summary["level"] == "dataset"
+    better = RankOptimizer(quiet=True).compile(program, trainset=rows)
+    assert better(input="Ask.", output="Say.").verdict in ("pass", "fail")
+    assert better.detailed_results.summary["level"] == "dataset"
 
 
 @pytest.mark.parametrize(

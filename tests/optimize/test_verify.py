@@ -73,7 +73,7 @@ def test_all_prints_every_level_and_coefficient_below_the_first_screen():
     assert sum(", n=3 systems, " in line for line in rest if line.startswith("system-level")) == 3
 
 
-def annotated(*annotators):
+def arguments_of(*annotators):
     """Arguments that verify the first annotator's labels, from which each next differs by one."""
     cells = [(d, s, 1.0 + (d + s) % 4) for d in range(16) for s in range(3)]
     rows = [
@@ -88,13 +88,13 @@ def annotated(*annotators):
 
 
 def test_the_judge_stands_beside_each_annotator_and_they_beside_each_other():
-    code, out, _ = run(command, *annotated("ann", "bob"))
+    code, out, _ = run(command, *arguments_of("ann", "bob"))
     # Of 48 outputs 12 have each of 1 to 4: the variance of either is 1.25, the gap 1.
     kappa = 1 - 1 / (1.25 + 1.25 + 1)
     assert (code, "judge and ann: equal labels 100%, kappa 1.000, rho 1.000" in out) == (0, True)
     for pair in ("judge and bob", "ann and bob"):
         assert f"{pair}: equal labels 0%, kappa {kappa:.3f}, rho 1.000" in out
-    people = json_of(command, *annotated("ann", "bob"))["people"]
+    people = json_of(command, *arguments_of("ann", "bob"))["people"]
     assert [one["annotator"] for one in people["agreement"]["judge"]] == ["ann", "bob"]
     assert people["one_annotator"]["gap"]["value"] == pytest.approx(0)
     assert people["bound"] == pytest.approx(people["reliability"] ** 0.5)
@@ -102,14 +102,14 @@ def test_the_judge_stands_beside_each_annotator_and_they_beside_each_other():
 
 
 def test_three_annotators_share_a_line_and_the_first_screen_stays_twelve_lines():
-    out = run(command, *annotated("e0", "e1", "e2")).stdout
+    out = run(command, *arguments_of("e0", "e1", "e2")).stdout
     lines = out.splitlines()
     assert (len(lines) <= 12, max(map(len, lines)) <= 80) == (True, True)
     assert "judge and e" not in out
     for start in ("judge and annotators, 3 pairs: equal ", "annotators, 3 pairs: equal labels "):
         assert sum(line.startswith(start) for line in lines) == 1
     assert sum(line.startswith("One annotator's rho with others: ") for line in lines) == 1
-    out = run(command, *annotated("e0", "e1", "e2"), "--all").stdout
+    out = run(command, *arguments_of("e0", "e1", "e2"), "--all").stdout
     assert "judge and e0: equal labels" in out
     assert "e0 and e1: equal labels" in out
 

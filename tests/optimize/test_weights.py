@@ -62,7 +62,7 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     times = np.repeat(np.arange(document.size), weight)
     copy = np.concatenate([np.arange(n) for n in weight])
     copies = document[times] * 10 + copy
-    repeated = (judge[times], human[times], copies)
+    copies_of = (judge[times], human[times], copies)
 
     def same(one, other):
         assert one.value == pytest.approx(other.value, abs=1e-9, nan_ok=True)
@@ -70,10 +70,10 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     for level, coefficient in itertools.product(LEVELS, ("spearman", "pearson")):
         how = {"coefficient": coefficient}
         one = correlation(level, judge, human, document, system, weight=weight, **how)
-        same(one, correlation(level, *repeated, system[times], **how))
+        same(one, correlation(level, *copies_of, system[times], **how))
     for level in LEVELS[:2] if np.unique(document).size < document.size else ():
         alike = order_agreement(judge, human, document, level=level, weight=weight)
-        same(alike, order_agreement(*repeated, level=level))
+        same(alike, order_agreement(*copies_of, level=level))
     card = two_values(judge // 2, human // 2, document, weight=weight)
     other = two_values(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
     for name in RATES:

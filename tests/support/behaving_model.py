@@ -71,5 +71,5 @@ def echo(prompt: str, sampling: Sampling, before: int) -> str:
     return prompt
 
 
-def parsed(answers: Sequence[Response]) -> list[object]:
+def values_of(answers: Sequence[Response]) -> list[object]:
     return [answer.values[0] if answer.values else None for answer in answers]

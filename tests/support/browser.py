@@ -72,8 +72,8 @@ class Page:
         for key in keys:
             number, text = CODES.get(key, (ord(key[0].upper()), key))
             about = {"key": key, "windowsVirtualKeyCode": number, "modifiers": modifiers}
-            typed = {"text": text} if text and modifiers in (0, SHIFT) else {}
-            self.send("Input.dispatchKeyEvent", type="keyDown", autoRepeat=repeat, **about, **typed)
+            chars = {"text": text} if text and modifiers in (0, SHIFT) else {}
+            self.send("Input.dispatchKeyEvent", type="keyDown", autoRepeat=repeat, **about, **chars)
             self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def write(self, text: str) -> None:

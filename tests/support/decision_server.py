@@ -273,7 +273,7 @@ class DecisionServer(OpenAIServer):
     def _completion(self, body: Body, texts: Sequence[str]) -> Body:
         return self._as_asked(body, self._reply(body))
 
-    def _as_asked(self, body: Body, reply: Body) -> Body:
+    def _in_form(self, body: Body, reply: Body) -> Body:
         """A reply in the form of the request."""
         if form_of(body) == "systemone":
             return reply
@@ -324,5 +324,5 @@ def decision_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]
 if __name__ == "__main__":
     # The same for every text, which is quick.
     serve_by_hand(
-        DecisionServer(opinion=lambda state, name, listed: [1 / len(listed)] * len(listed))
+        DecisionServer(opinion=lambda state, name, choices: [1 / len(choices)] * len(choices))
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from prompts import prompted
+from prompts import reprompt
 from question_cases import ASKED, PAIRED, WEIGHED
 
 from judges import frozen
@@ -35,9 +35,9 @@ PROVENANCE = {
 
 KINDS = {
     "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED),
-    "rating with demos": replace(prompted(Judge.of(RELEVANCE), demos=[DEMO]), plan=WEIGHTED),
+    "rating with demos": replace(reprompt(Judge.of(RELEVANCE), demos=[DEMO]), plan=WEIGHTED),
     "rating with a rationale": replace(
-        prompted(Judge.of(RELEVANCE, reasoning="brief"), demos=[{**DEMO, "rationale": "Short."}]),
+        reprompt(Judge.of(RELEVANCE, reasoning="brief"), demos=[{**DEMO, "rationale": "Short."}]),
         plan=MEAN,
         lm="openai/gpt-4.1-mini",
     ),
@@ -46,7 +46,7 @@ KINDS = {
     "a threshold": replace(Judge.of(FLUENCY), plan=WEIGHTED, threshold=0.3),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
-        prompted(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
+        reprompt(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
         plan=WEIGHTED,
     ),
     "questions": ASKED,

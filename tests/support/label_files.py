@@ -19,8 +19,8 @@ def file_of(content: str | bytes, name: str = "labels.csv") -> Path:
 
 def csv_of(*rows: Iterable[object], delimiter: str = ",") -> str:
     """Rows as CSV with every cell quoted."""
-    quoted = ([f'"{str(cell).replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows)
-    return "".join(f"{delimiter.join(cells)}\r\n" for cells in quoted)
+    lines = ([f'"{str(cell).replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows)
+    return "".join(f"{delimiter.join(cells)}\r\n" for cells in lines)
 
 
 def workbook(*rows: Sequence[object], name: str = "labels.xlsx", merge: str = "") -> Path:
@@ -34,7 +34,7 @@ def workbook(*rows: Sequence[object], name: str = "labels.xlsx", merge: str = ""
     return Path(name)
 
 
-def edited(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
+def edit(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
     """The workbook with the XML of one of its parts edited, packed small."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}

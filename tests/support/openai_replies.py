@@ -25,8 +25,8 @@ def follow(body: Body, opinion: Callable[[str], float] = place) -> str:
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
     outputs = OUTPUT.findall(system.partition("You write:")[2].partition("Your task:")[0])
     values = {}
-    for name, allowed in outputs or [("rating", "1, 2, 3, 4 or 5")]:
-        choices = re.split(r", | or ", allowed) if allowed else ["It is what it is."]
+    for name, allows in outputs or [("rating", "1, 2, 3, 4 or 5")]:
+        choices = re.split(r", | or ", allows) if allows else ["It is what it is."]
         values[name] = choices[min(int(opinion(last) * len(choices)), len(choices) - 1)]
     if outputs and len(values) == 1:
         return next(iter(values.values()))

@@ -182,10 +182,10 @@ class OpenAIServer:
         """An answer without a judgement; what it took to think is in its usage."""
         text = {"garbage": GARBAGE, "cut": GARBAGE, "refusal": "I cannot help with that."}
         answer = self._completion(body, [text.get(fault, "")])
-        thought = 40
-        answer["usage"]["completion_tokens"] += thought
-        answer["usage"]["total_tokens"] += thought
-        self.tokens_out += thought
+        n_thoughts = 40
+        answer["usage"]["completion_tokens"] += n_thoughts
+        answer["usage"]["total_tokens"] += n_thoughts
+        self.tokens_out += n_thoughts
         for choice in answer["choices"]:
             if fault == "null":
                 choice["message"]["content"] = None
@@ -209,8 +209,8 @@ class OpenAIServer:
     def _keep(self, content: bytes, purpose: str) -> Body:
         name = f"file-{len(self.files)}"
         self.files[name] = content
-        described = {"object": "file", "created_at": 0, "status": "processed", "purpose": purpose}
-        return {**described, "id": name, "bytes": len(content), "filename": f"{name}.jsonl"}
+        about = {"object": "file", "created_at": 0, "status": "processed", "purpose": purpose}
+        return {**about, "id": name, "bytes": len(content), "filename": f"{name}.jsonl"}
 
     async def _download(self, request: web.Request) -> web.Response:
         content = self.files.get(request.match_info["id"])
@@ -221,8 +221,8 @@ class OpenAIServer:
     async def _submit(self, request: web.Request) -> web.Response:
         request_body = json.loads(await request.read())
         name = f"batch_{len(self.batches)}"
-        begun = {"id": name, "object": "batch", "created_at": int(time.time()), "looked": 0}
-        self.batches[name] = {"metadata": None, **request_body, **begun, "status": "validating"}
+        state = {"id": name, "object": "batch", "created_at": int(time.time()), "looked": 0}
+        self.batches[name] = {"metadata": None, **request_body, **state, "status": "validating"}
         return web.json_response(self.batches[name])
 
     async def _batches(self, request: web.Request) -> web.Response:

@@ -35,9 +35,9 @@ PAIRED = replace(
 PAIR = {"query": "When?", "reply_a": "Good morning, on Friday.", "reply_b": "Friday."}
 
 
-def headed(**values: object) -> str:
+def form(**values: object) -> str:
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
 
 
-FULL = headed(rationale="It helps.", deadline="yes", tone=2, rating=4)
+FULL = form(rationale="It helps.", deadline="yes", tone=2, rating=4)

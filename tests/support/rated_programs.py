@@ -16,7 +16,7 @@ ROWS = [
 ASKED = {"document": "A document.", "summary": "A summary of quality 2."}
 
 
-def headed(**values: object) -> str:
+def form(**values: object) -> str:
     """A reply that gives these outputs."""
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])

@@ -50,7 +50,7 @@ def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) ->
     return Items(tuple(items))
 
 
-def shuffled(items: Items, seed: int) -> Items:
+def shuffle(items: Items, seed: int) -> Items:
     """The same items, people's ratings permuted within each document."""
     rng = np.random.default_rng(seed)
     human = items.human.copy()
@@ -74,8 +74,8 @@ def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     for item in items:
         error = 0.4 / (1 + levels) * noise(prompt.instruction, item.id)
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
-        weighed = sum(values[number] for number in numbers) / len(numbers)
-        results.append(ItemJudgement(Judgement(score=3 + 2 * (weighed - 0.5) + error)))
+        mean = sum(values[number] for number in numbers) / len(numbers)
+        results.append(ItemJudgement(Judgement(score=3 + 2 * (mean - 0.5) + error)))
     return results
 
 
@@ -110,7 +110,7 @@ def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
     return f"[[ ## instruction ## ]]\n{text}"
 
 
-class Searched(NamedTuple):
+class Search(NamedTuple):
     """What a search ends with, its trials, and where candidates met items."""
 
     result: SearchResult
@@ -157,13 +157,13 @@ def problem_of(
     )
 
 
-def search(train: Items, dev: Items, *, optimizer: str = "rank", **settings: Any) -> Searched:
+def search(train: Items, dev: Items, *, optimizer: str = "rank", **settings: Any) -> Search:
     """A search of the optimizer; without a proposer only labels are shown."""
     trials: list[dict[str, Any]] = []
     problem = problem_of(train, dev, trials=trials, **settings)
-    return Searched(two_fold_search(find_optimizer(optimizer), problem), trials, problem.evaluator)
+    return Search(two_fold_search(find_optimizer(optimizer), problem), trials, problem.evaluator)
 
 
-def written_search(train: Items, dev: Items, **settings: Any) -> Searched:
+def written_search(train: Items, dev: Items, **settings: Any) -> Search:
     """A search whose instructions `write_instruction` writes."""
     return search(train, dev, proposer=Model(write_instruction), **settings)

@@ -8,8 +8,8 @@ import judges
 from judges.scoring import SamplingPlan
 
 
-def tuned_on(path: Path, keys: Iterable[str], shipped: str = "tuned") -> str:
+def tuned_on(path: Path, keys: Iterable[str], choice: str = "tuned") -> str:
     """A file of the judge `relevance` that was tuned on the rows of these keys."""
     judge = judges.load("relevance").with_plan(SamplingPlan(kind="weighted"))
-    origin = {"tuned_on": [*keys], "shipped": shipped}
+    origin = {"tuned_on": [*keys], "shipped": choice}
     return str(replace(judge, provenance=origin).save(path))
