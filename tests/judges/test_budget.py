@@ -17,7 +17,7 @@ from judges.client.store import Store
 from judges.protocol import Completion, Sampling, Usage
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
-ASKED = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
+PROMPT = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
 SHORT = Sampling(max_tokens=50)  # at worst 150 dollars
 
 
@@ -30,7 +30,7 @@ def account_of(max_cost):
 
 
 def book(account, sampling=SHORT):
-    booking = account.book(b"key", ASKED, sampling)
+    booking = account.book(b"key", PROMPT, sampling)
     assert booking is not None
     return booking
 
@@ -49,14 +49,14 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account = account_of(390.0)
     account.settle(book(account), took(60, 10))
     first, second = book(account), book(account)
-    assert account.book(b"", ASKED, SHORT) is None  # 70 + 150 + 150, and 150
+    assert account.book(b"", PROMPT, SHORT) is None  # 70 + 150 + 150, and 150
     account.release(second, billed=False)
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
     limit = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
     with pytest.raises(BudgetSpentError, match=limit):
-        account.book(b"", ASKED, SHORT)
+        account.book(b"", PROMPT, SHORT)
 
 
 def test_with_a_limit_of_zero_only_what_is_free_is_sent():
@@ -64,7 +64,7 @@ def test_with_a_limit_of_zero_only_what_is_free_is_sent():
     free, dear = budget.account("free", FREE), budget.account("paid", DOLLAR)
     free.settle(book(free), took(60, 10))
     with pytest.raises(BudgetSpentError, match=r"a limit of \$0 nothing may be spent: only free"):
-        dear.book(b"", ASKED, SHORT)
+        dear.book(b"", PROMPT, SHORT)
 
 
 ends_of_requests = st.sampled_from(["answered", "lost", "refused", "killed"])
@@ -80,7 +80,7 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_fac
     account = Budget(12, float(limit), store).account(price=DOLLAR)
     try:
         for outcome, tokens_in, tokens_out, which in ends:
-            while len(open_) < 7 and (booking := account.book(b"key", ASKED, SHORT)) is not None:
+            while len(open_) < 7 and (booking := account.book(b"key", PROMPT, SHORT)) is not None:
                 open_.append(booking)
                 n_sent += 1
             one = open_.pop(which % len(open_))
@@ -169,11 +169,11 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
     account, sampling = account_of(100_000.0), Sampling(max_tokens=100)
     account.release(book(account, sampling), billed=False)
     first = book(account, sampling)
-    assert account.book(b"", ASKED, sampling) is None
+    assert account.book(b"", PROMPT, sampling) is None
     account.settle(first, took(100, 1_900))
     pair = book(account, sampling), book(account, sampling)
     assert pair[0].cost == pytest.approx(2_000.0)
-    assert account.book(b"", ASKED, sampling) is None
+    assert account.book(b"", PROMPT, sampling) is None
     for one in pair:
         account.settle(one, took(100, 1_900))
     assert book(account, sampling).cost == pytest.approx(2_000.0)  # and not 20,000

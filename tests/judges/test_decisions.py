@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonl import write_jsonl
 from openai_replies import error
 from openai_server import Serving, some_faults
-from question_cases import ASKED, PAIR, PAIRED, ROW, WEIGHED
+from question_cases import PAIR, PAIRED, PLAIN, ROW, WEIGHED
 from rating_files import weather_rows
 
 import judges
@@ -117,7 +117,7 @@ NASTY = (
 
 def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(lm, decision_server):
     rows = [ROW, *({"query": text, "reply": f"It is {text}"} for text in NASTY)]
-    judge_all(ASKED, lm, rows, concurrency=1)
+    judge_all(PLAIN, lm, rows, concurrency=1)
     plain, *nasty = (entry.body for entry in decision_server.log)
     assert state_of(plain).pop("inputs") == ROW
     for text, body in zip(NASTY, nasty, strict=True):
@@ -343,7 +343,7 @@ def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decisio
     with pytest.raises(FatalModelError, match="a decision model answers a judge's typed questions"):
         judge_all(wrong, lm, [ROW])
     with pytest.raises(OptionError, match=f"the plan 'one' is not for {lm}"):
-        judge_all(replace(RELEVANCE, lm=lm, plan=ASKED.plan), lm, ROWS[:1])
+        judge_all(replace(RELEVANCE, lm=lm, plan=PLAIN.plan), lm, ROWS[:1])
     assert decision_server.log == []
 
 

@@ -24,7 +24,7 @@ from judges.protocol import Sampling, ThrottledError, TransientError, Unreachabl
 
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 GATE = "Gx47QpLw92VnRt61MzKd"
-ASKED = [
+PROMPT = [
     {"role": "system", "content": "You rate."},
     {"role": "user", "content": "Rate it from 1 to 5."},
 ]
@@ -112,7 +112,7 @@ def test_a_dspy_models_errors_mean_what_an_endpoints_do(openai_server, fault, ki
     openai_server.fault = lambda number, body: fault
     model = open_dspy("openai/judge-1", openai_server.url)
     with pytest.raises(kind):
-        asyncio.run(model.complete(ASKED, Sampling()))
+        asyncio.run(model.complete(PROMPT, Sampling()))
     assert len(openai_server.log) == 1  # DSPy's own retries are off
 
 
@@ -134,7 +134,7 @@ def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, is_bil
 
     model = DspyModel(dspy.LM("local/m", engine=Broken()))
     with pytest.raises(kind) as error:
-        asyncio.run(model.complete(ASKED, Sampling()))
+        asyncio.run(model.complete(PROMPT, Sampling()))
     assert type(error.value) is kind
     assert error.value.billed is is_billed
 

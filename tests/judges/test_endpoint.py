@@ -18,7 +18,7 @@ from judges.protocol import (
     Usage,
 )
 
-ASKED = [{"role": "user", "content": "Rate it from 1 to 5."}]
+PROMPT = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
 SOUND = {"choices": [{"message": {"content": "four"}, "finish_reason": "stop"}], "model": "judge-1"}
 
@@ -30,7 +30,7 @@ def complete(sampling=PLAIN, lm="openai/judge-1", **options):
     async def once():
         model = open_model(lm, **options)
         try:
-            return await model.complete(ASKED, sampling)
+            return await model.complete(PROMPT, sampling)
         finally:
             await close_models()
 
@@ -40,7 +40,7 @@ def complete(sampling=PLAIN, lm="openai/judge-1", **options):
 def read(body, sampling=PLAIN):
     """What is made of an answer's body."""
     model = open_model("openai/judge-1", api_base="http://127.0.0.1:9/v1")
-    return model.read_answer(body, ASKED, sampling)
+    return model.read_answer(body, PROMPT, sampling)
 
 
 def usage_of(counts, sampling=PLAIN):
@@ -55,7 +55,7 @@ def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(openai_
     answer = complete(Sampling(**fields))
     assert [reply.text for reply in answer.replies] == [str(1 + i % 5) for i in range(20)]
     (entry,) = openai_server.log
-    fields |= {"model": "judge-1", "messages": ASKED, "max_tokens": 512}
+    fields |= {"model": "judge-1", "messages": PROMPT, "max_tokens": 512}
     assert entry.body == fields
     assert entry.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
 

@@ -22,7 +22,7 @@ from judges.protocol import (
     TransientError,
 )
 
-ASKED: list[Message] = [
+PROMPT: list[Message] = [
     {"role": "system", "content": "You rate."},
     {"role": "user", "content": "Rate it from 1 to 5."},
 ]
@@ -116,7 +116,7 @@ VLLM_CONTEXT = (
 AT_MOST_5 = "top_logprobs must be less than or equal to 5"
 GEMINI_DAY = [{"violations": [{"quotaId": "PerDay"}]}, {"quotaId": "PerDay"}]
 SPENT = "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"
-SPENT_SAID = "Max budget: 1.0; the same command goes on when the account has more credit"
+SPENT_MESSAGE = "Max budget: 1.0; the same command goes on when the account has more credit"
 REFUSED_KEY = "Incorrect API key provided"
 PROXY_KEY = f"litellm.AuthenticationError: OpenAIException - {REFUSED_KEY}"
 GONE = "/chat/completions: Invalid model name passed in model=judge-1."
@@ -127,9 +127,9 @@ FATAL: dict[str, tuple[Respond, str]] = {
     "no such model, in vLLM's words": (vllm_knows_none, "404 from .* for judge-1: no judge-1"),
     "OpenAI's quota": (fail(429, "Pay.", code="insufficient_quota"), "_quota; the same command"),
     "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; the same command"),
-    "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_SAID),
-    "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_SAID),
-    "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_SAID),
+    "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_MESSAGE),
+    "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_MESSAGE),
+    "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_MESSAGE),
     "a model that LiteLLM's proxy does not have": (fail(400, GONE), "Invalid model name"),
     "a key of LiteLLM's proxy for its provider": (fail(401, PROXY_KEY), "refuses the proxy's key"),
 }
@@ -146,7 +146,7 @@ def ask(model: EndpointModel, *samplings: Sampling) -> list[Reply]:
 
     async def replies() -> list[Reply]:
         try:
-            answers = [model.complete(ASKED, sampling) for sampling in samplings]
+            answers = [model.complete(PROMPT, sampling) for sampling in samplings]
             return [answer.replies[0] for answer in await asyncio.gather(*answers)]
         finally:
             await model.close()
@@ -227,7 +227,7 @@ OTHERS = ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"]
 @pytest.mark.parametrize("name", REASONING + OTHERS)
 def test_openais_reasoning_models_are_known_by_name(name):
     model = endpoint("http://127.0.0.1:9/v1", name)
-    body = model.request_format.body(ASKED, Sampling())
+    body = model.request_format.body(PROMPT, Sampling())
     fields = {key: value for key, value in body.items() if "max" in key or key == "temperature"}
     if name in REASONING:
         assert fields == {"max_completion_tokens": 512}

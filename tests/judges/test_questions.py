@@ -10,7 +10,7 @@ from behaving_model import Behave, Model
 from frozen_cases import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
-from question_cases import ASKED, DEADLINE, FULL, PAIR, PAIRED, ROW, TONE, WEIGHED, WEIGHTS, form
+from question_cases import DEADLINE, FULL, PAIR, PAIRED, PLAIN, ROW, TONE, WEIGHED, WEIGHTS, form
 
 from judges import AnswerWeights, Judge, Question, QuestionError
 from judges.catalog import COHERENCE, TLDR_CONCISE
@@ -34,8 +34,8 @@ def judge_row(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) 
 
 # Asking.
 def test_questions_stand_after_the_reasoning_and_before_the_answer():
-    system, user = ASKED.template()
-    names = [field.name for field in ASKED.prompt.outputs]
+    system, user = PLAIN.template()
+    names = [field.name for field in PLAIN.prompt.outputs]
     assert names == ["rationale", "deadline", "tone", "rating"]
     assert "- deadline (yes or no): does the reply say until when to ask\n" in system["content"]
     assert "- tone (1, 2 or 3): how friendly it is (1 = rude)\n" in system["content"]
@@ -60,7 +60,7 @@ def test_a_question_that_cannot_be_read_cannot_be_made(question, why):
         Question(**{"name": "q", "text": "is it", **question})
 
 
-HELPFUL, KINDER = ASKED.subject, PAIRED.subject
+HELPFUL, KINDER = PLAIN.subject, PAIRED.subject
 CLASHES: list[tuple[Any, list[Question], str]] = [
     (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
     (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
@@ -95,7 +95,7 @@ def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
 )
 def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     reply = reply.replace("[[ ## completed ## ]]\n", "")
-    values = read(reply, ASKED.prompt.outputs).values
+    values = read(reply, PLAIN.prompt.outputs).values
     assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
 
 
@@ -113,7 +113,7 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
 )
 def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, why):
     with pytest.raises(NoScoreError, match=why):
-        read(reply, ASKED.prompt.outputs)
+        read(reply, PLAIN.prompt.outputs)
 
 
 # Weighing.
@@ -123,7 +123,7 @@ MEAN = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
 @pytest.mark.parametrize(
     ("judge", "replies", "score", "answers"),
     [
-        (ASKED, [FULL], 4, (1, 2, 4)),
+        (PLAIN, [FULL], 4, (1, 2, 4)),
         (WEIGHED, [FULL], 4.0, (1, 2, 4)),  # 1 * 1 + 0.5 * 2 + 0.5 * 4
         (WEIGHED, [form(deadline="no", tone=1, rating=2)], 1.5, (0, 1, 2)),  # 0.5 * 1 + 0.5 * 2
         # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
@@ -157,7 +157,7 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token():
 
 
 def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
-    safe = replace(ASKED.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
+    safe = replace(PLAIN.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
     weights = AnswerWeights(intercept=0.0, slopes={"deadline": 0.5, "verdict": 0.5})
     judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
     reply = form(deadline="no", verdict="pass")
@@ -195,7 +195,7 @@ def test_an_answer_that_follows_the_position_counts_nothing():
     assert result.preferred == "tie"
 
 
-CHOICES = ASKED.prompt.choices
+CHOICES = PLAIN.prompt.choices
 PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts: sum(parts) > 1e-3)
 
 
@@ -206,7 +206,7 @@ def test_a_score_never_leaves_the_scale(parts, numbers):
     slopes = [4 * part / sum(parts) / span for part, span in zip(parts, spans, strict=True)]
     intercept = 1 - math.fsum(slope * low for slope, low in zip(slopes, lows, strict=True))
     weights = AnswerWeights(intercept=intercept, slopes=dict(zip(names, slopes, strict=True)))
-    assert replace(ASKED, weights=weights).weights == weights
+    assert replace(PLAIN, weights=weights).weights == weights
     score = weights.score(dict(zip(names, numbers, strict=True)))
     assert 1 - 1e-6 <= score <= 5 + 1e-6
     shares = weights.shares(CHOICES)
@@ -222,13 +222,13 @@ def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_sid
 
 BAD = "a weight that is negative, too large or not a number"
 BAD_WEIGHTS: list[tuple[Judge, dict[str, float], float, str]] = [
-    (ASKED, {"rating": -1.0}, 6.0, BAD),
-    (ASKED, {"rating": math.nan}, 0.0, BAD),
-    (ASKED, {"rating": 1e308, "tone": 1e308}, 0.0, BAD),
-    (ASKED, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
-    (ASKED, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
-    (ASKED, {}, 3.0, "scores go from 3 to 3, not 1 to 5"),
-    (ASKED, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
+    (PLAIN, {"rating": -1.0}, 6.0, BAD),
+    (PLAIN, {"rating": math.nan}, 0.0, BAD),
+    (PLAIN, {"rating": 1e308, "tone": 1e308}, 0.0, BAD),
+    (PLAIN, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
+    (PLAIN, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
+    (PLAIN, {}, 3.0, "scores go from 3 to 3, not 1 to 5"),
+    (PLAIN, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
     # From -0.9 to 0.9, and 0.1 more for the output shown first.
     (PAIRED, {"briefer": 0.45, "preferred": 0.45}, 0.1, "which would prefer one output"),
 ]

@@ -204,7 +204,7 @@ def test_people_who_rate_all_alike_leave_nothing_to_compare(level):
     assert (nothing.documents, nothing.error) == ((), math.inf)
 
 
-def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
+def read_scores(scores: str, dimension: str) -> tuple[list[float], ...]:
     if not SHARED.exists():
         pytest.skip("needs ../shared/data")
     rows = {row["id"]: row for row in read_jsonl(SHARED / "summeval" / "summeval.jsonl")}
@@ -225,7 +225,7 @@ def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
     ],
 )
 def test_recorded_scores_reach_their_published_figures(judge, dimension, figure):
-    vectors = read_shared(judge, dimension)
+    vectors = read_scores(judge, dimension)
     left_out = summary_level(*vectors, undefined="left_out")
     assert left_out.value == pytest.approx(figure, abs=0.0006)
     if dimension == "consistency":

@@ -61,10 +61,10 @@ def server(
 
 
 LABELLED = ["--dimension", "relevance", "--data", "labels.jsonl"]
-ASKED = [*LABELLED, "--concurrency", str(CONCURRENCY)]
-TUNE = [*ASKED, "--lm", LM]
-COMPARE = [*ASKED, "--lm", LM, "--lm", ANOTHER]
-PANEL = [*ASKED, f"relevance@{LM}", f"relevance@{ANOTHER}"]
+SEARCH = [*LABELLED, "--concurrency", str(CONCURRENCY)]
+TUNE = [*SEARCH, "--lm", LM]
+COMPARE = [*SEARCH, "--lm", LM, "--lm", ANOTHER]
+PANEL = [*SEARCH, f"relevance@{LM}", f"relevance@{ANOTHER}"]
 OF_COMMAND = {"optimize": LABELLED, "optimize.compare": COMPARE, "optimize.panel": PANEL}
 
 

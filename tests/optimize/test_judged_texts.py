@@ -28,20 +28,20 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
     return subject_of("quality", LabelSource(data=rows, map=map or {}))[0].texts
 
 
-ASKED, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
+INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
 
 
 @pytest.mark.parametrize(
     ("columns", "unread"),
     [
-        (ASKED | ANSWER, ""),
+        (INPUT | ANSWER, ""),
         ({"question": "{}?", "answer": "so {}"}, ""),
         ({"prompt": "{}?", "response": "so {}"}, ""),
         ({"query": "{}?", "completion": "so {}"}, ""),
         # What the answer should be is read; of few words it may be the label, and is not.
-        *((ASKED | {name: "{}"} | ANSWER, "") for name in ("expected", "ground_truth")),
-        *((ASKED | {name: "{}"} | ANSWER, "") for name in ("reference", "correct_answer")),
-        *((ASKED | {name: "very good"} | ANSWER, name) for name in ("expected", "reference")),
+        *((INPUT | {name: "{}"} | ANSWER, "") for name in ("expected", "ground_truth")),
+        *((INPUT | {name: "{}"} | ANSWER, "") for name in ("reference", "correct_answer")),
+        *((INPUT | {name: "very good"} | ANSWER, name) for name in ("expected", "reference")),
         # A text that some rows lack is not read.
         ({"question": "{}?", "context": "", "answer": "{}."}, "context"),
     ],

@@ -15,8 +15,8 @@ from optimize.check import main as check
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")
-SAID = "It leaves out the point."
-LABEL = {"comment": SAID, "annotator": "Anna", "labelled_at": "2026-11-23T18:20:00.123Z"}
+COMMENT = "It leaves out the point."
+LABEL = {"comment": COMMENT, "annotator": "Anna", "labelled_at": "2026-11-23T18:20:00.123Z"}
 
 
 def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
@@ -47,11 +47,11 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
     assert "2 annotators: " in output_of(check, file)
     output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
-    assert SAID in Path("run/report.html").read_text()
+    assert COMMENT in Path("run/report.html").read_text()
     assert "more outputs, which are set apart" in output_of(verify, "run", "--data", file)
     judge = judges.load("run")
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("document", "summary"))
-    assert SAID in Path("run/misses.csv").read_text()
+    assert COMMENT in Path("run/misses.csv").read_text()
     items = read_items("starter_unlabelled")
     rated = [
         LABEL | {"id": item.id, "dimension": "helpful", "rating": "pass" if n % 3 else "fail"}

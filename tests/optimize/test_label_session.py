@@ -123,7 +123,7 @@ def read_back(path: Path, kind: str) -> Any:
     return {}
 
 
-def expected(standing: dict[tuple[str, str], tuple[Any, str]]) -> Any:
+def labels_of(standing: dict[tuple[str, str], tuple[Any, str]]) -> Any:
     """What a reader is to find where these labels stand."""
     labels: dict[str, Counter[Any]] = {}
     for (_, name), (value, _) in standing.items():
@@ -193,7 +193,7 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
         session.close()
         with pytest.raises(RefusedError, match="has ended"):
             label(session, "Anna", 0, answers[0])
-        assert read_back(path, kind) == expected(standing)
+        assert read_back(path, kind) == labels_of(standing)
 
 
 def label_all(session: Session, who: str, values: list[Any]) -> Any:

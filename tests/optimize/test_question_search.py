@@ -71,7 +71,7 @@ def search(documents=12, by=judge, **settings):
     )
 
 
-def labelled(columns, human, documents, choices=(1, 2, 3, 4, 5)):
+def answers_of(columns, human, documents, choices=(1, 2, 3, 4, 5)):
     """Answers by columns, of which `own` is the rating or verdict."""
     fields = tuple(
         Field(name=name, description=name, role="output", choices=choices) for name in columns
@@ -91,7 +91,7 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     low, high = {1: (1, 5), "yes": (0, 1), "A": (-1, 1)}[choices[0]]
     columns = {name: rng.uniform(low, high, 40) for name in ("first", "second", "own")}
     human = rng.uniform(low, high, 40) + (-1 if reverse else 1) * columns["first"]
-    answers = labelled(columns, human, np.repeat(np.arange(10), 4), choices)
+    answers = answers_of(columns, human, np.repeat(np.arange(10), 4), choices)
     weights = answers.fit_weights()
     assert weights.problem(answers.fields) is None
     assert all(slope > 0 for slope in weights.slopes.values())
@@ -104,7 +104,7 @@ def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_
     truth, own = rng.normal(3, 0.8, 200), rng.normal(3, 0.8, 200)
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
     columns = {"true": truth, **noise, "own": own}
-    answers = labelled(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
+    answers = answers_of(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
     assert [field.name for field in answers.useful_questions()] == ["true"]
     useful = answers.of_questions(answers.useful_questions())
     shares = useful.fit_weights().shares(useful.fields)
@@ -115,10 +115,10 @@ def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_
 def test_where_nothing_is_known_the_own_rating_counts_alone():
     rng = np.random.default_rng(1)
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
-    flat = labelled(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
+    flat = answers_of(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
     assert set(flat.fit_weights().slopes) == {"own"}
     assert flat.useful_questions() == ()
-    silent = labelled({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
+    silent = answers_of({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
     assert silent.fit_weights().slopes == {"own": 1.0}
     assert np.isnan(silent.scores(silent.fit_weights())).all()
 
@@ -128,12 +128,12 @@ def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_
     useful = np.where(np.arange(120) % 5 == 0, 1 - human, human)
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
     columns, documents = {"useful": useful, "own": against}, np.repeat(np.arange(30), 4)
-    answers = labelled(columns, human, documents, ("yes", "no"))
+    answers = answers_of(columns, human, documents, ("yes", "no"))
     assert [field.name for field in answers.useful_questions()] == ["useful"]
     shares = answers.fit_weights().shares(answers.fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.
-    mirror = labelled(columns, 1 - useful, documents, ("yes", "no"))
+    mirror = answers_of(columns, 1 - useful, documents, ("yes", "no"))
     assert mirror.fit_weights().slopes == {"own": 1.0}
 
 

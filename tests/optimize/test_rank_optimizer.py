@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy_engine import Engine
 from dspy_engine import lm_of as lm_in_process
-from rated_programs import ASKED, ROWS, compile_with, form
+from rated_programs import INPUTS, ROWS, compile_with, form
 
 import judges
 from dspy_judges.errors import JudgesError
@@ -110,7 +110,7 @@ def test_what_cannot_be_tuned_is_refused_with_what_can(student, says):
 def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_left_alone(server):
     with dspy.context(lm=lm_of(server)):
         tuned = compile_with(Retrieving(), RATED, max_calls=500)
-        prediction = tuned(**ASKED)
+        prediction = tuned(**INPUTS)
     assert type(tuned) is Retrieving
     assert not any(trial.get("demos") for trial in tuned.detailed_results.trials)
     assert "stated" in tuned.rate.signature.instructions
@@ -209,7 +209,7 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
         again = compile_with(program, EXAMPLES, **settings)
         assert again.detailed_results.trials == result.trials
         assert len(server.log) == n_requests <= 500
-        prediction = tuned(**ASKED)
+        prediction = tuned(**INPUTS)
         assert (prediction.rating, prediction.reasoning) == (2, "Because.")
     assert type(tuned) is dspy.ChainOfThought
     assert "stated" in tuned.predict.signature.instructions
@@ -235,7 +235,7 @@ def test_the_other_choices_of_a_program_are_questions_that_stay_with_their_weigh
     again = judges.Judge.from_program(tuned, judge.subject)
     assert (again.prompt.questions, again.weights) == (judge.prompt.questions, weights)
     with dspy.context(lm=lm_of(server)):
-        prediction = tuned(**ASKED)
+        prediction = tuned(**INPUTS)
     assert (prediction.rating, prediction.short) == (2, "yes")
     assert prediction.score == 0.5 + 0.5 * 2 + 1.0
 

@@ -23,7 +23,7 @@ CASES = {
     ),
 }  # fmt: skip
 # Everything unfolded; then what a reader sees takes the place of the page.
-SEEN = """<script>
+LOOK = """<script>
 document.querySelectorAll("details").forEach(one => one.open = true);
 const wide = document.documentElement.clientWidth;
 const seen = {
@@ -49,7 +49,7 @@ def dump_dom(page, width, height, folder):
 
 def look(page, width, height, folder):
     """What a browser shows of a page, whose policy lets no script run but its own."""
-    open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + SEEN
+    open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + LOOK
     dump = dump_dom(open_page, width, height, folder)
     return json.loads(dump.split("seen")[1].replace("&lt;", "<"))
 

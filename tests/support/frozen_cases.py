@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from prompts import reprompt
-from question_cases import ASKED, PAIRED, WEIGHED
+from question_cases import PAIRED, PLAIN, WEIGHED
 
 from judges import frozen
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
@@ -49,7 +49,7 @@ KINDS = {
         reprompt(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
         plan=WEIGHTED,
     ),
-    "questions": ASKED,
+    "questions": PLAIN,
     "weighted answers": WEIGHED,
     "weighted answers to a pair": PAIRED,
 }

@@ -13,7 +13,7 @@ ROWS = [
     }
     for number in range(96)
 ]
-ASKED = {"document": "A document.", "summary": "A summary of quality 2."}
+INPUTS = {"document": "A document.", "summary": "A summary of quality 2."}
 
 
 def form(**values: object) -> str:
