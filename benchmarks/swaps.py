@@ -30,7 +30,7 @@ from panels import SHARED
 from questions import MODELS, QUALITIES, recorded
 
 from optimize.measuring.swap import difference_of, outcome_of
-from optimize.statistics.changed import interval_here, terms_of
+from optimize.statistics.changed import gain_terms, interval_on_these_rows
 from optimize.statistics.correlations import Level, rho
 from optimize.statistics.intervals import cautious_interval
 
@@ -188,9 +188,9 @@ def changed_lines(simulations: int, margin: float) -> Iterator[str]:
                         known = np.full(gain.size, np.nan)
                         known[drawn] = gain[drawn]
                         document = np.arange(gain.size) // outputs
-                        interval = cautious_interval(*terms_of(known, changed, document))
+                        interval = cautious_interval(*gain_terms(known, changed, document))
                         passed.append(outcome_of(interval, margin) in ("better", "not worse"))
-                        here = interval_here(known, changed)
+                        here = interval_on_these_rows(known, changed)
                         value = gain.mean()
                         held.append(here and here.low - 1e-9 <= value <= here.high + 1e-9)
                         moved.append(changed.mean())

@@ -244,7 +244,7 @@ def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
 
     The width is None without an interval, the number if no number of labels suffices.
     """
-    target = estimate.interval.reach if estimate.interval else None
+    target = estimate.interval.half_width if estimate.interval else None
     needed = labels_needed(estimate, target) if target else None
     return target, None if needed is None else max(needed - estimate.n_labels, 0)
 

@@ -101,7 +101,7 @@ class PlannedFigure:
 
     @property
     def width(self) -> float | None:
-        return 2 * self.figure.interval.reach if self.figure.interval else None
+        return 2 * self.figure.interval.half_width if self.figure.interval else None
 
     def to_json(self) -> JsonObject:
         record = figure_json(self.figure, None)
@@ -268,7 +268,7 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
     for name, figure in figures.items():
         more = math.inf
         if figure.interval:
-            more = max(0, n * (2 * figure.interval.reach / target) ** 2 - n)
+            more = max(0, n * (2 * figure.interval.half_width / target) ** 2 - n)
             if figure is mean and more:
                 needed = labels_needed(mean, target) or math.inf
                 more = max(1, needed * n / mean.n_labels - n)

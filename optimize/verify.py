@@ -50,7 +50,7 @@ from optimize.measuring.scored import Scored
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
-from optimize.statistics.correlations import PRIMARY, Correlation, Level, Undefined
+from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined
 from optimize.swap import MARGIN, changed_lines, swap, swap_lines
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Measurement:
         return rho(self.held_out)
 
     def at(
-        self, level: Level, coefficient: str = "spearman", undefined: Undefined = PRIMARY
+        self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
     ) -> Correlation:
         """The correlation at another level, by another coefficient or convention.
 

@@ -28,7 +28,7 @@ from optimize.measuring.request import NamedSubject
 from optimize.measuring.scored import are_shares
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
 from optimize.statistics.balanced import is_clearly_worse, verdicts
-from optimize.statistics.changed import interval_here, rows_to_label, terms_of
+from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
 
@@ -175,8 +175,8 @@ def changed_swap(
 def _certified(
     result: ChangedSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
 ) -> ChangedSwap:
-    """The certificate from each output's gain, NaN without a label (see `terms_of`)."""
-    terms, least_size = terms_of(gain, is_changed, documents)
+    """The certificate from each output's gain, NaN without a label (see `gain_terms`)."""
+    terms, least_size = gain_terms(gain, is_changed, documents)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
     outcome, clear_loss = outcome_of(interval, result.margin), None
     if outcome in ("better", "not worse") and (clear_loss := _clear_loss(gain, human)):
@@ -187,7 +187,7 @@ def _certified(
         swap=outcome,
         clear_loss=clear_loss,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
-        here=interval_here(gain, is_changed),
+        here=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),

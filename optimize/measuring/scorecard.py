@@ -12,7 +12,7 @@ from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
     COEFFICIENTS,
-    PRIMARY,
+    DEFAULT_UNDEFINED,
     Correlation,
     Level,
     Undefined,
@@ -270,7 +270,7 @@ def correlation_of(
     scored: Scored,
     level: Level,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
 ) -> Correlation:
     """The correlation of a judge's scores with people's labels, at a level, by a coefficient."""
     return correlation(
@@ -298,7 +298,7 @@ def all_correlations(scored: Scored) -> list[Correlation]:
     systems. Weighted labels have only the coefficients with a weighted form.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
-    conventions: Sequence[Undefined] = (PRIMARY, "left_out")
+    conventions: Sequence[Undefined] = (DEFAULT_UNDEFINED, "left_out")
     return [
         correlation_of(scored, level, coefficient, undefined)
         for level in sorted(levels, key=lambda level: level != scored.level)

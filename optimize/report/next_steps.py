@@ -164,7 +164,7 @@ def _more_labels(card: Scorecard, where: str) -> str:
     documents = counted(two.judge.n_documents if two else card.order.n_documents, "document")
     if share.interval is None:
         return f"Label more documents: too few for an interval ({documents}), or too alike."
-    if share.value < PERFECT and share.interval.reach > WIDE:
+    if share.value < PERFECT and share.interval.half_width > WIDE:
         return f"Label more documents: with {documents} the interval is that wide."
     return ""
 

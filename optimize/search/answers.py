@@ -1,9 +1,11 @@
-"""Learn from people's labels how much each of a judge's answers counts in its score.
+"""Learn from human labels how much each answer of a judge counts in the judge's score.
 
-If the goal is summary-level rho, answers are compared with labels within each document, otherwise
-over all outputs. The margins of pairs are compared without centring. Weights are never negative,
-and are shrunk towards a prior by which the judge's own rating, verdict or preference counts alone
-(`optimize.statistics.joining`).
+A judge that is asked questions gives several answers: one to each question, and its own answer,
+which is its rating, verdict or preference. The score is a weighted sum of these answers. If the
+goal of the search is summary-level rho, the weights are fitted to answers and labels that are
+centred within each document; otherwise these are centred over all outputs. The margins of pairs are
+not centred. Weights are never negative. The weights are shrunk towards a prior, which gives all
+weight to the judge's own answer (`optimize.statistics.joining`).
 """
 
 import math
@@ -23,26 +25,30 @@ from optimize.statistics.intervals import Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
 
 FOLDS = 5
-# A question with a smaller share of the weights is dropped. If eight questions with random answers
-# are added to three recorded judges, this keeps one random question in eighty.
+# A question is dropped if its share of the weights is smaller than this. In a test that added eight
+# questions with random answers to each of three recorded judges, one in eighty of the random
+# questions was kept.
 SMALLEST_SHARE = 0.1
-# The smallest slope of the line from scores to people's scale: a flatter line would make all scores
-# nearly equal.
+# Scores are fitted to the rating scale by a line with at least this slope. A flatter line would
+# make all scores nearly equal.
 SMALLEST_SLOPE = 0.05
-# The seed for drawing the folds, so that every candidate has the same folds.
+# The seed with which the folds are drawn. It is fixed, so that every candidate has the same folds.
 SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswers:
-    """One prompt's answers on labelled outputs (or pairs), as arrays to fit weights to.
+    """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
     Attributes:
-        answers: Answers as numbers, of shape (outputs, fields); NaN if a judgement failed.
-        human: People's labels.
-        group: Numbers of the groups within which outputs are ranked: each document, or all outputs.
-        fold: Numbers of the folds of documents; a fold is scored by weights from the other folds.
-        fields: The prompt's fields with choices; the last one is the judge's own answer.
+        answers: The answers as numbers, of shape (outputs, fields); NaN if the judgement failed.
+        human: (outputs,) the human labels.
+        group: (outputs,) the number of the output's group. Outputs are ranked within groups: each
+            document is a group, or all outputs are one group.
+        fold: (outputs,) the number of the output's cross-validation fold. A document lies in a
+            single fold.
+        fields: The output fields of the prompt that have choices: the questions, and last the field
+            of the judge's own answer.
     """
 
     answers: Matrix
@@ -55,113 +61,119 @@ class LabelledAnswers:
     def of(
         cls, prompt: Prompt, items: Items, judgements: Sequence[AnyJudgement], goal: Goal
     ) -> "LabelledAnswers":
-        """Collect the answers of these judgements; they are NaN if the judgement failed."""
-        names = [field.name for field in prompt.choices]
-        rows = [
-            [(judgement.answers or {}).get(name, math.nan) for name in names]
+        """Collect the answers of the judgements, one judgement for each item."""
+        field_names = [field.name for field in prompt.choices]
+        answer_rows = [
+            [(judgement.answers or {}).get(name, math.nan) for name in field_names]
             for judgement in judgements
         ]
         documents = np.unique(items.document_ids, return_inverse=True)[1]
-        order = stream(SEED, "answers").permutation(int(documents.max(initial=-1)) + 1)
+        shuffled_folds = stream(SEED, "answers").permutation(int(documents.max(initial=-1)) + 1)
         return cls(
-            answers=np.array(rows, float).reshape(-1, len(names)),
+            answers=np.array(answer_rows, float).reshape(-1, len(field_names)),
             human=items.human,
             group=documents if goal == "summary" else np.zeros_like(documents),
-            fold=order[documents] % FOLDS,
+            fold=shuffled_folds[documents] % FOLDS,
             fields=prompt.choices,
         )
 
     def fit_weights(self) -> AnswerWeights:
-        """Fit the weights of the answers to people's labels.
+        """Fit the weights of the answers to the human labels.
 
-        The scores get the mean and the spread of people's labels, as far as the scale allows.
+        The weights are scaled so that the scores have the same mean and standard deviation as the
+        labels, unless scores could then leave the rating scale.
         """
-        answered: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
-        slopes = self._slopes(answered)
+        has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
+        slopes = self._slopes(has_answers)
         low, high = np.array([answer_range(field) for field in self.fields]).T
         lowest, highest = low[-1], high[-1]
-        # Scale the slopes so that the weighted sum spans the scale of the judge's own answer.
+        # Scale the slopes so that the weighted sum has the range of the judge's own answer.
         slopes *= (highest - lowest) / float(slopes @ (high - low))
         is_pairwise = self.fields[-1].choices == LETTERS
         shift = 0.0 if is_pairwise else lowest - float(slopes @ low)
-        scores, human = shift + self.answers[answered] @ slopes, self.human[answered]
+        scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
-        if human.size and (spread := float(scores.std())):
-            line_slope = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / spread))
+        if human.size and (score_sd := float(scores.std())):
+            line_slope = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / score_sd))
         if human.size and not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
-            # Outside these bounds a score could leave the scale.
+            # With an offset outside these bounds, a score could leave the scale.
             offset = min(max(offset, lowest * (1 - line_slope)), highest * (1 - line_slope))
             intercept = float(offset + line_slope * shift)
-        by_field = zip(self.fields, (line_slope * slopes).tolist(), strict=True)
-        by_name = {field.name: slope for field, slope in by_field if slope > 0}
-        return AnswerWeights(intercept=intercept, slopes=by_name)
+        fields_with_slopes = zip(self.fields, (line_slope * slopes).tolist(), strict=True)
+        slopes_by_name = {field.name: slope for field, slope in fields_with_slopes if slope > 0}
+        return AnswerWeights(intercept=intercept, slopes=slopes_by_name)
 
     def _slopes(self, rows: Mask) -> Vector:
-        """The slope of each answer, up to a common factor.
+        """The relative slopes of the answers in the score, fitted on the outputs in `rows`.
 
-        If the labels teach nothing, only the judge's own answer has a slope.
+        If nothing can be learned from the labels, only the judge's own answer has a slope.
         """
-        own_answer = np.zeros(len(self.fields))
-        own_answer[-1] = 1.0
+        own_answer_only = np.zeros(len(self.fields))
+        own_answer_only[-1] = 1.0
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
         if not len(human):
-            return own_answer
+            return own_answer_only
         if self.fields[-1].choices != LETTERS:
             centred_columns = centred(np.column_stack([answers, human]), group)
             answers, human = centred_columns[:, :-1], centred_columns[:, -1]
-        spread = np.sqrt((answers**2).mean(axis=0))
-        varies = spread > 0
-        if not varies[-1]:
-            return own_answer
-        standard, prior = answers[:, varies] / spread[varies], own_answer[varies]
-        if len(self.fields[-1].choices or ()) == 2 and standard[:, -1] @ human <= 0:
-            # A judge with a useless verdict, such as one that passes nearly everything, may still
-            # give useful answers to its questions.
-            prior = np.full(varies.sum(), 1 / varies.sum())
-        if standard @ prior @ human <= 0:
-            return own_answer
+        answer_sd = np.sqrt((answers**2).mean(axis=0))
+        is_varied = answer_sd > 0
+        if not is_varied[-1]:
+            return own_answer_only
+        standardised, prior = (
+            answers[:, is_varied] / answer_sd[is_varied],
+            own_answer_only[is_varied],
+        )
+        if len(self.fields[-1].choices or ()) == 2 and standardised[:, -1] @ human <= 0:
+            # The answers to questions may be useful even if the judge's verdict is not, for example
+            # because the judge passes nearly everything. So all answers get equal prior weights.
+            prior = np.full(is_varied.sum(), 1 / is_varied.sum())
+        if standardised @ prior @ human <= 0:
+            return own_answer_only
         weights = np.zeros(len(self.fields))
-        weights[varies] = joining_weights(standard, human, prior)
-        slopes: Vector = np.divide(weights, spread, out=np.zeros_like(weights), where=varies)
+        weights[is_varied] = joining_weights(standardised, human, prior)
+        slopes: Vector = np.divide(weights, answer_sd, out=np.zeros_like(weights), where=is_varied)
         return slopes
 
     def scores(self, weights: AnswerWeights) -> Vector:
-        """The score of every output by these weights; NaN if its judgement failed."""
+        """Compute the score of every output with these weights; NaN if the judgement failed."""
         slopes = np.array([weights.slopes.get(field.name, 0.0) for field in self.fields])
         scores: Vector = np.round(weights.intercept + self.answers @ slopes, 12)
         return scores
 
     def of_rows(self, rows: Mask) -> "LabelledAnswers":
-        """The answers on the selected outputs only."""
-        names = "answers", "human", "group", "fold"
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        """Select the answers on some of the outputs, by a mask."""
+        vectors = "answers", "human", "group", "fold"
+        return replace(self, **{name: getattr(self, name)[rows] for name in vectors})
 
     def of_questions(self, questions: Sequence[Field]) -> "LabelledAnswers":
-        """The answers to these questions only, with the judge's own answer."""
+        """Select the answers to some of the questions; the judge's own answer is kept."""
         fields = (*questions, self.fields[-1])
         columns = [self.fields.index(field) for field in fields]
         return replace(self, answers=self.answers[:, columns], fields=fields)
 
     def useful_questions(self) -> tuple[Field, ...]:
-        """The questions worth asking: those with a large enough share of the weights.
+        """The questions that are worth asking, because they have a large share of the weights.
 
-        Questions with a small share are dropped and the weights are fitted again, until every
-        share is large enough.
+        Questions with a share below `SMALLEST_SHARE` are dropped, and the weights are fitted again.
+        Dropping and fitting are repeated until no share is too small.
         """
         answers = self
         while True:
             shares = answers.fit_weights().shares(answers.fields)
             questions = answers.fields[:-1]
-            useful = tuple(field for field in questions if shares[field.name] >= SMALLEST_SHARE)
-            if useful == questions:
-                return useful
-            answers = answers.of_questions(useful)
+            useful_questions = tuple(
+                field for field in questions if shares[field.name] >= SMALLEST_SHARE
+            )
+            if useful_questions == questions:
+                return useful_questions
+            answers = answers.of_questions(useful_questions)
 
 
 def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
-    """The candidate's answers on the items that it has been scored on."""
-    scored = problem.evaluator.scored_items(candidate, items)
-    judgements = problem.evaluator.judgements(candidate, scored)
+    """Collect the candidate's answers on the items; unscored items are left out."""
+    scored_items = problem.evaluator.scored_items(candidate, items)
+    judgements = problem.evaluator.judgements(candidate, scored_items)
     prompt = candidate.prompt(problem.evaluator.untuned)
-    return LabelledAnswers.of(prompt, scored, judgements, problem.goal)
+    return LabelledAnswers.of(prompt, scored_items, judgements, problem.goal)

@@ -1,4 +1,4 @@
-"""Candidates: prompts that a search may try, and how their demonstrations are drawn."""
+"""Candidates, which are the prompts that a search tries, and the draw of their demonstrations."""
 
 import hashlib
 import json
@@ -30,9 +30,10 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 LONGEST_INSTRUCTION = 1500
-# An instruction with this many consecutive words of a labelled text counts as a copy of the text.
+# An instruction is rejected as a copy if it shares this many consecutive words with a labelled
+# text.
 COPIED_WORDS = 8
-# The `kind` of a set of demonstrations that shows every labelled output.
+# The `kind` of a `DemoSet` that shows every labelled output.
 EVERYTHING = "all"
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
@@ -44,12 +45,12 @@ class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
     Attributes:
-        demos: The demonstrations, as values by field name.
-        comments: People's comment on each demonstration, or "". A judge that writes a reason before
-            its answer is shown the comment in place of a reason.
-        ids: The ids of the items.
-        kind: How the items were drawn: "none", EVERYTHING, or the size of the set.
-        documents: The ids of the items' documents.
+        demos: The demonstrations; each maps the names of the prompt's fields to values.
+        comments: The annotators' comment on each demonstration, or "". If the judge writes a reason
+            before its answer, the demonstration shows the comment as the reason.
+        ids: The ids of the items that the demonstrations were made from.
+        kind: Which items the set shows: "none", `EVERYTHING`, or the size that was asked for.
+        documents: The ids of the documents that these items belong to.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -61,18 +62,21 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A judge that may become the tuned one.
+    """A judge that the search tries and that may become the tuned judge.
 
-    Its scores on documents that its demonstrations show do not count.
+    A candidate is never evaluated on documents that its demonstrations show.
 
     Attributes:
         instruction: The instruction of the prompt.
         demo_set: The demonstrations in the prompt.
-        round: The round that proposed the instruction; 0 for the untuned judge's instruction.
-        reasoning: What the judge writes before its answer; None for the untuned judge's reasoning.
-        questions: The questions that the judge is asked; None for the untuned judge's questions.
-        weights: The weights of the answers in the score; None if the judge's own answer is its
-            score.
+        round: The number of the search round in which the instruction was written; 0 for the
+            untuned judge's instruction.
+        reasoning: What the judge writes before its answer; None to keep what the untuned judge
+            writes.
+        questions: The questions that the judge is asked; None to keep the untuned judge's
+            questions.
+        weights: The weights of the judge's answers in its score; None if the score is the judge's
+            rating, verdict or preference alone.
         threshold: The lowest score with which an output passes.
     """
 
@@ -90,22 +94,25 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """What was changed: where the instruction is from, the demonstrations, the reasoning."""
-        proposed = "proposed" if self.round else "untuned"
-        return f"{proposed}, {self.demo_set.kind}, {self.reasoning}"
+        """How the candidate differs from the untuned judge, as a text that groups candidates."""
+        instruction_source = "proposed" if self.round else "untuned"
+        return f"{instruction_source}, {self.demo_set.kind}, {self.reasoning}"
 
-    # Cached, because it takes long to hash a thousand demonstrations.
+    # Cached, because hashing a thousand demonstrations takes long.
     @cached_property
     def id(self) -> str:
-        """A digest of the prompt: candidates with the same prompt have the same id."""
-        parts: list[object] = [self.instruction, [dict(demo) for demo in self.demo_set.demos]]
+        """A hash of the prompt; candidates with the same prompt have the same id."""
+        hashed_parts: list[object] = [
+            self.instruction,
+            [dict(demo) for demo in self.demo_set.demos],
+        ]
         if any(self.demo_set.comments):
-            parts.append(self.demo_set.comments)
+            hashed_parts.append(self.demo_set.comments)
         if self.reasoning is not None:
-            parts.append(self.reasoning)
+            hashed_parts.append(self.reasoning)
         if self.questions is not None:
-            parts.append([(field.name, field.description) for field in self.questions])
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+            hashed_parts.append([(field.name, field.description) for field in self.questions])
+        return hashlib.sha256(json.dumps(hashed_parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def prompt(self, untuned: Prompt) -> Prompt:
         """The untuned prompt with this candidate's instruction, demonstrations and questions."""
@@ -113,21 +120,21 @@ class Candidate:
         if self.questions is not None:
             prompt = with_questions(prompt, self.questions)
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned))
-        reasons = [field.name for field in prompt.outputs if not field.choices]
+        reason_fields = [field.name for field in prompt.outputs if not field.choices]
         demos = (
-            {**demo, **dict.fromkeys(reasons if comment else (), comment)}
+            {**demo, **dict.fromkeys(reason_fields if comment else (), comment)}
             for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True)
         )
         return replace(prompt, demos=tuple(demos))
 
 
-def fault(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
-    """The reason why an instruction may not be tried; None if it may.
+def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
+    """The reason why the search may not try an instruction; None if it may try the instruction.
 
     Args:
         instruction: The proposed instruction.
-        text_hashes: The hashes of the word runs of all labelled texts (`word_runs`).
-        earlier: The instructions that have been tried.
+        text_hashes: The hashes of all word runs in the labelled texts (see `word_runs`).
+        earlier: The instructions that the search has already tried.
     """
     if not instruction:
         return "empty"
@@ -145,7 +152,7 @@ def _words(text: str) -> list[str]:
 
 
 def word_runs(text: str) -> Iterator[int]:
-    """Yield a hash of each run of `COPIED_WORDS` consecutive words."""
+    """Yield a hash of every run of `COPIED_WORDS` consecutive words in the text."""
     words = _words(text)
     for start in range(len(words) - COPIED_WORDS + 1):
         yield hash(tuple(words[start : start + COPIED_WORDS]))
@@ -161,35 +168,36 @@ def draw_demo_set(
     share: float = 1.0,
     reasons: Mapping[str, str] | None = None,
 ) -> DemoSet:
-    """Draw a set of demonstrations that shows all ratings equally often.
+    """Draw a set of demonstrations that shows all ratings about equally often.
 
-    The ratings take turns, and the items on which people are clearest come first.
+    The draw goes round the ratings: one item with each rating, then one more with each rating, and
+    so on. For each rating, items whose human label is closest to the rating come first.
 
     Args:
         items: The labelled items to draw from.
         prompt: The prompt that will show the demonstrations.
-        size: Upper bound on their number.
+        size: Upper bound on the number of demonstrations.
         rng: The generator for the draw.
-        max_characters: Upper bound on the characters of all texts and comments.
-        share: The share of the documents to draw from.
-        reasons: What a judge wrote before a right answer, by item id.
+        max_characters: Upper bound on the characters of all texts and comments together.
+        share: Upper bound on the share of the documents that the demonstrations come from.
+        reasons: Reasons that a judge wrote before a right answer, by item id.
 
     Returns:
-        The set; its `kind` is EVERYTHING if it shows every distinct output.
+        The set; its `kind` is `EVERYTHING` if it shows every distinct output.
     """
-    if prompt.answer.choices == LETTERS:  # a pair without a preference is an example of neither
+    if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items.items if item.human != 0))
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
-    selection = list(islice(demos, min(size, MAX_DEMOS)))
-    rng.shuffle(selection)
+    selected = list(islice(demos, min(size, MAX_DEMOS)))
+    rng.shuffle(selected)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
-    is_everything = selection and len(selection) == n_distinct_outputs
+    shows_everything = selected and len(selected) == n_distinct_outputs
     return DemoSet(
-        demos=tuple(demo for _, demo in selection),
-        comments=tuple(agreed_comment(item) for item, _ in selection),
-        ids=tuple(item.id for item, _ in selection),
-        kind=EVERYTHING if is_everything else f"levels {size}",
-        documents=frozenset(item.document_id for item, _ in selection),
+        demos=tuple(demo for _, demo in selected),
+        comments=tuple(agreed_comment(item) for item, _ in selected),
+        ids=tuple(item.id for item, _ in selected),
+        kind=EVERYTHING if shows_everything else f"levels {size}",
+        documents=frozenset(item.document_id for item, _ in selected),
     )
 
 
@@ -201,35 +209,38 @@ def _fitting_demos(
     share: float,
     reasons: Mapping[str, str],
 ) -> Iterator[tuple[Item, Demo]]:
-    """Yield distinct items with their demonstrations; skip an item that would exceed a bound."""
+    """Yield distinct items with their demonstrations; skip items that would exceed a bound."""
     max_documents = max(1, int(len(items.documents) * share))
-    documents: set[str] = set()
+    documents_used: set[str] = set()
     seen_contents: set[tuple[str, ...]] = set()
-    bytes_left, secrets = MAX_DEMO_BYTES, Redactor()
+    bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
     for item in _alternating(items, prompt, rng):
         content, comment = tuple(item.texts.values()), agreed_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
-        is_full = item.document_id not in documents and len(documents) >= max_documents
-        if is_full or content in seen_contents or n_characters > characters_left:
+        exceeds_documents = (
+            item.document_id not in documents_used and len(documents_used) >= max_documents
+        )
+        if exceeds_documents or content in seen_contents or n_characters > characters_left:
             continue
         demo: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
         for field in prompt.outputs:
             if not field.choices:
                 demo[field.name] = reasons.get(item.id) or NOT_GIVEN
-        n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, secrets)
+        n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left:
             continue
         yield item, demo
-        documents.add(item.document_id)
+        documents_used.add(item.document_id)
         seen_contents.add(content)
         characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
 
 
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """The choice nearest to a mean label or a score; for a margin, the preferred letter.
+    """The choice that is nearest to `value`, which is a mean label or a score.
 
-    A value halfway between two choices gets the lower choice.
+    A value halfway between two choices gets the lower choice. If the choices are the letters of a
+    pair, `value` is a margin and the preferred letter is returned.
     """
     if choices == LETTERS:
         return "A" if value > 0 else "B"
@@ -242,25 +253,29 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
 
 
 def agreed_comment(item: Item) -> str:
-    """People's comment on an item if all annotators gave the same label, else "".
+    """The annotators' comment on an item if all annotators gave the same label, else "".
 
-    If labels differ, the comment may explain a label other than the mean.
+    A demonstration shows the mean label. If the labels differ, the comment may explain another
+    label.
     """
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """The items, with the choices in turn; those on which people are clearest come first."""
+    """Yield items in turns: one for each choice, then one more for each choice, and so on.
+
+    For each choice, items whose human label is closest to the choice come first.
+    """
     choices = prompt.answer.choices or ()
     by_choice: dict[Value, list[Item]] = {}
     for index in rng.permutation(len(items)):
         item = items.items[index]
         by_choice.setdefault(nearest_choice(choices, item.human), []).append(item)
-    for choice, members in by_choice.items():
-        target = (
+    for choice, items_of_choice in by_choice.items():
+        target_label = (
             {"A": 1, "B": -1}[str(choice)] if choices == LETTERS else rating_of(choice, choices)
         )
-        # Distances are rounded to halves, so that items that are about equally clear stay shuffled.
-        members.sort(key=lambda item: round(2 * abs(item.human - target)))
-    turns = zip_longest(*(by_choice[choice] for choice in sorted(by_choice, key=str)))
-    return filter(None, chain.from_iterable(turns))
+        # Distances are rounded to halves, so that items with about the same distance stay shuffled.
+        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - target_label)))
+    rounds = zip_longest(*(by_choice[choice] for choice in sorted(by_choice, key=str)))
+    return filter(None, chain.from_iterable(rounds))

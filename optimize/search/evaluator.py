@@ -1,7 +1,8 @@
-"""The parts of a search problem: labels, an evaluator of candidates, a budget and an objective.
+"""`SearchProblem`, which an optimizer solves, and its parts: evaluator, budget and objective.
 
-Each judgement has a cost in the budget's unit: dollars, tokens if the model's price is unknown, or
-calls if the model is free. The evaluator judges each item only once with the same candidate.
+Each judgement has a cost in the unit of the search's budget. The unit is dollars, or tokens if the
+price of the model is unknown, or calls if the model is free. The evaluator keeps all judgements, so
+a candidate never judges the same item twice.
 """
 
 import math
@@ -34,22 +35,25 @@ from optimize.statistics.balanced import (
 from optimize.statistics.correlations import Level, contrast_judges, rho
 from optimize.statistics.intervals import Contrast
 
-# From this many items on, a candidate's cost is measured instead of estimated.
+# After a candidate has judged this many items, its cost per item is their mean cost. Before that,
+# the cost is estimated.
 ITEMS_MEASURED = 12
 
-# What a search maximises: Spearman's rho at a level, or balanced accuracy over all outputs.
+# The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
+# "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
-# Upper bound on the documents of train in a race of candidates.
+# Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
-# How many documents with the commoner label are judged for each one with the rarer label. More of
-# them would lower the error of balanced accuracy by 6 % at most.
+# For each document with the rarer label, at most this many documents with the commoner label are
+# judged. More documents with the commoner label would lower the standard error of balanced accuracy
+# by 6 % at most.
 COMMONER_PER_RARER = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ItemJudgement:
-    """An item's judgement and the tokens that it took, also if the reply was kept from earlier."""
+    """The judgement of an item, and the tokens of its requests and replies, even if cached."""
 
     judgement: AnyJudgement
     tokens_in: int = 0
@@ -57,20 +61,20 @@ class ItemJudgement:
 
 
 def reason_of(judgement: AnyJudgement) -> str:
-    """The reason that the judge wrote before its answer; "" if it wrote none."""
+    """The reason that the judge wrote before its answer; "" if the judge wrote no reason."""
     reason = judgement.comparison if isinstance(judgement, Preference) else judgement.rationale
     return reason or ""
 
 
-# A function that judges items with a prompt, in order.
+# A function that judges items with a prompt and returns the judgements in the items' order.
 JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 
 
 class SearchBudgetSpentError(JudgesError):
-    """The next step of the search costs more than is left of its budget."""
+    """Raised if the next step of the search costs more than is left of the search's budget."""
 
 
-# The errors that end a search: its own budget or the budget of the models is spent.
+# The errors that end a search: the budget of the search, or the budget of the models, is spent.
 BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
@@ -79,12 +83,12 @@ class Pricing:
     """The cost of judging one item, in the budget's unit.
 
     Attributes:
-        price: The price of tokens.
-        per_call: The cost of each call, in addition to its tokens.
-        tokens_in: Input tokens of the untuned judge for one item, over all calls.
-        tokens_out: Output tokens of the untuned judge for one item, over all replies.
-        calls: The calls for one item.
-        replies: The replies for one item.
+        price: The price of input and output tokens.
+        per_call: The cost of each call in addition to the cost of its tokens.
+        tokens_in: How many input tokens the untuned judge takes for one item, over all calls.
+        tokens_out: How many output tokens the untuned judge takes for one item, over all replies.
+        calls: How many calls judge one item.
+        replies: How many replies judge one item; a call may return several.
     """
 
     price: Price = FREE
@@ -100,41 +104,49 @@ class Pricing:
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """The cost of judging one item with this many tokens."""
+        """The cost of judging one item with this many input and output tokens."""
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
-        """Estimate the cost of judging one item with a prompt from its length.
+        """Estimate the cost of judging one item with a prompt, from the length of the prompt.
 
-        The estimate is the untuned judge's cost, adjusted for the difference in length between
-        the prompt and the `untuned` prompt.
+        The estimate is the cost with the untuned judge, plus the cost of the tokens that `prompt`
+        has more than the `untuned` prompt. The estimate is at least half the cost with the untuned
+        judge.
         """
-        characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
-        tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
-        extra = self.price.cost(characters / CHARACTERS_PER_TOKEN, tokens)
-        return max(self.untuned_cost / 2, self.untuned_cost + extra)
+        extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
+        extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
+        extra_cost = self.price.cost(extra_characters / CHARACTERS_PER_TOKEN, extra_tokens)
+        return max(self.untuned_cost / 2, self.untuned_cost + extra_cost)
 
 
 def _static_characters(prompt: Prompt) -> int:
-    """The number of characters of a prompt that are the same for every item."""
-    demos = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
-    return len(prompt.instruction) + demos + sum(len(field.description) for field in prompt.fields)
+    """The number of characters in the part of a prompt that is the same for every item."""
+    n_demo_characters = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
+    return (
+        len(prompt.instruction)
+        + n_demo_characters
+        + sum(len(field.description) for field in prompt.fields)
+    )
 
 
 @dataclass(slots=True)
 class SearchBudget:
-    """What a search may spend and has spent. Replies kept from an earlier start count as well.
+    """The budget of a search: its limit, and the cost so far.
+
+    If a search is resumed, the cost includes the replies that were paid for before.
 
     Attributes:
-        limit: What the search may spend, less what is reserved.
+        limit: The upper bound on the cost, minus the amount that is reserved.
         unit: The unit of all costs.
-        slack: How far a step may exceed the limit, because costs are only estimated.
-        proposal: The expected cost of a request for an instruction.
-        proposal_price: The price of the proposer's tokens; None if each request counts 1.
-        set_aside: Reserves an amount in the models' own budget too; called with `reserved`.
-        reserved: What is reserved for later steps.
-        total_cost: What has been spent so far.
-        calls: The calls to both models so far.
+        slack: By how much a step may exceed the limit, because its cost is only an estimate.
+        proposal: The expected cost of asking the proposer for one instruction.
+        proposal_price: The price of the proposer's tokens; None if each request costs 1.
+        set_aside: A function that reserves the same amount in the budget of the models; it is
+            called with `reserved`.
+        reserved: The amount that is reserved for later steps.
+        total_cost: The cost so far.
+        calls: How many calls the judge's model and the proposer have answered so far.
     """
 
     limit: float
@@ -155,22 +167,23 @@ class SearchBudget:
         """Raise SearchBudgetSpentError if the cost exceeds what remains."""
         if cost > self.remaining + self.slack:
             raise SearchBudgetSpentError(
-                f"the next step takes {cost:.4g} {self.unit}, and {max(0, self.remaining):.4g} "
-                "are left"
+                f"the next step of the search costs {cost:.4g} {self.unit}, but only "
+                f"{max(0, self.remaining):.4g} are left"
             )
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
-        """Charge an answered request for an instruction, at most what remains."""
+        """Add the cost of an answered request to the proposer, but at most what remains."""
         price = self.proposal_price
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
-        # Some proposers write more hidden reasoning than was estimated.
+        # Expect as much for the next request: some models write more hidden reasoning than
+        # estimated.
         self.proposal = max(self.proposal, cost)
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
-        """Reserve this cost for later steps: the limit is lower inside the block."""
+        """Lower the limit by `cost` inside a `with` block, to keep the amount for later steps."""
         self._reserve(cost)
         try:
             yield
@@ -187,7 +200,7 @@ class SearchBudget:
 class Evaluator:
     """Judges items with candidates, charges the budget, and keeps the judgements.
 
-    `untuned` is the prompt that candidates change.
+    `untuned` is the untuned prompt, from which the candidates' prompts are made.
     """
 
     untuned: Prompt
@@ -199,97 +212,103 @@ class Evaluator:
     )
 
     def item_cost(self, candidate: Candidate) -> float:
-        """The cost of judging one item with the candidate: measured, else estimated."""
+        """The cost of judging one item with the candidate: measured if possible, else estimated."""
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_MEASURED:
             return sum(map(self._cost_of, judgements)) / len(judgements)
         return self.pricing.estimate(candidate.prompt(self.untuned), self.untuned)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
-        """The cost of scoring these items; items that have been scored cost nothing."""
-        n_fresh = len(items) - len(self.scored_items(candidate, items))
-        return n_fresh * self.item_cost(candidate) if n_fresh else 0
+        """The cost of scoring these items. Items that the candidate has scored cost nothing."""
+        n_unscored = len(items) - len(self.scored_items(candidate, items))
+        return n_unscored * self.item_cost(candidate) if n_unscored else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Score the items with the candidate, in their order; NaN if the judge failed.
+        """Score the items with the candidate; a score is NaN if the judge failed.
 
-        Raises SearchBudgetSpentError if this costs more than is left of the budget.
+        Raises SearchBudgetSpentError if scoring costs more than is left of the budget.
         """
         judgements = self._judgements[candidate.id]
-        fresh = [item for item in items.items if item.id not in judgements]
-        if fresh:
-            self.budget.check(len(fresh) * self.item_cost(candidate))
-            replies = self.judge(candidate.prompt(self.untuned), fresh)
-            for item, judged in zip(fresh, replies, strict=True):
-                judgements[item.id] = judged
-                self.budget.total_cost += self._cost_of(judged)
+        unscored = [item for item in items.items if item.id not in judgements]
+        if unscored:
+            self.budget.check(len(unscored) * self.item_cost(candidate))
+            new_judgements = self.judge(candidate.prompt(self.untuned), unscored)
+            for item, judgement in zip(unscored, new_judgements, strict=True):
+                judgements[item.id] = judgement
+                self.budget.total_cost += self._cost_of(judgement)
                 self.budget.calls += self.pricing.calls
         return self.scores_so_far(candidate, items)
 
-    def _cost_of(self, judged: ItemJudgement) -> float:
-        return self.pricing.cost(judged.tokens_in, judged.tokens_out)
+    def _cost_of(self, judgement: ItemJudgement) -> float:
+        return self.pricing.cost(judgement.tokens_in, judgement.tokens_out)
 
     def scored_items(self, candidate: Candidate, items: Items) -> Items:
-        """The items that the candidate has already been scored on."""
-        earlier = self._judgements[candidate.id]
-        return Items(tuple(item for item in items.items if item.id in earlier))
+        """Select the items that the candidate has already been scored on."""
+        judgements = self._judgements[candidate.id]
+        return Items(tuple(item for item in items.items if item.id in judgements))
 
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
-        """The scores so far, in the items' order, without a call; NaN if there is none yet."""
+        """The scores that are known without a new call; NaN if an item has no score yet."""
         scored = self.scored_items(candidate, items)
         pairs = zip(scored.items, self.judgements(candidate, scored), strict=True)
         scores = {item.id: judgement.score for item, judgement in pairs}
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """The judgements, scored by the candidate's weights; all items must have been scored."""
-        earlier = self._judgements[candidate.id]
-        judgements = tuple(earlier[item.id].judgement for item in items.items)
+        """The candidate's judgements of scored items, with the candidate's answer weights applied.
+
+        Raises KeyError if the candidate has not scored one of the items.
+        """
+        item_judgements = self._judgements[candidate.id]
+        judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements
         choices = candidate.prompt(self.untuned).choices
-        return tuple(each.rescored(choices, candidate.weights) for each in judgements)
+        return tuple(judgement.rescored(choices, candidate.weights) for judgement in judgements)
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """The documents that can tell judges apart, in an order in which the first few can do so too.
+    """The ids of the documents that can tell judges apart, sorted so that the first few can, too.
 
-    At summary level these are the documents whose outputs have different labels. For balanced
-    accuracy, if each document has only one label, documents with either label alternate. At most
-    twice as many have the commoner label, because the rarer one limits what balanced accuracy can
-    tell. If no document can tell judges apart, all are returned.
+    At summary level, these are the documents whose outputs have different labels. For balanced
+    accuracy, if every document has only one label, documents labelled "pass" and documents labelled
+    "fail" alternate. At most twice as many documents have the commoner label as have the rarer
+    label, because the rarer label limits the precision of balanced accuracy. In all other cases,
+    and if no document can tell judges apart, all documents are returned.
     """
-    varied = [name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0]
+    varied_documents = [
+        name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0
+    ]
     if goal == "summary":
-        return tuple(varied) or items.documents
-    if goal != "balanced" or varied or np.ptp(items.human) == 0:
+        return tuple(varied_documents) or items.documents
+    if goal != "balanced" or varied_documents or np.ptp(items.human) == 0:
         return items.documents
     by_label: list[list[str]] = [[], []]
     for name, rows in items.document_rows.items():
         by_label[int(items.human[rows[0]] >= 0.5)].append(name)
     rarer, commoner = sorted(by_label, key=len)
-    turns = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
-    return tuple(name for turn in turns for name in turn if name is not None)
+    alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
+    return tuple(name for pair in alternating for name in pair if name is not None)
 
 
 def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """The items of as many documents as the limit pays for; informative documents come first."""
-    chosen: list[str] = []
+    """The items of as many documents as cost at most `limit`, informative documents first."""
+    affordable_documents: list[str] = []
     for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
         limit -= cost(items.of_documents([document]))
         if limit < 0:
             break
-        chosen.append(document)
-    return items.of_documents(chosen)
+        affordable_documents.append(document)
+    return items.of_documents(affordable_documents)
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
-    """Spearman's rho at the goal's level, or balanced accuracy; NaN if it is undefined.
+    """Spearman's rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
-    For balanced accuracy, scores other than 0 and 1 become verdicts at the threshold that is best
-    for these items. This flatters the judge, so use it on train only.
+    For balanced accuracy, scores other than 0 and 1 are turned into verdicts by the threshold that
+    is best on these same items. This objective is biased upwards, so use it on train only.
     """
     if goal == "balanced":
         return balanced_accuracy(_verdicts(scores, items), items.human)
@@ -297,21 +316,24 @@ def objective(scores: Vector, items: Items, goal: Goal) -> float:
 
 
 def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:
-    """The objective of `scores` minus the objective of `base`, on the items that both score."""
+    """The objective of `scores` minus the objective of `base`, on items without NaN in either."""
     if goal == "balanced":
-        sides = _verdicts(scores, items), _verdicts(base, items)
-        return balanced_contrast(*sides, items.human, items.document_ids)
+        both_verdicts = _verdicts(scores, items), _verdicts(base, items)
+        return balanced_contrast(*both_verdicts, items.human, items.document_ids)
     return contrast_judges(
         scores, base, items.human, items.document_ids, items.system_ids, level=goal
     )
 
 
 def is_reliable(scores: Vector, base: Vector) -> bool:
-    """Whether a judge fails on few of the outputs, or on at most as many as the judge `base`."""
-    share, base_share = (
+    """Whether a judge fails on few outputs, or on no more outputs than the judge of `base`.
+
+    `scores` and `base` are the scores of the two judges, in which NaN is a failed judgement.
+    """
+    failed_share, base_failed_share = (
         np.isnan(vector).mean() if len(vector) else 0.0 for vector in (scores, base)
     )
-    return bool(share <= max(MOST_FAILED, base_share))
+    return bool(failed_share <= max(MOST_FAILED, base_failed_share))
 
 
 def _verdicts(scores: Vector, items: Items) -> Vector:
@@ -325,12 +347,13 @@ class SearchOptions:
     Attributes:
         seed: The seed of every random draw.
         rounds: Upper bound on the rounds of the rank search.
-        proposals: How many instructions a round asks for.
+        proposals: How many instructions the proposer is asked for in a round.
         max_demos: Upper bound on the demonstrations in a prompt.
-        longest_demos: Upper bound on their characters, since every later call pays for them.
+        longest_demos: Upper bound on the characters of all demonstrations in a prompt, because
+            every later call pays for them.
         max_item_cost: Upper bound on the cost of judging one item, in the budget's unit.
-        reasoning: Forms of reasoning to try in addition to the untuned judge's own.
-        risk: The chance that a judge ships although it is no better than the untuned one.
+        reasoning: The forms of reasoning to try in addition to the untuned judge's form.
+        risk: The probability that a judge ships although it is no better than the untuned judge.
     """
 
     seed: int = 0
@@ -348,16 +371,16 @@ class SearchProblem:
     """The task of an optimizer: find a prompt that judges outputs as people do.
 
     Attributes:
-        evaluator: Judges items with candidates, within its budget.
-        proposer: The language model that writes instructions; None if there is none.
-        questions: Questions that candidates may ask; those most likely to help come first.
+        evaluator: The evaluator that judges items with candidates, within the budget.
+        proposer: The client of the language model that writes instructions; None if there is none.
+        questions: Questions that candidates may ask, most promising first.
         new_questions: Whether candidates may ask questions that the untuned judge does not ask.
         train: The labelled items to learn from.
         dev: The labelled items on which the finalists are tested.
         goal: What to maximise.
-        options: Bounds of the search.
-        record_trial: Called with the fields of each trial.
-        print_line: Called with each line for the user.
+        options: The options of the search.
+        record_trial: A function that is called with the fields of each trial, to log it.
+        print_line: A function that is called with each line to print for the user.
     """
 
     evaluator: Evaluator
@@ -372,9 +395,9 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def threshold(self, candidate: Candidate, items: Items) -> float:
-        """The best threshold for the candidate's scores so far on these items.
+        """The best threshold for the scores that the candidate already has on these items.
 
-        If the goal is not balanced accuracy, it is the candidate's own threshold.
+        If the goal is not balanced accuracy, the candidate's `threshold` is returned unchanged.
         """
         if self.goal != "balanced":
             return candidate.threshold
@@ -392,18 +415,18 @@ class SearchProblem:
 
     @cached_property
     def text_hashes(self) -> set[int]:
-        """Hashes of the word runs in all labelled texts; no instruction may copy one."""
+        """The hashes of all word runs in the labelled texts, which no instruction may copy."""
         texts = {text for item in self.labelled.items for text in item.texts.values()}
         return {run for text in texts for run in word_runs(text)}
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
-        """Record a trial with the number of calls so far."""
+        """Record a trial, with the number of calls so far."""
         self.record_trial(stage, round_number, **fields, calls=self.evaluator.budget.calls)
 
     def record_candidate(
         self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float
     ) -> None:
-        """Record a candidate with its figures; NaN and infinity are recorded as null."""
+        """Record a candidate with its metrics. NaN and infinity are recorded as null."""
         self.record(
             stage,
             round_number,

@@ -1,8 +1,10 @@
-"""Evidence: judged documents as a text from which a proposer writes a better instruction.
+"""Evidence: the part of the proposer's prompt that shows how people and the judge rate documents.
 
-The text shows documents with several outputs each. An output has people's ratings, the judge's
-score, and its place in the order of both. Texts are quoted as JSON strings on one line, so that a
-text cannot be mistaken for a line of the evidence.
+From the evidence a language model (the proposer) writes a better instruction for the judge. The
+evidence shows documents with several outputs each. For each output the evidence lists people's
+ratings, the judge's score, and the output's rank by people and by the judge (called "place"). The
+texts are quoted as JSON strings on one line, so that no text can be mistaken for a line of the
+evidence.
 """
 
 import json
@@ -20,33 +22,37 @@ from optimize.search.evaluator import reason_of
 from optimize.statistics.correlations import Level, midranks
 from optimize.statistics.plain import order_agreement
 
-# Upper bounds on the documents shown, on the outputs of a document, and on all outputs if documents
-# have few outputs.
+# Upper bounds on the documents in the evidence and on the outputs of each document. If documents
+# have few outputs, more documents are shown, with about `MAX_OUTPUTS` outputs in all.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
-# The largest share of the documents that is shown at once, so that draws differ.
+# At most this share of the documents is shown in one prompt, so that the draws for several prompts
+# differ.
 LARGEST_SHARE = 2 / 3
-# Upper bounds on characters: the evidence ends at its bound, and longer texts lose their middle.
+# Upper bounds on the characters of the evidence, where it is cut off, and of a single text, reason
+# and comment, from which the middle is removed.
 EVIDENCE_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
 MAX_RATINGS_LISTED = 6
-# The weight in the draw of a document that the judge orders rightly; a reversed one has about 1.
+# The sampling weight of a document whose outputs the judge orders as people do. A document that the
+# judge orders the other way round has a weight of about 1.
 RIGHT_DOCUMENT_WEIGHT = 0.35
-# The weight of an output that carries a comment.
+# The factor by which the error on an output counts more if annotators commented on the output.
 COMMENT_WEIGHT = 2
-# Two places count as equal if they differ by less than this share of the outputs.
-SAME_PLACE = 0.05
+# Two ranks count as equal if they differ by less than this share of the number of ranked outputs.
+EQUAL_RANK_SHARE = 0.05
 
 
 class JudgedItems:
-    """Items with one judge's judgements, in the same order.
+    """Items and the judgements of one judge on these items, in the same order.
 
-    Outputs are ranked within documents, or over all items if no document has three outputs.
+    The outputs of a document are ranked among each other. If no document has three outputs, or if
+    the items are pairs or verdicts, all items are ranked together.
 
     Attributes:
-        ranks: People's and the judge's ranks, of shape (2, items); 1 is the best, and NaN is an
-            output on which the judge failed.
-        gaps: By how much the judge ranks each output too high, in standard deviations of ranks; for
-            pairs, by how much its margin exceeds people's.
-        weighted_gaps: The same, doubled for outputs on which people commented.
+        ranks: The ranks by people's labels (row 0) and by the judge's scores (row 1), of shape (2,
+            items). Rank 1 is the best; NaN stands for a failed judgement.
+        gaps: How much the judge overrates each output: the difference between the two ranks, in
+            standard deviations of ranks. For pairs, the judge's margin minus people's margin.
+        weighted_gaps: The gaps, doubled for outputs on which annotators commented.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -54,7 +60,8 @@ class JudgedItems:
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
         self.choices = prompt.answer.choices or ()
         self.is_pairwise, self.words = self.choices == LETTERS, words_of(self.choices)
-        # Each pair is shown with its two outputs, even if another pair of the document shares them.
+        # The two outputs of a pair are always shown with the pair, even if all pairs of the
+        # document share one of them.
         names = [field.name for field in prompt.inputs]
         self.output_names = frozenset(names[-2:] if self.is_pairwise else ())
         documents = list(items.document_rows.values())
@@ -76,34 +83,48 @@ class JudgedItems:
         self.weighted_gaps: Vector = self.gaps * weights
 
     def evidence(self, draws: Sequence[np.random.Generator]) -> list[str]:
-        """Write the evidence once for each generator, which draws the documents to show."""
+        """Write one version of the evidence for each generator in `draws`.
+
+        The generator draws the documents that are shown.
+        """
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         weights, documents = self._weights(), list(self.items.document_rows.values())
-        by_draw = []
+        versions = []
         for rng in draws:
-            # Sorting by log weight plus Gumbel noise draws without replacement by weight.
-            order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
+            # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
+            document_order = np.argsort(
+                -(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable"
+            )
             text = overview
-            for number, index in enumerate(order[: _n_documents(documents)], start=1):
-                outputs = self._select_outputs(documents[index])
-                n, size = len(outputs), len(documents[index])
-                part = f" ({n} of {size})" if n < size else ""
-                block = f"\n\nDocument {number}{part}:\n{self.document(outputs)}"
-                if number > 1 and len(text) + len(block) > EVIDENCE_CHARACTERS:
+            for document_number, document_index in enumerate(
+                document_order[: _n_documents(documents)], start=1
+            ):
+                outputs = self._select_outputs(documents[document_index])
+                n_shown, n_outputs = len(outputs), len(documents[document_index])
+                selection_note = f" ({n_shown} of {n_outputs})" if n_shown < n_outputs else ""
+                document_block = (
+                    f"\n\nDocument {document_number}{selection_note}:\n{self.document(outputs)}"
+                )
+                if document_number > 1 and len(text) + len(document_block) > EVIDENCE_CHARACTERS:
                     break
-                text += block
-            by_draw.append(text)
-        return by_draw
+                text += document_block
+            versions.append(text)
+        return versions
 
     def document(self, rows: Sequence[int]) -> str:
-        """The lines about these outputs of a document; texts that all of them share come first."""
-        common = self._common_texts(rows)
-        lines = [f"{name}: {_quote(text)}" for name, text in common.items()]
+        """Write the lines on a document: first the texts that all outputs share, then each output.
+
+        `rows` are the indices of the document's outputs that are shown.
+        """
+        common_texts = self._common_texts(rows)
+        lines = [f"{name}: {_quote(text)}" for name, text in common_texts.items()]
         for row in rows:
             judgement, item = self.judgements[row], self.items.items[row]
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
-            rest = {name: text for name, text in item.texts.items() if name not in common}
-            lines += [f"  {name}: {_quote(text)}" for name, text in rest.items()]
+            other_texts = {
+                name: text for name, text in item.texts.items() if name not in common_texts
+            }
+            lines += [f"  {name}: {_quote(text)}" for name, text in other_texts.items()]
             if reason := reason_of(judgement):
                 lines.append(f"  the judge's reason: {_quote(reason, REASON_LENGTH)}")
             if item.comment:
@@ -111,31 +132,41 @@ class JudgedItems:
         return "\n".join(lines)
 
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
-        """The texts that these outputs share; {} if there is only one output."""
-        first, *others = [self.items.items[row].texts for row in rows]
-        names = [name for name in first if name not in self.output_names] if others else []
-        return {n: first[n] for n in names if all(texts[n] == first[n] for texts in others)}
+        """The texts, by field name, that are the same for all of these outputs.
+
+        If there is only one output, no texts are returned.
+        """
+        first_texts, *other_texts = [self.items.items[row].texts for row in rows]
+        names = (
+            [name for name in first_texts if name not in self.output_names] if other_texts else []
+        )
+        return {
+            name: first_texts[name]
+            for name in names
+            if all(texts[name] == first_texts[name] for texts in other_texts)
+        }
 
     def _weights(self) -> Vector:
-        """Each document's weight in the draw.
+        """The sampling weight of each document.
 
-        It is large if people's labels in the document differ and the judge misplaces the outputs.
+        The weight is large if people's labels within the document differ, and if the judge ranks
+        the outputs wrongly.
         """
         human, weights = self.items.human, []
-        spread = float(human.std()) or 1.0
+        label_sd = float(human.std()) or 1.0
         for rows in self.items.document_rows.values():
             centre = human.mean() if len(rows) < 3 else human[rows].mean()
             deviations = np.abs(human[rows] - (0 if self.is_pairwise else centre))
-            human_spread = float(deviations.mean()) / spread
+            human_spread = float(deviations.mean()) / label_sd
             error = min(1.0, float(np.abs(self.weighted_gaps[rows]).mean()))
             weights.append((0.1 + human_spread) * (RIGHT_DOCUMENT_WEIGHT + error))
         return np.array(weights)
 
     def _select_outputs(self, rows: Indices) -> list[int]:
-        """The outputs of a document to show, best first.
+        """Choose the outputs of a document to show, and sort them by people's labels, best first.
 
-        They include people's best and worst output, the most misplaced ones, and one that the judge
-        places rightly.
+        The choice includes people's best and worst output, the outputs that the judge overrates and
+        underrates most, and the output that the judge ranks most accurately.
         """
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
         weighted_gaps, gaps = self.weighted_gaps[rows], np.abs(self.gaps[rows])
@@ -144,8 +175,8 @@ class JudgedItems:
             rows[np.argmin(weighted_gaps)],
             rows[np.argmin(gaps)],
         ]
-        candidates = [best_first[0], best_first[-1], *misplaced, *best_first]
-        selection = list(dict.fromkeys(map(int, candidates)))[:OUTPUTS_SHOWN]
+        by_priority = [best_first[0], best_first[-1], *misplaced, *best_first]
+        selection = list(dict.fromkeys(map(int, by_priority)))[:OUTPUTS_SHOWN]
         return sorted(selection, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
@@ -159,24 +190,25 @@ class JudgedItems:
             return f"{people}; the judge gave no rating"
         if self.words:
             label, answer = (nearest_choice(self.choices, float(n)) for n in (item.human, score))
-            votes = f" ({ratings.count(1)} of {len(ratings)} say {self.words[0]})"
-            people = f"- people {label}" + votes * (len(ratings) > 1)
-            right = "right" if label == answer else "wrong"
-            return f"{people}; judge {answer} ({self.words[0]} {score:.0%}): {right}"
+            votes_text = f" ({ratings.count(1)} of {len(ratings)} say {self.words[0]})"
+            people = f"- people {label}" + votes_text * (len(ratings) > 1)
+            correctness = "right" if label == answer else "wrong"
+            return f"{people}; judge {answer} ({self.words[0]} {score:.0%}): {correctness}"
         (rank, judge_rank), n = self.ranks[:, row], self.n_ranked[row]
-        verdict = f"placed too {'low' if judge_rank > rank else 'high'}"
-        if abs(judge_rank - rank) < SAME_PLACE * n:
-            verdict = "placed rightly"
-        return (
-            f"{people}, place {rank:g} of {n:g}; judge {score:.3g}, place {judge_rank:g}: {verdict}"
-        )
+        placement = f"placed too {'low' if judge_rank > rank else 'high'}"
+        if abs(judge_rank - rank) < EQUAL_RANK_SHARE * n:
+            placement = "placed rightly"
+        judge = f"judge {score:.3g}, place {judge_rank:g}: {placement}"
+        return f"{people}, place {rank:g} of {n:g}; {judge}"
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
-        counts = Counter("A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings)
-        votes = ", ".join(f"{n} {vote}" for vote, n in sorted(counts.items()))
-        line = f"- people {_vote(item.human)}" + f" ({votes})" * bool(votes)
-        line += f"; judge {_vote(self.scores[row])}"
+        vote_counts = Counter(
+            "A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings
+        )
+        votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
+        line = f"- people {_preference_text(item.human)}" + f" ({votes})" * bool(votes)
+        line += f"; judge {_preference_text(self.scores[row])}"
         if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
             line += (
                 f" ({judgement.order_ab} where A stands first, {judgement.order_ba} where B does)"
@@ -185,26 +217,26 @@ class JudgedItems:
         return line + (": right" if agreement > 0 else ": wrong" if agreement < 0 else "")
 
     def _overview(self) -> Iterator[str]:
-        """Yield sentences on how the judge and people use the scale and how often they agree."""
+        """Yield sentences on how judge and people use the scale, and how often they agree."""
         rows = np.flatnonzero(~np.isnan(self.scores))
         yield f"The judge has rated {len(rows)} outputs that people rated."
         yield from self._share_sentence(self.scores[rows], self.items.human[rows])
         yield from self._error_sentence(rows) if self.words else self._order_sentence()
 
     def _share_sentence(self, scores: Vector, labels: Vector) -> Iterator[str]:
-        """Yield a sentence on how often the judge and people give each choice of the scale.
+        """Yield a sentence on how often the judge and people give each rating of the scale.
 
-        There is none if some of people's labels are outside the judge's scale.
+        Nothing is yielded if a human label is outside the judge's scale.
         """
         scale = [rating_of(choice, self.choices) for choice in self.choices]
-        human, n = self.items.human, len(scores)
-        if n and min(scale) <= human.min() and human.max() <= max(scale):
-            judge, people = (
+        all_labels, n = self.items.human, len(scores)
+        if n and min(scale) <= all_labels.min() and all_labels.max() <= max(scale):
+            judge_counts, people_counts = (
                 Counter(nearest_choice(self.choices, float(value)) for value in side)
                 for side in (scores, labels)
             )
             shares = (
-                f"{choice}: {judge[choice] / n:.0%} and {people[choice] / n:.0%}"
+                f"{choice}: {judge_counts[choice] / n:.0%} and {people_counts[choice] / n:.0%}"
                 for choice in self.choices
             )
             yield (
@@ -212,33 +244,34 @@ class JudgedItems:
             )
 
     def _error_sentence(self, rows: Indices) -> Iterator[str]:
-        """Yield a sentence on both kinds of error of a judge that answers with one of two words."""
+        """Yield a sentence with the counts of false passes and false alarms of a verdict judge."""
         assert self.words
         good, bad = self.words
-        judge, people = self.scores[rows] > 0.5, self.items.human[rows] > 0.5
+        judge_passes, people_pass = self.scores[rows] > 0.5, self.items.human[rows] > 0.5
         yield (
-            f"Of {np.sum(~people)} that people call {bad}, the judge says {good} of "
-            f"{np.sum(judge & ~people)}; of {np.sum(people)} that people call {good}, it says "
-            f"{bad} of {np.sum(~judge & people)}."
+            f"Of {np.sum(~people_pass)} that people call {bad}, the judge says {good} of "
+            f"{np.sum(judge_passes & ~people_pass)}; of {np.sum(people_pass)} that people call "
+            f"{good}, it says {bad} of {np.sum(~judge_passes & people_pass)}."
         )
 
     def _order_sentence(self) -> Iterator[str]:
-        """Yield a sentence on how often the judge orders two outputs as people do."""
+        """Yield a sentence on the share of pairs of outputs that the judge orders as people do."""
         level: Level = "summary" if len(self.groups) > 1 else "dataset"
         documents = self.items.document_ids
-        order = order_agreement(self.scores, self.items.human, documents, level=level)
-        if order.n_pairs:
+        agreement = order_agreement(self.scores, self.items.human, documents, level=level)
+        if agreement.n_pairs:
             scope = "of one document " if level == "summary" else ""
-            ties = order.n_ties / order.n_pairs
-            right = order.value - ties / 2
+            tie_share = agreement.n_ties / agreement.n_pairs
+            right_share = agreement.value - tie_share / 2
+            wrong_share = 1 - right_share - tie_share
             yield (
-                f"Of {order.n_pairs} pairs of outputs {scope}that people tell apart, the judge "
-                f"orders {right:.0%} as people do, {1 - right - ties:.0%} the other way, and ties "
-                f"{ties:.0%}."
+                f"Of {agreement.n_pairs} pairs of outputs {scope}that people tell apart, the judge "
+                f"orders {right_share:.0%} as people do, {wrong_share:.0%} the other way, and ties "
+                f"{tie_share:.0%}."
             )
 
     def _pair_overview(self) -> Iterator[str]:
-        """Yield sentences on how often the judge prefers as people do, and how consistently."""
+        """Yield sentences on a pairwise judge's accuracy and consistency between both orders."""
         decided = self.items.human != 0
         agreement = np.sign(self.scores[decided]) * np.sign(self.items.human[decided])
         n = max(1, len(agreement))
@@ -260,7 +293,7 @@ class JudgedItems:
 
 
 def expected_characters(items: Items) -> int:
-    """The expected number of characters of texts and comments in the evidence on these items."""
+    """The expected number of characters that texts and comments take up in the evidence."""
     documents = list(items.document_rows.values())
     n_outputs = _n_documents(documents) * _mean_outputs(documents)
     comments = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
@@ -270,26 +303,26 @@ def expected_characters(items: Items) -> int:
 
 
 def _mean_outputs(documents: Sequence[Indices]) -> float:
-    """The mean number of outputs that are shown for a document."""
+    """The mean number of outputs of a document that the evidence shows."""
     return float(np.mean([min(len(rows), OUTPUTS_SHOWN) for rows in documents]))
 
 
 def _n_documents(documents: Sequence[Indices]) -> int:
-    """The number of documents to show; it is larger if documents have few outputs."""
+    """The number of documents that the evidence shows; more if documents have few outputs."""
     outputs = _mean_outputs(documents)
     number = DOCUMENTS_SHOWN if outputs >= 3 else round(MAX_OUTPUTS / outputs)
     return max(1, min(number, math.ceil(LARGEST_SHARE * len(documents))))
 
 
 def _quote(text: str, length: int = TEXT_LENGTH) -> str:
-    """The text as a JSON string on one line; a long text loses its middle."""
+    """Write the text as a JSON string on one line, without the middle if it is too long."""
     half = length // 2
     if len(text) > length:
         text = f"{text[:half]} [...] {text[-half:]}"
     return json.dumps(text, ensure_ascii=False)
 
 
-def _vote(margin: float) -> str:
+def _preference_text(margin: float) -> str:
     if np.isnan(margin):
         return "none"
     return f"{'A' if margin > 0 else 'B' if margin < 0 else 'neither'} ({margin:+.2g})"

@@ -1,16 +1,17 @@
-"""The gate: decide whether the tuned judge ships in place of the untuned one.
+"""The gate: decide whether the tuned judge ships instead of the untuned judge.
 
-The test uses every labelled document of train and dev, but never tests a judge on a document that
-it learned from. So a search runs twice: on train, tested on dev, and on dev, tested on train.
-(For a judge that shows all labels, versions are tested that each leave out a fold of documents.)
-If the judges that a search finds are no better than the untuned judge, then swapping the two judges
-on a document is as likely to raise the gain as to lower it. The permutation test rests on that
-(`optimize.statistics.intervals`).
+The test uses every labelled document of train and dev, but no judge is tested on a document that it
+learned from. For this, the search runs twice: once on train, with a test on dev, and once on dev,
+with a test on train. (If a judge shows all labels as demonstrations, the test uses versions of the
+judge that each leave out a fold of documents.) The permutation test relies on a symmetry: if the
+search finds no better judge than the untuned judge, swapping the two judges on a document is as
+likely to raise the gain as to lower it (`optimize.statistics.intervals`).
 
-One test decides about the mean gain of the finalists of both halves. This mean is more certain than
-the gain of any one finalist, and it involves no choice among them. Judges that ask questions are a
-second kind of change. If both kinds are tested, the larger of their two mean gains is compared with
-the larger of the two in each permutation.
+A single test decides about the mean gain of all finalists of both halves. The mean gain has a
+smaller error than the gain of a single finalist, and no selection among the finalists biases it.
+Judges that ask questions are a second kind of change. If a change of prompts and a change of
+questions are both tested, the test statistic is the larger of the two mean gains, in the data and
+in each permutation.
 """
 
 import math
@@ -29,26 +30,28 @@ from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import is_clearly_worse, verdicts
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
-# Contrasts of judges with the untuned judge, for one kind of change: a list for each half.
+# The contrasts of finalists with the untuned judge, for one kind of change: a list for each half.
 Contrasts = Sequence[Sequence[Contrast]]
+# The number of random permutations in the test.
 SWAPS = 2000
-# A correction for dataset-level rho: its ranks depend on the sample of documents, and swaps ignore
-# that. Without the correction, up to .136 of judges that are no better ship at a risk of .10.
+# A correction of the interval for dataset-level rho. The ranks in this rho depend on the sample of
+# documents, which the permutation test ignores. Without the correction, up to .136 of the judges
+# that are no better than the untuned judge would ship at a risk of .10.
 RANK_CORRECTION = 3
-# The gain that a judge needs for each further multiple of the untuned judge's price: a judge that
-# costs 2.5 times as much needs a gain of .03.
+# A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
+# this number: at 2.5 times the cost, a gain of .03.
 GAIN_FOR_COST = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:
-    """A candidate and the untuned judge, scored on items that the candidate did not learn from.
+    """A candidate that is tested against the untuned judge on items that it did not learn from.
 
     Attributes:
         candidate: The candidate.
-        items: The items.
-        scores: The candidate's scores; for balanced accuracy, its verdicts.
-        untuned: The untuned judge's scores or verdicts.
+        items: The items of the test.
+        scores: The candidate's scores on the items; if the goal is balanced accuracy, its verdicts.
+        untuned: The untuned judge's scores (or verdicts) on the same items.
     """
 
     candidate: Candidate
@@ -79,8 +82,11 @@ class Finalist:
 class QuestionTest:
     """A judge that asks questions, and its tests on both halves of the labels.
 
-    `candidate` has the useful questions and weights from all labels. `finalists` are scored by
-    questions and weights that their documents did not teach.
+    Attributes:
+        candidate: The judge that asks only the useful questions, with weights learned from all
+        labels.
+        finalists: The tests, one for each half. Each document is scored with questions and weights
+            that were learned from other documents.
     """
 
     candidate: Candidate
@@ -89,10 +95,14 @@ class QuestionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The gain of a tuned judge over the untuned one, with an interval.
+    """The mean gain of tuned judges over the untuned judge, with an interval.
 
-    The interval lies above zero exactly if the test is passed. `kind` is the index, among the kinds
-    of change that were tested, of the one with the largest gain.
+    Attributes:
+        value: The gain.
+        low: The low end of the interval, which is above 0 exactly if the test is passed.
+        high: The high end of the interval.
+        n_documents: The number of documents in the test.
+        kind: The index of the kind of change with the largest gain, among the tested kinds.
     """
 
     value: float
@@ -113,8 +123,8 @@ NO_GAIN = Gain(value=math.nan, low=math.nan, high=math.nan, n_documents=0)
 class ShipDecision:
     """Whether the tuned judge ships, and the reason in a sentence.
 
-    `limit_reached` is true if a larger limit may change the decision, and `is_forced` if the tuned
-    judge ships only because the user asked for it.
+    `limit_reached` is true if the decision may change under a larger limit on cost or calls.
+    `is_forced` is true if the tuned judge ships only because the user asked for it.
     """
 
     ship: bool
@@ -125,7 +135,7 @@ class ShipDecision:
 
     @property
     def why(self) -> str:
-        """A sentence on which judge ships, followed by the reason."""
+        """A sentence that says which judge ships, followed by the reason."""
         judge = "tuned" if self.ship else "untuned"
         return f"Shipped: the {judge} judge{', by --ship tuned' * self.is_forced}. {self.reason}"
 
@@ -139,23 +149,25 @@ def decide(
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
-    The tuned judge is the one that asks questions if that kind of change gains most, else the
-    finalist whose gain is worth most for its cost. It ships if the test is passed and there is no
-    `_objection`.
+    If questions are the kind of change with the largest gain, the tuned judge is the judge that
+    asks questions. Otherwise the tuned judge is the finalist with the largest gain after a
+    deduction for cost (`worth_most`). The tuned judge ships if the test is passed and `_objection`
+    finds no reason against it.
 
     Args:
         problem: The search problem.
-        halves: The finalists that were tested on each half; those that fail too often are ignored.
+        halves: The finalists that were tested on each half. Finalists whose judgements fail too
+            often are ignored.
         n_tried: How many candidates the search has tried.
-        out_of_budget: The decision if the budget prevented the test of the finalists and no
-            questions were tested; None if the finalists were tested.
-        questions: The test of a judge that asks questions, if there was one.
+        out_of_budget: None if the finalists were tested. If the budget prevented this
+            test: the decision to return if there was no test of questions either.
+        questions: The test of a judge that asks questions; None if there was no such test.
 
     Returns:
         The tuned judge and the decision.
     """
-    reliable = [[each for each in half if each.is_reliable] for half in halves]
-    with_questions = [[each] for each in questions.finalists] if questions else []
+    reliable = [[finalist for finalist in half if finalist.is_reliable] for half in halves]
+    with_questions = [[finalist] for finalist in questions.finalists] if questions else []
     if out_of_budget and not with_questions:
         finalists = list(chain(*reliable))
         return (worth_most(problem, finalists) if finalists else problem.untuned), out_of_budget
@@ -163,11 +175,13 @@ def decide(
     if not kinds:
         return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
     rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
-    gains = [[[each.gain(problem.goal) for each in half] for half in kind] for kind in kinds]
-    decision = decision_on(gains, problem.goal, rng, risk)
-    best = kinds[decision.gain.kind]
+    contrasts = [
+        [[finalist.gain(problem.goal) for finalist in half] for half in kind] for kind in kinds
+    ]
+    decision = decision_on(contrasts, problem.goal, rng, risk)
+    best_kind = kinds[decision.gain.kind]
     tuned, tests = _choose_tuned(
-        problem, list(chain(*best)), questions if best is with_questions else None
+        problem, list(chain(*best_kind)), questions if best_kind is with_questions else None
     )
     decision = _apply_objection(problem, decision, tuned, tests)
     gain = decision.gain
@@ -185,68 +199,76 @@ def decide(
 def _choose_tuned(
     problem: SearchProblem, tests: Sequence[Finalist], questions: QuestionTest | None
 ) -> tuple[Candidate, Sequence[Finalist]]:
-    """The tuned judge, with the tests of this very judge."""
+    """Choose the tuned judge, and return it with its own tests."""
     if questions:
         return questions.candidate, tests
     tuned = worth_most(problem, tests)
-    return tuned, [each for each in tests if each.candidate.id == tuned.id]
+    return tuned, [test for test in tests if test.candidate.id == tuned.id]
 
 
 def _apply_objection(
     problem: SearchProblem, decision: ShipDecision, tuned: Candidate, tests: Sequence[Finalist]
 ) -> ShipDecision:
-    """The decision, reversed if the tuned judge would ship but there is an objection to it."""
+    """Reverse the decision to ship if there is an objection to the tuned judge."""
     if not decision.ship or not (objection := _objection(problem, tuned, tests)):
         return decision
-    reason = f"Tuning passed the test, but {objection} --ship tuned ships it all the same."
+    reason = f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
     return replace(decision, ship=False, reason=reason)
 
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
-    """The reason why a judge that passed the test should not ship; None if there is none.
+    """The reason why a judge that passed the test should not ship; None if there is no such reason.
 
-    Its gain may be too small for its cost, or it may be clearly worse on fails or on passes.
+    There are two reasons: the judge's gain is too small for its cost, or the judge is clearly worse
+    than the untuned judge on the outputs labelled "fail" or on the outputs labelled "pass".
     """
     item_cost, gain = problem.evaluator.item_cost, mean_gain(tests, problem.goal)
-    ratio = item_cost(tuned) / item_cost(problem.untuned)
-    required = GAIN_FOR_COST * (ratio - 1)
-    if gain >= required:
+    cost_ratio = item_cost(tuned) / item_cost(problem.untuned)
+    required_gain = GAIN_FOR_COST * (cost_ratio - 1)
+    if gain >= required_gain:
         return rate_objection(tests) if problem.goal == "balanced" else None
     return (
-        f"the tuned judge costs {ratio:.1f} times as much a row: its gain of {gain:.3f} "
-        f"{figure_of(problem.goal)} is below the {required:.3f} that this cost requires "
+        f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
+        f"{figure_of(problem.goal)} is below the {required_gain:.3f} that this cost requires "
         f"({GAIN_FOR_COST:g} for each further multiple of the untuned judge's cost)."
     )
 
 
 def rate_objection(tests: Sequence[Finalist]) -> str | None:
-    """The reason why a higher balanced accuracy hides a clearly worse rate; None if it does not.
+    """A sentence on a true rate of the tuned judge that is clearly worse; None if there is none.
 
-    A judge may gain balanced accuracy although it gets fewer of the fails, or fewer of the passes,
-    right. That is allowed unless the rate falls clearly (by a sign test on the outputs on which the
-    judges differ) and below the lower of the untuned judge's two rates.
+    A judge can have a higher balanced accuracy than the untuned judge although its TPR or its TNR
+    is lower. The lower rate is an objection only if two conditions hold: the rate is clearly lower,
+    by a sign test on the outputs on which the judges differ, and the rate is below both the TPR and
+    the TNR of the untuned judge.
     """
-    human = np.concatenate([each.items.human for each in tests])
-    tuned, untuned = np.hstack([(each.scores, each.untuned) for each in tests])
-    right, untuned_right, has_both = tuned == human, untuned == human, ~np.isnan(tuned + untuned)
-    classes = {"fails": has_both & (human == 0), "passes": has_both & (human == 1)}
-    lower = min(float(untuned_right[rows].mean()) for rows in classes.values() if rows.any())
-    for word, rows in classes.items():
-        n_worse = int((rows & untuned_right & ~right).sum())
-        n_better = int((rows & right & ~untuned_right).sum())
-        if is_clearly_worse(n_worse, n_better) and right[rows].mean() < lower:
+    human = np.concatenate([test.items.human for test in tests])
+    tuned, untuned = np.hstack([(test.scores, test.untuned) for test in tests])
+    tuned_right, untuned_right, both_judged = (
+        tuned == human,
+        untuned == human,
+        ~np.isnan(tuned + untuned),
+    )
+    outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
+    lower_untuned_rate = min(
+        float(untuned_right[rows].mean()) for rows in outputs_by_label.values() if rows.any()
+    )
+    for label, rows in outputs_by_label.items():
+        n_worse = int((rows & untuned_right & ~tuned_right).sum())
+        n_better = int((rows & tuned_right & ~untuned_right).sum())
+        if is_clearly_worse(n_worse, n_better) and tuned_right[rows].mean() < lower_untuned_rate:
             return (
-                f"of {rows.sum()} {word} the tuned judge gets {n_worse} wrong that the untuned "
+                f"of {rows.sum()} {label} the tuned judge gets {n_worse} wrong that the untuned "
                 f"judge gets right, and {n_better} the other way round: it would get "
-                f"{right[rows].mean():.0%} of {word} right, less than either rate of the untuned "
-                "judge."
+                f"{tuned_right[rows].mean():.0%} of {label} right, less than either rate of the "
+                "untuned judge."
             )
     return None
 
 
 def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
-    """The mean gain of a judge over all documents that it was tested on."""
-    gains = [each.gain(goal) for each in finalists]
+    """The mean gain of a judge over all documents that the judge was tested on."""
+    gains = [finalist.gain(goal) for finalist in finalists]
     n = sum(len(gain.documents) for gain in gains)
     return sum(gain.value * len(gain.documents) for gain in gains) / n if n else math.nan
 
@@ -254,59 +276,64 @@ def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
 def decision_on(
     kinds: Sequence[Contrasts], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> ShipDecision:
-    """Decide whether the tuned judges beat the untuned one on documents that they did not see.
+    """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
 
-    `kinds` has the contrasts of each kind of change. `risk` is the chance, in (0, 1), that a judge
-    ships although no judge is better than the untuned one.
+    Args:
+        kinds: The contrasts with the untuned judge, for each kind of change.
+        goal: What the search maximises.
+        rng: The generator for the random permutations.
+        risk: The error rate of the test, in (0, 1): the probability that a tuned judge ships
+            although no tuned judge is better than the untuned judge.
     """
     gain = gain_of(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
-    prompts = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
+    subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
     amount = f"{abs(gain.value):.3f} {figure_of(goal)}"
     if gain.is_clear:
         reason = (
-            f"{prompts} beat the untuned judge by {amount}. If tuning did nothing, "
+            f"{subject} beat the untuned judge by {amount}. If tuning did nothing, "
             f"{100 * risk:g}% of such runs would ship all the same."
         )
     elif np.isnan(gain.value) or gain.n_documents < n_needed:
         documents = "document is" if gain.n_documents == 1 else "documents are"
         reason = (
-            f"{gain.n_documents} {documents} too few to compare it with the tuned judge at "
-            f"--risk {risk:g}; at least {n_needed} are needed."
+            f"{gain.n_documents} {documents} too few to compare the tuned with the untuned judge "
+            f"at --risk {risk:g}; at least {n_needed} are needed."
         )
     elif np.isinf(gain.low):
         reason = (
-            "Labels or scores are too alike to compare it with the tuned judge: at least "
+            "Labels or scores are too alike to compare the tuned with the untuned judge: at least "
             f"{FEWEST_UNTIED} of the {gain.n_documents} documents must have another label than the "
             "commonest, and get another score. Label more documents that deserve the rarer labels."
         )
     elif gain.value <= 0:
-        reason = f"{prompts} fall short of the untuned judge by {amount}."
+        reason = f"{subject} fall short of the untuned judge by {amount}."
     else:
         reason = (
-            f"{prompts} beat the untuned judge by {amount}. If tuning did nothing, over "
+            f"{subject} beat the untuned judge by {amount}. If tuning did nothing, over "
             f"{100 * risk:g}% of runs would show as much."
         )
     return ShipDecision(ship=gain.is_clear, reason=reason, gain=gain)
 
 
 def figure_of(goal: Goal) -> str:
-    """The name of the figure that the goal maximises."""
+    """The name of the metric that the goal maximises."""
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
 def worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
-    """The candidate whose figure is highest after a deduction for its cost (`GAIN_FOR_COST`).
+    """The candidate with the highest objective after a deduction for its cost (`GAIN_FOR_COST`).
 
-    If any candidate beats the untuned judge, only candidates that do are compared. Two candidates
-    are compared on the items that both have scored and neither has among its demonstrations.
+    If any candidate beats the untuned judge, candidates that do not are ignored. Two candidates are
+    compared on the items that both have scored, without documents that either shows as
+    demonstrations.
     """
-    tests: dict[str, list[Finalist]] = {}
+    tests_by_id: dict[str, list[Finalist]] = {}
     for finalist in finalists:
-        tests.setdefault(finalist.candidate.id, []).append(finalist)
-    with_gain = [test for test in tests.values() if mean_gain(test, problem.goal) > 0]
-    best, *rest = (test[-1].candidate for test in with_gain or tests.values())
-    for candidate in rest:
+        tests_by_id.setdefault(finalist.candidate.id, []).append(finalist)
+    with_gain = [test for test in tests_by_id.values() if mean_gain(test, problem.goal) > 0]
+    best, *other_candidates = (test[-1].candidate for test in with_gain or tests_by_id.values())
+    for candidate in other_candidates:
         if _is_worth_more(problem, candidate, best):
             best = candidate
     return best
@@ -316,65 +343,83 @@ def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate
     evaluator = problem.evaluator
     items = evaluator.scored_items(candidate, evaluator.scored_items(best, problem.labelled))
     items = items.of_documents({*items.documents} - candidate.documents - best.documents)
-    scores, base = (evaluator.scores_so_far(judge, items) for judge in (candidate, best))
+    scores, best_scores = (evaluator.scores_so_far(judge, items) for judge in (candidate, best))
     if problem.goal == "balanced":
-        scores, base = verdicts(scores, candidate.threshold), verdicts(base, best.threshold)
+        scores, best_scores = (
+            verdicts(scores, candidate.threshold),
+            verdicts(best_scores, best.threshold),
+        )
     extra_cost = evaluator.item_cost(candidate) - evaluator.item_cost(best)
-    required = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
-    return contrast(scores, base, items, problem.goal).value > required
+    required_gain = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
+    return contrast(scores, best_scores, items, problem.goal).value > required_gain
 
 
 def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
-    """A sentence on why there is no finalist to test."""
+    """A sentence that says why there is no finalist to test."""
     if not n_tried:
         return "No candidate could be tried."
-    failure_rates = [float(np.isnan(each.scores).mean()) for each in chain(*halves)]
+    failure_rates = [float(np.isnan(finalist.scores).mean()) for finalist in chain(*halves)]
     if failure_rates:
-        return f"Every finalist fails on {min(failure_rates):.0%} of the outputs or more."
-    return f"None of {n_tried} candidates did better on train."
+        lowest = f"{min(failure_rates):.0%}"
+        return f"Every finalist fails to judge at least {lowest} of the outputs."
+    return f"None of {n_tried} candidates beat the untuned judge on train."
 
 
 def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:
-    """The mean gain of the kind of change that gains most, with an interval.
+    """The mean gain of the kind of change with the largest mean gain, with an interval.
 
-    The gain on a half is the mean of its contrasts, and halves are weighted by their documents. The
-    interval lies above zero if fewer than `risk` of the random swaps reach the gain. It is infinite
-    for fewer than two documents, and for dataset-level rho on too few untied documents.
+    The gain on a half is the mean of the half's contrasts. The mean gain weights the halves by
+    their numbers of documents. The interval lies above zero if less than the share `risk` of the
+    random permutations reach the gain. The interval is infinite for fewer than two documents, and
+    for dataset-level rho if there are too few untied documents.
     """
-    # The sum of each kind's gains over its documents, of shape (draws, kinds). In the first draw no
-    # judges are swapped.
-    sums, sizes = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
-    untied = np.zeros(len(kinds))
-    for half in zip_longest(*kinds, fillvalue=()):
-        defined = [[each for each in contrasts if each.documents] for contrasts in half]
-        # A swap on a document swaps the judges for every kind of change at once.
+    # For each draw and each kind of change, the sum of the gains over all documents. The first draw
+    # swaps no judges: these are the gains in the data.
+    gain_sums, n_documents_by_kind = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
+    n_untied_by_kind = np.zeros(len(kinds))
+    for contrasts_by_kind in zip_longest(*kinds, fillvalue=()):
+        defined = [
+            [judge_contrast for judge_contrast in kind_contrasts if judge_contrast.documents]
+            for kind_contrasts in contrasts_by_kind
+        ]
+        # If a draw swaps the judges on a document, they are swapped for all kinds of change.
         documents = _documents(chain(*defined))
         signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for kind, contrasts in enumerate(defined):
-            n = len(_documents(contrasts))
-            columns = [np.searchsorted(documents, each.documents) for each in contrasts]
-            pairs = zip(contrasts, columns, strict=True)
-            gains = [n * each.swapped(signs[:, indices]) for each, indices in pairs]
-            sums[:, kind] += np.mean(gains, axis=0) if n else 0
-            untied[kind] += min((each.n_untied for each in contrasts), default=0)
-            sizes[kind] += n
-    tested = np.flatnonzero(sizes)
-    if not tested.size:
+        for kind, kind_contrasts in enumerate(defined):
+            n = len(_documents(kind_contrasts))
+            document_columns = [
+                np.searchsorted(documents, judge_contrast.documents)
+                for judge_contrast in kind_contrasts
+            ]
+            pairs = zip(kind_contrasts, document_columns, strict=True)
+            gains = [
+                n * judge_contrast.swapped(signs[:, indices]) for judge_contrast, indices in pairs
+            ]
+            gain_sums[:, kind] += np.mean(gains, axis=0) if n else 0
+            n_untied_by_kind[kind] += min(
+                (judge_contrast.n_untied for judge_contrast in kind_contrasts), default=0
+            )
+            n_documents_by_kind[kind] += n
+    tested_kinds = np.flatnonzero(n_documents_by_kind)
+    if not tested_kinds.size:
         return NO_GAIN
-    means = sums[:, tested] / sizes[tested]
-    best, draws = tested[means[0].argmax()], means.max(axis=1)
-    value, n, half_width = float(draws[0]), int(sizes[best]), math.inf
-    n_untied = float(untied[tested].min())
+    means = gain_sums[:, tested_kinds] / n_documents_by_kind[tested_kinds]
+    best_kind, largest_gains = tested_kinds[means[0].argmax()], means.max(axis=1)
+    value, n, half_width = float(largest_gains[0]), int(n_documents_by_kind[best_kind]), math.inf
+    n_untied = float(n_untied_by_kind[tested_kinds].min())
     if n > 1 and n_untied >= FEWEST_UNTIED:
-        # Slightly enlarged, so that rounding does not let the gain exceed a draw that equals it. At
-        # a risk of .5 the draw is about 0 and may be negative.
-        half_width = max(0.0, float(np.sort(draws)[::-1][int(risk * len(draws))])) * (1 + 1e-9)
+        # The (1 - risk) quantile of the draws. It is enlarged slightly, so that the gain does not
+        # exceed an equal draw by a rounding error. At a risk of .5 it is about 0 and may be
+        # negative.
+        half_width = max(
+            0.0, float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
+        ) * (1 + 1e-9)
         half_width *= 1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION)
     low, high = value - half_width, value + half_width
-    return Gain(value=value, low=low, high=high, n_documents=n, kind=int(best))
+    return Gain(value=value, low=low, high=high, n_documents=n, kind=int(best_kind))
 
 
 def _documents(contrasts: Iterable[Contrast]) -> list[str]:
-    """The documents of all these contrasts, sorted."""
-    return sorted({name for each in contrasts for name in each.documents})
+    """The ids of all documents in the contrasts, sorted."""
+    return sorted({name for judge_contrast in contrasts for name in judge_contrast.documents})

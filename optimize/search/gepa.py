@@ -1,8 +1,8 @@
-"""GEPA, the reflective optimizer that DSPy also offers, run on the search's own objective.
+"""The optimizer "gepa": the package gepa, which DSPy also offers, run on the search's objective.
 
-For GEPA, each document is an example. Documents that GEPA evaluates together get scores whose mean
-is the objective over all of them. GEPA has the proposer write instructions from the evidence on
-judged documents, and the search's budget pays for these requests.
+Each document is one example for GEPA. When GEPA evaluates a batch of documents, they get scores
+whose mean is the objective over the whole batch. GEPA lets the proposer write instructions from the
+evidence on judged documents, and the search's budget pays for these requests.
 """
 
 from collections.abc import Mapping, Sequence, Sized
@@ -33,27 +33,31 @@ from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import document_terms, midranks, read_rows
 from optimize.statistics.intervals import stream
 
-# The fewest documents, and about the fewest outputs, in a minibatch. A proposal is written from a
-# minibatch and scored on it first, and on fewer outputs the objective would say little.
+# A minibatch has at least this many documents and about this many outputs. GEPA writes a proposal
+# from a minibatch and scores it on the same minibatch, and on fewer outputs the objective is too
+# noisy.
 FEWEST_DOCUMENTS, FEWEST_OUTPUTS = 6, 30
-# The distance between the proposer's seeds in two runs; no run makes this many requests.
+# The proposer's seeds in two runs differ by at least this number, which is more than the requests
+# of a run.
 PROPOSER_SEED = 10_000
-# The search ends after this many replies in a row without a new instruction; GEPA would go on.
+# The search ends after this many replies in a row without a new instruction. GEPA itself has no
+# such limit.
 MOST_FRUITLESS = 25
 # The name of the only text that GEPA tunes.
 INSTRUCTION = "instruction"
 
 
 class Adapter:
-    """GEPA's interface to the search: it scores documents, draws minibatches and asks the proposer.
+    """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
     Attributes:
-        values: The objective of each candidate that was scored on all documents for choosing.
+        values: The objective of each candidate that was scored on all documents in `choosing`.
         candidate_ids: The ids of all candidates that were scored.
-        fatal_error: The error that ends the search; GEPA would treat it as one bad reply.
+        fatal_error: The error that ends the search. The error is kept here, because GEPA would
+            treat it as a single bad reply.
     """
 
-    propose_new_texts = None  # GEPA's own prompt
+    propose_new_texts = None  # None: GEPA uses its own prompt for proposals
 
     def __init__(self, problem: SearchProblem, choosing: Sequence[str], n_parts: int) -> None:
         self.problem, self.choosing, self.n_parts = problem, set(choosing), n_parts
@@ -63,10 +67,10 @@ class Adapter:
         self.n_requests = self.n_fruitless = 0
 
     def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
-        """The indices of the next minibatch; the documents are shuffled anew each epoch."""
-        epoch, part = divmod(state.i, self.n_parts)
-        order = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
-        return [int(index) for index in np.array_split(order, self.n_parts)[part]]
+        """The indices of the next minibatch. In each epoch the documents are shuffled anew."""
+        epoch, batch_number = divmod(state.i, self.n_parts)
+        shuffled = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
+        return [int(index) for index in np.array_split(shuffled, self.n_parts)[batch_number]]
 
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
@@ -85,7 +89,8 @@ class Adapter:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         by_document = document_scores(scores, items, problem.goal)
-        # The evidence is about all items at once, so they are every document's trajectory.
+        # The evidence is written about all items at once, so every document's trajectory is all
+        # items.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[by_document[name] for name in batch],
@@ -95,18 +100,18 @@ class Adapter:
     def make_reflective_dataset(
         self, texts: Mapping[str, str], evaluation: EvaluationBatch, components: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
-        """The evidence on the documents of an evaluation, for GEPA's prompt."""
+        """Write the evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
         problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION]), items)
         rng = stream(problem.options.seed, "lesson", self.n_requests)
         (evidence,) = JudgedItems(items, judgements, evaluator.untuned).evidence([rng])
-        measure = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
-        score = f"{np.mean(evaluation.scores):.2f} (1 is best): {measure} on {len(items)} outputs"
+        metric = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
+        score = f"{np.mean(evaluation.scores):.2f} (1 is best): {metric} on {len(items)} outputs"
         return {INSTRUCTION: [{"Score": score, "Evidence": evidence}]}
 
     def reflect(self, prompt: str) -> str:
-        """Ask the proposer for an instruction, and return it in a fence, which GEPA expects."""
+        """Ask the proposer for an instruction, and return it in a code block, as GEPA expects."""
         assert self.problem.proposer is not None
         if self.fatal_error is not None:
             raise self.fatal_error
@@ -131,26 +136,28 @@ class Adapter:
 
 
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
-    """Divide the objective among documents: their mean is the objective, or 0 if it is undefined.
+    """A score for each document, by its id, so that the mean score is the objective.
 
-    At summary level a document's score is its rho. At dataset level each output adds 1 minus half
-    the squared difference of the judge's and people's standardised mid-ranks. For balanced accuracy
-    each right verdict adds to its document, more if the label is the rarer one. At system level,
-    and if all scores or all labels are equal, each document's score is the whole objective.
+    If the objective is undefined, the mean is 0. At summary level, a document's score is the rho
+    within the document. At dataset level, a document's score is a scaled sum over the document's
+    outputs of 1 minus half the squared difference between the judge's and people's standardised
+    mid-ranks. For balanced accuracy, a document's score is a scaled sum over the right verdicts,
+    which count more if the label is the rarer label. At system level, and if all scores or all
+    labels are equal, each document's score is the objective over all documents.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
     scored = np.flatnonzero(~np.isnan(scores))
     judge, human = scores[scored], items.human[scored]
     if goal == "summary":
-        names = np.array(items.document_ids)[scored]
-        terms = document_terms(read_rows(judge, human, names), goal)
-        rho_of = dict(zip(np.unique(names).tolist(), terms.tolist(), strict=True))
-        shares = [
+        scored_document_ids = np.array(items.document_ids)[scored]
+        terms = document_terms(read_rows(judge, human, scored_document_ids), goal)
+        rho_of = dict(zip(np.unique(scored_document_ids).tolist(), terms.tolist(), strict=True))
+        scores_by_position = [
             value if np.isnan(rho_of.get(name, np.nan)) else rho_of[name]
             for name in items.documents
         ]
     elif goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
-        shares = [value] * len(items.documents)
+        scores_by_position = [value] * len(items.documents)
     else:
         output_terms = np.zeros(len(items))
         if goal == "balanced":
@@ -164,12 +171,14 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
             ranks /= ranks.std(axis=1, keepdims=True)
             output_terms[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
         output_terms *= len(items.documents) / scored.size
-        shares = [float(output_terms[indices].sum()) for indices in items.document_rows.values()]
-    return dict(zip(items.documents, shares, strict=True))
+        scores_by_position = [
+            float(output_terms[indices].sum()) for indices in items.document_rows.values()
+        ]
+    return dict(zip(items.documents, scores_by_position, strict=True))
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run GEPA on train: it learns from half of the documents and chooses on the other half.
+    """Run GEPA on train: it learns from half of the documents, and selects on the other half.
 
     Raises JudgesError if there is no proposer.
     """
@@ -182,24 +191,30 @@ def explore(problem: SearchProblem) -> Exploration:
     documents = list(informative_documents(problem.train, problem.goal))
     if n_left_out := len(problem.train.documents) - len(documents):
         problem.print_line(
-            f"GEPA leaves out {n_left_out} documents that cannot tell judges apart or whose label "
-            "is too common"
+            f"GEPA leaves out {n_left_out} documents, because they cannot tell judges apart or "
+            "because their label is too common"
         )
     stream(problem.options.seed, "stock").shuffle(documents)
-    half = len(documents) // 2
-    learning, choosing = documents[:half], documents[half:]
-    outputs = len(problem.train) / max(1, len(problem.train.documents))
-    n_parts = max(1, half // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs)))
-    adapter = Adapter(problem, choosing, n_parts)
-    # The cost of the next proposal, including the scoring by which GEPA accepts or rejects it.
+    n_learning = len(documents) // 2
+    learning_documents, selection_documents = documents[:n_learning], documents[n_learning:]
+    outputs_per_document = len(problem.train) / max(1, len(problem.train.documents))
+    n_parts = max(
+        1, n_learning // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs_per_document))
+    )
+    adapter = Adapter(problem, selection_documents, n_parts)
+    # The cost of the next proposal, with the cost of the scoring by which GEPA accepts or rejects
+    # it.
     item_cost = evaluator.item_cost(problem.untuned)
-    proposal_cost = budget.proposal + (half / n_parts + len(choosing)) * outputs * item_cost
+    proposal_cost = (
+        budget.proposal
+        + (n_learning / n_parts + len(selection_documents)) * outputs_per_document * item_cost
+    )
     with suppress(*BUDGET_ERRORS):
-        if half:
+        if n_learning:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},
-                trainset=learning,
-                valset=choosing,
+                trainset=learning_documents,
+                valset=selection_documents,
                 adapter=adapter,
                 batch_sampler=adapter,
                 reflection_lm=adapter.reflect,
@@ -215,8 +230,12 @@ def explore(problem: SearchProblem) -> Exploration:
     if isinstance(adapter.fatal_error, FatalModelError):
         raise adapter.fatal_error
     values = adapter.values
-    better = [candidate for candidate in values if values[candidate] > values[problem.untuned]]
+    above_untuned = [
+        candidate for candidate in values if values[candidate] > values[problem.untuned]
+    ]
     return Exploration(
-        finalists=sorted(better, key=lambda each: (-values[each], each.id))[:N_FINALISTS],
+        finalists=sorted(above_untuned, key=lambda candidate: (-values[candidate], candidate.id))[
+            :N_FINALISTS
+        ],
         candidate_ids=adapter.candidate_ids,
     )

@@ -1,8 +1,8 @@
 """Optimizers: functions that take a `SearchProblem` and return an `Exploration` with finalists.
 
-An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. It is called
-once for each half of the labels, and its finalists are tested on the other half
-(`optimize.search.gate`).
+An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. The optimizer is
+called once for each half of the labels, and the finalists from one half are tested on the other
+half (`optimize.search.gate`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,21 +23,23 @@ from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import stream
 
-# Upper bound on the candidates of one search that are tested on documents held out from them.
+# Upper bound on the finalists of one search: candidates that are tested on held-out documents.
 N_FINALISTS = 3
-# How many versions of a judge that shows all labels are tested; each leaves out one fold.
+# A judge that shows all labels is tested in this many versions, each of which leaves out one fold.
 FOLDS = 4
 
 
 def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
-    """The demonstrations of all items, or a balanced selection if a prompt may not show so many."""
+    """Make as many demonstrations as the prompt may show, with all ratings equally often."""
     rng = stream(options.seed, EVERYTHING)
     longest = options.longest_demos
     return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)
 
 
 class CrossFit:
-    """Tests a judge that shows all labels: each fold is scored by a version that leaves it out.
+    """Cross-validates a judge that shows all labels of train and dev as demonstrations.
+
+    Each fold of documents is scored by a version of the judge that does not show the fold.
 
     Attributes:
         demo_set: The demonstrations of the judge itself, made from train and dev.
@@ -47,49 +49,54 @@ class CrossFit:
         self._everything, self._untuned, self._options = everything, untuned, options
         names = everything.documents
         order = stream(options.seed, "parts", "documents").permutation(len(names))
-        self._fold_of = {names[index]: place % FOLDS for place, index in enumerate(order)}
+        self._fold_of = {names[index]: position % FOLDS for position, index in enumerate(order)}
         self.demo_set = largest_demo_set(everything, untuned, options)
 
     @cached_property
     def is_feasible(self) -> bool:
-        """Whether a prompt can show all labels, and every version has demonstrations."""
+        """Whether the prompt can show all labels, and every version has demonstrations."""
         if self.demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
             return False
         return all(demo_set.demos for demo_set in self._demo_sets.values())
 
     @cached_property
     def _demo_sets(self) -> dict[int, DemoSet]:
-        """Each version's demonstrations, by the number of the fold that it leaves out."""
+        """The demonstrations of each version, by the number of the fold that is left out."""
         items = self._everything
-        rest = {
+        items_without_fold = {
             fold: items.of_rows(np.flatnonzero(~in_fold)) for fold, in_fold in self._folds(items)
         }
-        return {n: largest_demo_set(rest[n], self._untuned, self._options) for n in rest}
+        return {
+            fold: largest_demo_set(learning_items, self._untuned, self._options)
+            for fold, learning_items in items_without_fold.items()
+        }
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
-        """Yield the number of each fold with a mask of the items in it."""
+        """Yield the number of each fold, with a mask of the items in the fold."""
         folds = np.array([self._fold_of[name] for name in items.document_ids])
         return ((fold, folds == fold) for fold in set(folds.tolist()))
 
     def verdicts(self, scores: Vector, items: Items) -> Vector:
-        """Verdicts in the items' order; each fold has the threshold learned on the other folds."""
-        passes = np.empty(len(items))
+        """Turn scores into verdicts, by a threshold that is learned on all other folds."""
+        fold_verdicts = np.empty(len(items))
         for _, in_fold in self._folds(items):
-            passes[in_fold] = verdicts(
+            fold_verdicts[in_fold] = verdicts(
                 scores[in_fold], best_threshold(scores[~in_fold], items.human[~in_fold])
             )
-        return passes
+        return fold_verdicts
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order, each by the version that does not show the document."""
+        """Score each item by the version of the judge that does not show the item's document."""
         scores = np.empty(len(items))
         for fold, in_fold in self._folds(items):
-            version = replace(candidate, demo_set=self._demo_sets[fold])
-            scores[in_fold] = evaluator.scores(version, items.of_rows(np.flatnonzero(in_fold)))
+            judge_version = replace(candidate, demo_set=self._demo_sets[fold])
+            scores[in_fold] = evaluator.scores(
+                judge_version, items.of_rows(np.flatnonzero(in_fold))
+            )
         return scores
 
 
-# The names of the untuned and the tuned judge in JSON.
+# The names in JSON of the untuned judge ("seed") and the tuned judge.
 JudgeName = Literal["seed", "tuned"]
 T = TypeVar("T")
 U = TypeVar("U")
@@ -97,7 +104,7 @@ U = TypeVar("U")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByJudge(Generic[T]):
-    """A value for the untuned judge, and one for the tuned judge."""
+    """A pair of values, for the untuned judge and for the tuned judge."""
 
     untuned: T
     tuned: T
@@ -109,7 +116,7 @@ class ByJudge(Generic[T]):
         return self.tuned if judge == "tuned" else self.untuned
 
     def map(self, function: Callable[[T], U]) -> "ByJudge[U]":
-        """The function's results for both."""
+        """Apply a function to the values of both judges."""
         return ByJudge(untuned=function(self.untuned), tuned=function(self.tuned))
 
     def to_json(self) -> JsonObject:
@@ -118,14 +125,14 @@ class ByJudge(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
-    """How far the last round of a search improved the best candidate, measured on train.
+    """The last round of a search: how much it improved the best candidate, measured on train.
 
     Attributes:
         gain: The gain of the round.
         error: The standard error of the gain.
         cost: The cost of the round, in the budget's unit.
-        is_final: Whether the search ended because a further round would not pay; false if the
-            budget ended it.
+        is_final: Whether the search ended because another round would not be worth its cost; false
+            if the budget ended the search.
     """
 
     gain: float
@@ -135,18 +142,18 @@ class LastRound:
 
     @classmethod
     def of_both(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
-        """The mean gain and error of both halves' last rounds, and the sum of their costs.
+        """Combine the last rounds of both halves: mean gain, mean error and the sum of the costs.
 
-        None if no half had a round.
+        Returns None if no half had a round.
         """
-        rounds = [half for half in halves if half]
+        rounds = [last_round for last_round in halves if last_round]
         if not rounds:
             return None
         return cls(
-            gain=sum(each.gain for each in rounds) / len(rounds),
-            error=sum(each.error for each in rounds) / len(rounds),
-            cost=sum(each.cost for each in rounds),
-            is_final=all(each.is_final for each in rounds),
+            gain=sum(last_round.gain for last_round in rounds) / len(rounds),
+            error=sum(last_round.error for last_round in rounds) / len(rounds),
+            cost=sum(last_round.cost for last_round in rounds),
+            is_final=all(last_round.is_final for last_round in rounds),
         )
 
 
@@ -155,13 +162,14 @@ class Exploration:
     """The result of an optimizer.
 
     Attributes:
-        finalists: Candidates to test on the other half, best first.
+        finalists: The candidates to test on the other half, best first.
         candidate_ids: The ids of all candidates that were scored.
-        cross_fit: The test of a finalist that shows labels of dev as well; None if none does.
+        cross_fit: The cross-validation of a finalist that shows labels of dev as well as train;
+            None if there is no such finalist.
         n_too_expensive: How many candidates beat the untuned judge on train but cost too much.
-        last_round: The last round, if the optimizer works in rounds.
-        questions: Questions that the proposer wrote after it had seen train.
-        is_starved: Whether the budget could not pay for any proposal.
+        last_round: The last round; None if the optimizer does not work in rounds.
+        questions: The questions that the proposer wrote from train.
+        is_starved: Whether the budget could not pay for a single proposed instruction.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -174,7 +182,7 @@ class Exploration:
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
-# A module is imported only when its optimizer is used: importing both takes half a second.
+# Modules are named as strings and imported on use, because the imports take half a second.
 OPTIMIZERS = {
     "rank": "optimize.search.rank_search:explore",
     "gepa": "optimize.search.gepa:explore",
@@ -184,7 +192,8 @@ OPTIMIZERS = {
 def optimizer_name(optimizer: str | Optimizer) -> str:
     """The name by which `find_optimizer` finds the optimizer.
 
-    Raises SettingsError if the optimizer is a function that is not at the top of a module.
+    Raises SettingsError if the optimizer is a function that is not defined at the top level of a
+    module.
     """
     if isinstance(optimizer, str):
         return optimizer
@@ -195,7 +204,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """The optimizer called "rank" or "gepa", or the function that MODULE:FUNCTION names.
+    """Find an optimizer by its name: "rank", "gepa", or MODULE:FUNCTION for any function.
 
     Raises SettingsError if there is no optimizer or function of this name.
     """

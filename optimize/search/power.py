@@ -1,4 +1,4 @@
-"""Statistical power: estimate, before anything is paid for, how likely a gain is to ship."""
+"""Statistical power of the gate: how likely a tuned judge with a given true gain is to ship."""
 
 import itertools
 import math
@@ -8,53 +8,58 @@ from optimize.items import Items
 from optimize.search.evaluator import Goal
 from optimize.statistics.correlations import read_rows
 
-# The fewest untied documents on which a dataset-level rho may rest. With fewer, judges that are no
-# better ship too often: in .12 of runs if 6 suffice, and in up to .29 if any number does
-# (benchmarks/gate.py).
+# For dataset-level rho, the gate needs this many untied documents (see `Rows.n_untied`). If it
+# needed only 6, judges that are no better than the untuned judge would ship in .12 of runs; without
+# a minimum, they would ship in up to .29 of runs (benchmarks/gate.py).
 FEWEST_UNTIED = 10
-# The gain in rho or balanced accuracy to plan for, and the chance with which it should ship.
+# Labels are planned so that a true gain of this size, in rho or balanced accuracy, ships with this
+# probability.
 GAIN, TARGET_POWER = 0.1, 0.8
-# The share of outputs on which two judges that say pass or fail differ.
+# The assumed share of outputs to which the tuned and the untuned judge give different verdicts.
 DISAGREEMENT = 0.25
-# The standard deviation, over documents, of the difference between two judges' rho, multiplied by
-# the square root of (outputs in a document - 1). It was .79 to 1.02 between GPT-4o-mini and Llama
-# 3.1 on SummEval's four dimensions (4, 8 or 16 outputs), and .91 between tuned and untuned judges
-# in benchmarks/simulated.py (5 or 12 outputs). At dataset level the factor is the square root of
-# the number of outputs (benchmarks/gate.py).
-SPREAD = 1.0
+# The assumed standard deviation, over documents, of the difference between two judges' rho within a
+# document, multiplied by sqrt(outputs in the document - 1). Measured values are .79 to 1.02 between
+# GPT-4o-mini and Llama 3.1 on SummEval's four dimensions (documents of 4, 8 or 16 outputs), and .91
+# between tuned and untuned judges in benchmarks/simulated.py (documents of 5 or 12 outputs). At
+# dataset level the factor is sqrt(outputs in the document) (benchmarks/gate.py).
+DIFFERENCE_SD = 1.0
 
 
 def fewest_documents(risk: float) -> int:
-    """The fewest documents that can show a gain at this risk.
+    """The fewest documents with which the permutation test can be significant at this risk.
 
-    n documents can be swapped in 2^n ways, so the smallest p-value is 1 / 2^n. With 4 documents it
-    is 1/16, which suffices for a risk of .10; with 6 it is 1/64, which suffices for .025.
+    The judges can be swapped on n documents in 2^n ways, so the smallest possible p-value is 1 /
+    2^n. With 4 documents the smallest p-value is 1/16, which suffices for a risk of .10. With 6
+    documents the smallest p-value is 1/64, which suffices for a risk of .025.
     """
     return max(2, math.ceil(-math.log2(risk)))
 
 
 def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> float:
-    """The chance, in [0, 1], that a judge ships if its true rho is higher by `gain`.
+    """The probability, in [0, 1], that a tuned judge with this true gain ships.
 
-    This is the power of a t test over documents.
+    The probability is computed as the power of a one-sided t test over documents.
 
     Args:
         n_documents: The number of documents in train and dev.
-        outputs: The outputs of a document that count; at summary level, their number minus one.
-        gain: The true gain.
+        outputs: The effective number of outputs in a document; at summary level, this is the number
+            of outputs minus one.
+        gain: The true difference in rho between the tuned and the untuned judge.
         risk: The risk of the gate.
     """
     from scipy.special import nctdtr, stdtrit
 
     if n_documents < fewest_documents(risk):
         return 0.0
-    error = SPREAD / math.sqrt(n_documents * outputs)
-    degrees = n_documents - 1
-    return float(1 - nctdtr(degrees, gain / error, stdtrit(degrees, 1 - risk)))
+    standard_error = DIFFERENCE_SD / math.sqrt(n_documents * outputs)
+    degrees_of_freedom = n_documents - 1
+    return float(
+        1 - nctdtr(degrees_of_freedom, gain / standard_error, stdtrit(degrees_of_freedom, 1 - risk))
+    )
 
 
 def documents_for(chance: float, outputs: float, gain: float, risk: float) -> int:
-    """The fewest documents in train and dev for a gain to ship with this chance."""
+    """The fewest documents in train and dev with which a gain ships with probability `chance`."""
     sizes = itertools.count(fewest_documents(risk))
     return next(n for n in sizes if power(n, outputs, gain, risk) >= chance)
 
@@ -62,33 +67,38 @@ def documents_for(chance: float, outputs: float, gain: float, risk: float) -> in
 def chance_of_gain(
     everything: Items, items: Items, *, goal: Goal, risk: float = RISK
 ) -> tuple[str, int]:
-    """Estimate how likely a gain of 0.1 ships, and how many documents would make it likely.
+    """Estimate the probability that a gain of `GAIN` ships, and the documents that would suffice.
 
     Args:
-        everything: All labelled items.
+        everything: All labelled items, with those of test.
         items: The items of train and dev.
         goal: What the search maximises.
         risk: The risk of the gate.
 
     Returns:
-        A sentence on both, and the number of documents.
+        A sentence with the probability now and the number of labelled documents with which the
+        probability is `TARGET_POWER`, and this number.
     """
-    n, figure = len(items.documents), "rho"
+    n, metric = len(items.documents), "rho"
     outputs = len(items) / n
     if goal == "balanced":
-        # Per output, the difference in balanced accuracy has a standard deviation of
-        # sqrt(DISAGREEMENT / (4 p (1 - p))), where p is the share of passes.
-        rate, figure = float(items.human.mean()), "balanced accuracy"
-        outputs *= 4 * rate * (1 - rate) / DISAGREEMENT
+        # With a share p of passes, one output contributes a standard deviation of
+        # sqrt(DISAGREEMENT / (4 p (1 - p))) to the difference in balanced accuracy.
+        pass_share, metric = float(items.human.mean()), "balanced accuracy"
+        outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT
     elif goal != "dataset":
         outputs = max(1.0, outputs - 1)
     chance = power(n, outputs, GAIN, risk)
-    n_likely = documents_for(TARGET_POWER, outputs, GAIN, risk)
+    n_sufficient = documents_for(TARGET_POWER, outputs, GAIN, risk)
     if goal == "dataset":
-        untied = read_rows(items.human, items.human, items.document_ids).n_untied
-        chance *= untied >= FEWEST_UNTIED
-        # If all documents have the commonest label, plan for at least ten times as many.
-        n_likely = max(n_likely, math.ceil(FEWEST_UNTIED * n / max(untied, 1)))
-    n_likely = math.ceil(n_likely * len(everything.documents) / n)
-    chance_now = f"A gain of {GAIN:g} {figure} ships with a chance of {chance:.0%}"
-    return f"{chance_now}; with {n_likely:,} labelled documents, {TARGET_POWER:.0%}.", n_likely
+        untied_documents = read_rows(items.human, items.human, items.document_ids).n_untied
+        chance *= untied_documents >= FEWEST_UNTIED
+        # Assume that the share of untied documents stays the same; if it is 0 now, assume one
+        # document.
+        n_sufficient = max(n_sufficient, math.ceil(FEWEST_UNTIED * n / max(untied_documents, 1)))
+    n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
+    chance_now = f"A gain of {GAIN:g} {metric} ships with a chance of {chance:.0%}"
+    return (
+        f"{chance_now}; with {n_sufficient:,} labelled documents, {TARGET_POWER:.0%}.",
+        n_sufficient,
+    )

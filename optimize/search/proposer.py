@@ -1,7 +1,9 @@
-"""The proposer: a language model that writes instructions from evidence, within the budget.
+"""The proposer: a language model that writes new instructions for the judge from evidence.
 
-The instruction is read from below its header, or from the reply's only fence. If there is none, or
-if it may not be tried, the model is told why and asked once more.
+The instruction is the part of the reply under the header [[ ## instruction ## ]], or the only code
+block of a reply without headers. If the reply has no instruction, or if the search may not try the
+instruction, the model is told the reason and asked once more. The search's budget pays for all of
+these requests.
 """
 
 import json
@@ -27,16 +29,19 @@ from judges.prompt import (
 from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
 from optimize.items import Items
-from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault, word_runs
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, rejection_reason, word_runs
 from optimize.search.evaluator import SearchProblem
 from optimize.search.evidence import JudgedItems
 
-# Upper bound on the tokens of a reply; reasoning models get a multiple, for their hidden reasoning.
+# Upper bound on the tokens of a reply. Reasoning models get a multiple of it, because their hidden
+# reasoning counts as well.
 REPLY_TOKENS = 2048
-# Upper bound on the characters of a faulty reply that are sent back to the model.
+# When the model is asked again, at most this many characters of its faulty reply are sent back.
 LONGEST_REPLY_SHOWN = 6000
-# After this many rounds in a row without a usable instruction, no more instructions are asked for.
+# The search stops asking for instructions after this many rounds in a row without a usable
+# instruction.
 MOST_FRUITLESS_ROUNDS = 2
+# Upper bound on the characters of a rejected proposal's reason that are printed.
 MAX_REASON_LENGTH = 300
 
 # Earlier instructions, each with its objective, best first.
@@ -86,17 +91,18 @@ PROPOSER = Prompt(
         *(Field(name=name, description=text, role="output") for name, text in _OUTPUTS.items()),
     ),
 )
-# How many questions a proposer may write beside an instruction.
+# Upper bound on the questions that one reply may propose in addition to an instruction.
 N_QUESTIONS = 4
 QUESTIONS = "questions"
-# Continues the sentence "Each is about one thing that ..." in `questions_field`, by the answers.
+# The end of the sentence "Each is about one thing that ..." in `questions_field`. The key holds the
+# two possible answers to the questions.
 _SUBJECTS = {
     ("yes", "no"): "an output has or lacks and that decides for people, is answered yes or no from "
     "the texts alone, and yes speaks for the output",
     LETTERS: "decides between two outputs for people, and is answered from the texts alone with A "
     "or B, the output that does better in it",
 }
-# For judges that say pass or fail.
+# The prompt of the proposer for judges that say pass or fail.
 VERDICT_PROPOSER = replace(
     PROPOSER,
     instruction=(
@@ -121,16 +127,16 @@ _QUESTION = re.compile(
 )
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
-# The text of a reply or of an instruction, or an error that says why there is none.
+# The text of a reply or an instruction. If there is no usable text: an error with the reason.
 Proposal = str | NoScoreError
 
 
 class Proposer:
-    """Asks a language model for instructions and questions, and checks them.
+    """Asks a language model for instructions and questions, and checks what it proposes.
 
     Attributes:
-        questions: The usable questions proposed so far, by name.
-        n_answered: How many requests have been answered.
+        questions: The usable questions that the model has proposed so far, by name.
+        n_answered: How many requests the model has answered.
     """
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
@@ -144,7 +150,11 @@ class Proposer:
     def evidence(
         self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
     ) -> list[str]:
-        """Write the evidence once for each generator, on the items that the candidate scored."""
+        """Write one version of the evidence for each generator in `draws`.
+
+        The evidence shows how the candidate judged the items. Items that the candidate has not been
+        scored on are left out.
+        """
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
         if not len(items):
@@ -165,16 +175,17 @@ class Proposer:
 
         Args:
             current: The instruction to improve.
-            evidence: The evidence for each request.
-            history: Earlier instructions with their objectives.
+            evidence: One version of the evidence for each request.
+            history: Earlier instructions, each with its value of the objective.
             round_number: The number of the round.
-            ask_questions: Whether to ask for questions as well; they are added to `questions`.
+            ask_questions: Whether the model shall also propose questions; usable questions are
+                added to `questions`.
 
         Returns:
-            The instructions that may be tried, at most one for each request.
+            The instructions that the search may try, at most one for each request.
 
         Raises:
-            SearchBudgetSpentError: The requests cost more than is left of the budget.
+            SearchBudgetSpentError: The requests would cost more than is left of the budget.
         """
         if not evidence or self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS:
             return []
@@ -185,30 +196,32 @@ class Proposer:
         prompt = VERDICT_PROPOSER if is_balanced else PROPOSER
         if ask_questions:
             prompt = replace(prompt, fields=(*prompt.fields, questions_field(self._answers)))
-        figure = "balanced accuracy" if is_balanced else "rho"
-        lines = [json.dumps({"instruction": text, figure: round(n, 3)}) for text, n in history]
-        texts = {
+        metric = "balanced accuracy" if is_balanced else "rho"
+        history_lines = [
+            json.dumps({"instruction": text, metric: round(value, 3)}) for text, value in history
+        ]
+        inputs = {
             "task": describe(self._problem.evaluator.untuned),
             "current_instruction": current,
-            "history": "\n".join(lines) or "none",
+            "history": "\n".join(history_lines) or "none",
         }
-        prompts = [prompt.messages({**texts, "evidence": text}) for text in evidence]
+        prompts = [prompt.messages({**inputs, "evidence": text}) for text in evidence]
         replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
-        retries = {
+        retry_prompts = {
             index: _with_complaint(prompts[index], reply, str(proposals[index]))
             for index, reply in enumerate(replies)
             if isinstance(reply, str) and isinstance(proposals[index], NoScoreError)
         }
-        if budget.remaining >= budget.proposal * len(retries):
-            replies = list(self._replies(list(retries.values()), seed + 50))
-            for index, reply in zip(retries, replies, strict=True):
+        if budget.remaining >= budget.proposal * len(retry_prompts):
+            replies = list(self._replies(list(retry_prompts.values()), seed + 50))
+            for index, reply in zip(retry_prompts, replies, strict=True):
                 if isinstance(reply, str):
                     proposals[index] = self._read(reply)
         return self._usable(proposals, round_number)
 
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
-        """Yield the text of the reply to each prompt, or an error that says why there is none."""
+        """Yield the text of the reply to each prompt, or an error if no usable reply came."""
         sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
             Request(messages, replace(sampling, seed=seed + index), whole_text)
@@ -220,8 +233,9 @@ class Proposer:
                 n_answered += 1
                 yield self._charge(response)
         except BudgetSpentError as error:
-            # The worst case of all requests together exceeds the budget. Asked one by one, some may
-            # still fit, because each is settled at its true cost before the next one.
+            # All requests together would exceed the budget, because each is booked at its worst
+            # cost. Sent one by one, some may still fit: each is settled at its true cost before the
+            # next request is booked.
             for request in requests[n_answered:]:
                 try:
                     yield self._charge(self._client.ask(request))
@@ -229,7 +243,7 @@ class Proposer:
                     yield NoScoreError(str(error))
 
     def _charge(self, response: Response) -> Proposal:
-        """Charge a response to the budget; return its text, or an error that says why not."""
+        """Charge a response to the budget. Return its text, or an error if the text is missing."""
         self.n_answered += 1
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
@@ -238,9 +252,9 @@ class Proposer:
         return NoScoreError(" ".join((response.error or "no reply").split()))
 
     def _read(self, reply: Proposal) -> Proposal:
-        """The instruction in a reply, or an error that says why it may not be tried.
+        """Read the instruction in a reply; return an error if there is no usable instruction.
 
-        Questions in the reply are kept.
+        Usable questions in the reply are added to `questions`.
         """
         if isinstance(reply, NoScoreError):
             return reply
@@ -249,15 +263,15 @@ class Proposer:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return error
-        reason = fault(instruction, self._problem.text_hashes, self._instructions)
+        reason = rejection_reason(instruction, self._problem.text_hashes, self._instructions)
         return NoScoreError(reason) if reason else instruction
 
     def _keep_questions(self, reply: str) -> None:
-        """Add the usable questions of a reply to `questions`; skip lines of another form."""
-        names = (field.name for field in self._problem.evaluator.untuned.fields)
-        reserved_names = RESERVED_QUESTION.union(names)
-        lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
-        for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
+        """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
+        field_names = (field.name for field in self._problem.evaluator.untuned.fields)
+        reserved_names = RESERVED_QUESTION.union(field_names)
+        question_lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
+        for match in filter(None, map(_QUESTION.match, question_lines[:N_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = encodable(match["text"].strip())
             with suppress(QuestionError):
@@ -267,25 +281,25 @@ class Proposer:
                     self.questions.setdefault(name, question.field)
 
     def _usable(self, proposals: Sequence[Proposal], round_number: int) -> list[str]:
-        """The distinct instructions that may be tried; the faults of the rest are recorded."""
+        """The distinct usable instructions; the reasons why others are unusable are recorded."""
         faults = [str(proposal) for proposal in proposals if isinstance(proposal, NoScoreError)]
         for reason in faults:
             self._problem.record("rejected", round_number, why=reason)
-        usable = list(dict.fromkeys(each for each in proposals if isinstance(each, str)))
+        usable = list(dict.fromkeys(text for text in proposals if isinstance(text, str)))
         self._instructions += usable
         self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
         if not usable:
             self._problem.print_line(
-                f"round {round_number}: none of {len(faults)} proposals may be tried: "
+                f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
                 f"{faults[0][:MAX_REASON_LENGTH]}"
-                + "; no more are asked for"
+                + "; the search asks for no more instructions"
                 * (self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS)
             )
         return usable
 
 
 def describe(prompt: Prompt) -> str:
-    """Describe the fields that a judge reads and writes, for the proposer."""
+    """Describe the fields that a judge reads and writes, as a text for the proposer."""
     lines = ["The judge reads:", *(f"- {f.name}: {f.description}" for f in prompt.inputs)]
     lines.append("It writes:")
     for field in prompt.outputs:
@@ -295,7 +309,7 @@ def describe(prompt: Prompt) -> str:
 
 
 def questions_field(answers: tuple[str, str]) -> Field:
-    """The output field in which a proposer writes questions with these two answers."""
+    """The output field in which the proposer writes questions that have these two answers."""
     description = (
         f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
         f"'name: question'. Each is about one thing that {_SUBJECTS[answers]}"
@@ -304,15 +318,19 @@ def questions_field(answers: tuple[str, str]) -> Field:
 
 
 def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
-    """The reply without the model's thoughts, and the text under each header by its name."""
-    start = max((match.end() for match in THOUGHT_END.finditer(reply)), default=0)
-    text = reply[start:].replace("\r\n", "\n").strip()
-    _, *parts = _HEADER.split(text)
-    return text, dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
+    """Split a reply into sections.
+
+    Returns the reply without the model's thoughts, and the text of each section by the lower-case
+    name in its header.
+    """
+    thoughts_end = max((match.end() for match in THOUGHT_END.finditer(reply)), default=0)
+    text = reply[thoughts_end:].replace("\r\n", "\n").strip()
+    _, *names_and_texts = _HEADER.split(text)
+    return text, dict(zip(map(str.lower, names_and_texts[::2]), names_and_texts[1::2], strict=True))
 
 
 def read_instruction(reply: str) -> str:
-    """Read the instruction under its header, or in the only fence of a reply without headers.
+    """Read the instruction under its header, or in the only code block of a reply without headers.
 
     Raises NoScoreError, with a message for the proposer, if there is no instruction.
     """
@@ -341,7 +359,7 @@ def whole_text(reply: Reply) -> str:
 
 
 def _with_complaint(messages: Sequence[Message], reply: str, fault: str) -> list[Message]:
-    """The conversation so far, the reply, and a complaint that asks for another instruction."""
+    """Continue a conversation with the faulty reply and a request for another instruction."""
     reply_format = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = (
         f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{reply_format}"

@@ -1,10 +1,10 @@
-"""Choose the questions that a judge answers besides its rating, and test whether they help.
+"""Choose the questions that a judge answers in addition to its rating, and test whether they help.
 
-All candidate questions are asked at once about every labelled output. Each document is then scored
-by questions, weights and a threshold that were learned from other documents. Questions that the
-proposer wrote from one half of the labels are tested on the other half, together with the
-instruction that was found on the first half. So no score depends on the labels that it is compared
-with, and the gate can treat questions like every other change.
+For each labelled output, one request asks all questions under consideration. Each document
+is then scored with questions, weights and a threshold that were learned from other documents. The
+questions that the proposer wrote from one half of the labels are tested on the other half, together
+with the instruction that was found on the first half. So no score depends on the labels that the
+score is compared with, and the gate can test questions like any other change.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,28 @@ from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import Mask
 
-# Upper bound on all questions that are asked at once; proposed ones are added up to it.
+# Upper bound on the questions in one request. Questions by the proposer are added last, and only up
+# to this number.
 MOST_QUESTIONS = 12
-# Upper bound on the outputs of each half that are asked about; more would hardly improve weights.
+# Upper bound on the outputs of each half about which questions are asked. More outputs would hardly
+# improve the weights.
 MOST_OUTPUTS = 300
-# The cost of asking questions, as a multiple of judging these outputs once with the untuned judge
-# (all questions are asked with the best instruction of each half, then the useful ones once more),
-# and the largest share of the search's budget that is reserved for this.
+# The expected cost of the test of questions, as a multiple of the cost of judging these outputs
+# once with the untuned judge: all questions are asked with the best instruction of each half, and
+# then the useful questions are asked once more. At most the share `ASKING_SHARE` of the search's
+# budget is reserved for this.
 ASKING_COST, ASKING_SHARE = 4.5, 0.35
 
 
 class NotTestedError(JudgesError):
-    """Questions cannot be tested; the message is a sentence that says why."""
+    """Raised if questions cannot be tested; the message is a sentence with the reason."""
 
 
 def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
-    """The cost to reserve for asking questions, in the budget's unit; 0 if there are none.
+    """The cost to reserve for the test of questions; 0 if there will be no questions.
 
-    `proposes` says whether the optimizer asks the proposer for questions.
+    The cost is in the budget's unit. `proposes` says whether the optimizer asks the proposer for
+    questions.
     """
     proposes = proposes and problem.new_questions and problem.proposer is not None
     if not (problem.questions or problem.evaluator.untuned.questions or proposes):
@@ -53,7 +57,7 @@ def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
 def ask_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> QuestionTest | None:
-    """Ask questions with the best judge of each half, and test it on documents it did not see.
+    """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
     Args:
         halves: The search problems of both halves.
@@ -64,35 +68,37 @@ def ask_questions(
 
     Raises:
         NotTestedError: No question is worth asking, the judge fails on too many outputs when it
-            asks them, or the limit cannot pay for them on test.
-        SearchBudgetSpentError: Asking costs more than the budget has left.
+            asks the questions, or the limit cannot pay for the questions on test.
+        SearchBudgetSpentError: The test of questions costs more than the budget has left.
     """
     problem, evaluator = halves[0], halves[0].evaluator
-    parts = [_outputs(half.dev, problem.goal) for half in halves]
-    items = Items(tuple(item for part in parts for item in part.items))
+    items_of_halves = [_outputs(half.dev, problem.goal) for half in halves]
+    items = Items(tuple(item for half_items in items_of_halves for item in half_items.items))
     judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
-    if not all(each.questions for each in judges):
+    if not all(judge.questions for judge in judges):
         return None
     untuned = evaluator.scores(problem.untuned, items)
     finalists: list[Finalist] = []
-    useful: list[tuple[Field, ...]] = []
-    for half, judge, part in zip(halves, judges, parts, strict=True):
+    useful_by_half: list[tuple[Field, ...]] = []
+    for half, judge, half_items in zip(halves, judges, items_of_halves, strict=True):
         answers = _answers(half, judge, items, untuned)
-        useful.append(_useful(answers, half))
-        if not useful[-1]:
+        useful_by_half.append(_useful(answers, half))
+        if not useful_by_half[-1]:
             n_asked = len(judge.questions or ())
             raise NotTestedError(f"None of {n_asked} questions improves on the rating alone.")
-        tested = np.isin(items.document_ids, part.documents)
-        untuned_scores = evaluator.scores(half.untuned, part)
+        is_tested = np.isin(items.document_ids, half_items.documents)
+        untuned_scores = evaluator.scores(half.untuned, half_items)
         if half.goal == "balanced":
-            rest = items.of_rows(np.flatnonzero(~tested))
-            untuned_scores = verdicts(untuned_scores, half.threshold(half.untuned, rest))
-        scores = held_out_scores(answers, tested, half)[tested]
-        finalist = Finalist(candidate=judge, items=part, scores=scores, untuned=untuned_scores)
+            learning_items = items.of_rows(np.flatnonzero(~is_tested))
+            untuned_scores = verdicts(untuned_scores, half.threshold(half.untuned, learning_items))
+        scores = held_out_scores(answers, is_tested, half)[is_tested]
+        finalist = Finalist(
+            candidate=judge, items=half_items, scores=scores, untuned=untuned_scores
+        )
         finalist.record(half, "questions")
         finalists.append(finalist)
-    best = max(range(len(halves)), key=lambda half: finalists[half].gain(problem.goal).value)
-    candidate = replace(judges[best], questions=useful[best])
+    best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
+    candidate = replace(judges[best_half], questions=useful_by_half[best_half])
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
         raise NotTestedError("Questions were not tested: the limit does not pay for them on test.")
     evaluator.scores(candidate, items)
@@ -105,81 +111,101 @@ def ask_questions(
 def _answers(
     problem: SearchProblem, judge: Candidate, items: Items, untuned: Vector
 ) -> LabelledAnswers:
-    """The judge's answers to all of its questions.
+    """Collect the judge's answers to all of its questions about the items.
 
-    Raises NotTestedError if the judge fails on too many items.
+    `untuned` holds the untuned judge's scores on the items. Raises NotTestedError if the judge
+    fails on too many items.
     """
     if not is_reliable(problem.evaluator.scores(judge, items), untuned):
         judgements = problem.evaluator.judgements(judge, items)
-        failures = [each.failure for each in judgements if each.failure]
+        failures = [judgement.failure for judgement in judgements if judgement.failure]
         share = len(failures) / len(judgements)
         raise NotTestedError(
-            f"Questions were not tested: with them {share:.0%} of the judgements failed, as in: "
-            f"{failures[0]}."
+            f"Questions were not tested: when the judge was asked them, {share:.0%} of its "
+            f"judgements failed, for example: {failures[0]}."
         )
     return labelled_answers(problem, judge, items)
 
 
 def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
-    """Cross-validated scores of the tested outputs; NaN for the rest.
+    """Cross-validated scores of the outputs in the mask `tested`; NaN for all other outputs.
 
-    Each fold of the tested documents is scored by questions and weights that are learned from all
-    other outputs. For balanced accuracy the result is verdicts, by a threshold learned likewise.
+    Each fold of the tested documents is scored with the questions and weights that are learned from
+    all outputs outside the fold. If the goal is balanced accuracy, the result holds verdicts, by a
+    threshold that is also learned outside the fold.
     """
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold[tested].tolist()):
         in_fold = tested & (answers.fold == fold)
-        rest = answers.of_rows(~in_fold)
-        weights = rest.of_questions(_useful(rest, problem)).fit_weights()
-        fitted = answers.scores(weights)
+        learning_answers = answers.of_rows(~in_fold)
+        weights = learning_answers.of_questions(_useful(learning_answers, problem)).fit_weights()
+        fold_scores = answers.scores(weights)
         if problem.goal == "balanced":
-            fitted = verdicts(fitted, best_threshold(fitted[~in_fold], answers.human[~in_fold]))
-        scores[in_fold] = fitted[in_fold]
+            fold_scores = verdicts(
+                fold_scores, best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
+            )
+        scores[in_fold] = fold_scores[in_fold]
     return scores
 
 
 def _useful(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ...]:
-    """The questions worth asking; all of them if the judge's questions may not change."""
+    """The questions that are worth asking; all of them if the judge's questions may not change."""
     return answers.useful_questions() if problem.new_questions else answers.fields[:-1]
 
 
 def _outputs(items: Items, goal: Goal) -> Items:
-    """The items to ask questions about, at most `MOST_OUTPUTS`.
+    """Select at most `MOST_OUTPUTS` items, in whole documents, to ask questions about.
 
-    All items are returned if even the first document has more outputs than that.
+    If the first document alone has more outputs than that, all items are returned.
     """
     return first_documents(items, goal, MOST_OUTPUTS, len) or items
 
 
 def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
-    """The half's best candidate without demonstrations, with all questions.
+    """Add all questions to the half's best candidate that has no demonstrations.
 
-    Demonstrations would need answers to the questions, and nobody has given any.
+    Candidates with demonstrations are skipped, because their demonstrations would need answers to
+    the questions, which nobody has given.
     """
     questions = half.evaluator.untuned.questions
     if half.new_questions:
         questions = (*questions, *half.questions, *exploration.questions)
-    by_name: dict[str, Field] = {}
+    questions_by_name: dict[str, Field] = {}
     for field in questions:
-        by_name.setdefault(field.name, field)
-    leaders = (each for each in exploration.finalists if not each.demo_set.demos)
+        questions_by_name.setdefault(field.name, field)
+    finalists_without_demos = (
+        finalist for finalist in exploration.finalists if not finalist.demo_set.demos
+    )
     max_questions = max(MOST_QUESTIONS, len(half.questions))
-    return replace(next(leaders, half.untuned), questions=tuple(by_name.values())[:max_questions])
+    return replace(
+        next(finalists_without_demos, half.untuned),
+        questions=tuple(questions_by_name.values())[:max_questions],
+    )
 
 
 def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
-    """By how much the objective on these items would fall without each question, by name.
+    """For each question, by name: how much the objective would fall on these items without it.
 
-    Scores are cross-validated. Only items that the candidate has been scored on count.
+    The objective is computed from cross-validated scores. Items that the candidate has not been
+    scored on are ignored.
     """
     items = problem.evaluator.scored_items(candidate, items)
     answers = labelled_answers(problem, candidate, items)
-    all_rows, fixed_problem = np.ones(len(items), bool), replace(problem, new_questions=False)
+    all_tested, fixed_questions_problem = (
+        np.ones(len(items), bool),
+        replace(problem, new_questions=False),
+    )
 
-    def figure(questions: Sequence[Field]) -> float:
-        scores = held_out_scores(answers.of_questions(questions), all_rows, fixed_problem)
+    def objective_with(questions: Sequence[Field]) -> float:
+        scores = held_out_scores(
+            answers.of_questions(questions), all_tested, fixed_questions_problem
+        )
         return objective(scores, items, problem.goal)
 
     questions = answers.fields[:-1]
-    total = figure(questions)
-    return {q.name: total - figure([each for each in questions if each != q]) for q in questions}
+    objective_with_all = objective_with(questions)
+    return {
+        omitted.name: objective_with_all
+        - objective_with([question for question in questions if question != omitted])
+        for omitted in questions
+    }

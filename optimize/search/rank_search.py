@@ -1,14 +1,16 @@
-"""The rank search: races of new instructions, forms of reasoning and sets of demonstrations.
+"""The optimizer "rank": rounds in which instructions, reasoning and demonstrations race.
 
-The budget of the first round depends on the cost of judging the labelled outputs, and each later
-round has twice the budget of the one before. The search ends when it reaches the limit, or when a
-round gains less than a standard error. Instructions and forms of reasoning race first, without
-demonstrations, because they cost least. Small sets of demonstrations race before large ones. A race
-is successive halving (arXiv:1502.07943): it drops half of the candidates again and again, and each
-time scores the remaining ones on about twice as many documents.
+In each round, candidates with new instructions, other forms of reasoning or other sets of
+demonstrations are compared on train. The comparison is a race by successive halving
+(arXiv:1502.07943): a race repeatedly drops the worse half of the candidates and scores the
+remaining candidates on about twice as many documents. Instructions and forms of reasoning race in
+the first rounds, without demonstrations, because this costs least. Small sets of demonstrations
+race before large sets. The budget of the first round depends on the cost of judging the labelled
+outputs, and each later round has twice the budget of the round before. The search ends at its
+limit, or when a round gains less than a standard error.
 
-The embedded model writes no instructions, so it has nothing to search. Instead, the judge that
-shows all labels is compared with the untuned one.
+Without a proposer (the embedded model writes no instructions) there is nothing to search. Then the
+only finalist is a judge that shows all labels as demonstrations.
 
 The same seed, items and replies give the same trials, also in a run that is resumed.
 """
@@ -45,40 +47,43 @@ from optimize.search.optimizer import (
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
-# The budget of the first round, as a multiple of the cost of one race of the untuned judge, and the
-# share of a round's budget for scoring the untuned judge, whose mistakes are the first evidence.
+# The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
+# documents; and the share of a round's budget for scoring the untuned judge, from whose mistakes
+# the first instructions are written.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
-# The share of a round's budget that must be left for the round to begin, and the smallest share for
-# its race, however much the proposals have cost.
+# A round begins only if at least this share of its full budget is left. Its race gets at least this
+# share of the round's budget, however much the proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
-# The fewest documents in a round (on fewer, chance would decide), and the fewest documents on which
-# a candidate is scored before it may be dropped (or half of all documents, if that is less).
+# A round needs at least this many documents, because chance would decide on fewer. A race may drop
+# a candidate only after it was scored on this many documents (or on half of all, if that is less).
 FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
 # The number of the round that compares forms of reasoning, with the best instruction of round 1.
 REASONING_ROUND = 2
-# The sizes of the first sets of demonstrations, which race in round 3, and the share of train's
-# documents that a set is drawn from. Later sets are as large as the best so far, or twice as large.
+# The sizes of the sets of demonstrations that race in round 3, and the share of train's documents
+# that a set is drawn from. In later rounds the sets have the size of the best set so far, or twice
+# its size.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 # How many of the best candidates race again in the next round, and how many earlier instructions
-# the proposer sees.
+# the proposer's prompt shows.
 N_LEADERS, HISTORY_LENGTH = 2, 5
-# How many of the best candidates are scored on the same documents before finalists are chosen.
+# Before finalists are chosen, this many of the best candidates are scored on the same documents.
 LEADERS_MEASURED = 4
-# After this many rounds every kind of change has been tried, and the search ends once a round does
-# not pay.
+# If the budget allows, the search runs at least this many rounds, because only then has every kind
+# of change been tried.
 FEWEST_ROUNDS = 3
-# The strength of the prior that a kind of change has a mean gain of 0, in documents.
+# The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
-# The standard deviation of the gains among candidates of one kind: sets of demonstrations of one
-# size have similar gains, proposed instructions have very different ones.
-DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-# Upper bound on the share of the limit for the test on dev, and the usual cost of a finalist as a
-# multiple of the untuned judge's.
+# The assumed standard deviation of the true gains among candidates of one kind. Sets of
+# demonstrations of the same size have similar gains, and proposed instructions have very different
+# gains.
+DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
+# At most this share of the limit is reserved for the test on dev. The usual cost of a finalist is
+# this multiple of the untuned judge's cost.
 DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run the rank search on train; without a proposer, show all labels instead."""
+    """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
     if problem.proposer is None:
         return show_labels(problem)
     return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
@@ -87,7 +92,8 @@ def explore(problem: SearchProblem) -> Exploration:
 def show_labels(problem: SearchProblem) -> Exploration:
     """Make a finalist that shows all labels of train and dev as demonstrations.
 
-    If a prompt may not show so many, the finalist shows as many labels of train as allowed.
+    If the prompt may not show that many demonstrations, the finalist shows as many labels of train
+    as the prompt may show.
     """
     prompt, options = problem.evaluator.untuned, problem.options
     cross_fit = CrossFit(problem.labelled, prompt, options)
@@ -103,7 +109,7 @@ class RaceResult:
     """A candidate's result in a race, and its gain over the untuned judge on the same documents.
 
     `error` is the standard error of the gain. `is_reliable` says whether the candidate fails on few
-    enough outputs to ship.
+    enough outputs to be allowed to ship.
     """
 
     candidate: Candidate
@@ -118,51 +124,55 @@ class Race:
     """Compares candidates with the untuned judge on documents of train.
 
     Attributes:
-        order: The documents that can tell judges apart, in the random order in which they are used.
-        min_documents: The fewest documents on which a candidate is scored before it may be dropped.
+        order: The ids of the documents that can tell judges apart, in random order. A race on n
+            documents uses the first n documents in this order.
+        min_documents: A candidate may be dropped only after it was scored on this many documents.
     """
 
     def __init__(self, problem: SearchProblem) -> None:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
-        train, names = problem.train, problem.train.documents
-        order = stream(problem.options.seed, "order").permutation(len(names))
-        shuffled = [names[place] for place in order]
+        train, document_ids = problem.train, problem.train.documents
+        order = stream(problem.options.seed, "order").permutation(len(document_ids))
+        shuffled = [document_ids[index] for index in order]
         self._items_of_document = {name: train.of_documents([name]).items for name in shuffled}
         self.order = informative_documents(self.items(shuffled), self.goal)
-        half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
-        self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half))
+        half_of_documents = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
+        self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half_of_documents))
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
-        """The first `size` documents that are not in the candidate's demonstrations."""
+        """The first `size` documents in `order` that the candidate's demonstrations do not show."""
         return [name for name in self.order if name not in candidate.documents][:size]
 
     def items(self, documents: Iterable[str]) -> Items:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of scoring each candidate on `size` documents.
+        """The cost of scoring each candidate, and the untuned judge, on `size` documents.
 
-        It includes the cost of scoring the untuned judge on all of these documents.
+        Candidates may have different documents, because a candidate is not scored on documents in
+        its demonstrations. The untuned judge is scored on all of these documents.
         """
         documents = [self.documents(candidate, size) for candidate in candidates]
-        union = {name for names in documents for name in names} or self.order[:size]
-        return self.evaluator.cost(self._untuned, self.items(union)) + sum(
-            self.evaluator.cost(candidate, self.items(names))
-            for candidate, names in zip(candidates, documents, strict=True)
+        all_documents = {
+            name for candidate_documents in documents for name in candidate_documents
+        } or self.order[:size]
+        return self.evaluator.cost(self._untuned, self.items(all_documents)) + sum(
+            self.evaluator.cost(candidate, self.items(candidate_documents))
+            for candidate, candidate_documents in zip(candidates, documents, strict=True)
         )
 
     def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
-        """The largest number of documents whose cost is within the limit.
+        """The largest number of documents with a cost of at most `limit`.
 
-        `cost` gives the cost of a number of documents, and must not decrease.
+        `cost` is a non-decreasing function of the number of documents.
         """
         return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
     def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
-        """Compare a candidate with `base`, by default the untuned judge, on `size` documents."""
+        """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
         items = self.items(self.documents(candidate, size))
         judges = candidate, base or self._untuned
-        scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
+        scores, base_scores = (self.evaluator.scores(judge, items) for judge in judges)
         difference = contrast(scores, base_scores, items, self.goal)
         return RaceResult(
             candidate=candidate,
@@ -174,60 +184,63 @@ class Race:
         )
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
-        """Race the candidates within a limit on the cost, and return their results, best first.
+        """Race the candidates at a cost of at most `limit`, and return the results, best first.
 
-        If the limit does not pay for all candidates on the fewest documents, the last ones are left
-        out.
+        If the limit does not pay for scoring all candidates on `min_documents` documents, the last
+        candidates are left out.
         """
         budget, entrants = self.evaluator.budget, list(candidates)
-        final_cost = budget.total_cost + limit
+        cost_at_limit = budget.total_cost + limit
         while len(entrants) > 1 and self.cost(entrants, self.min_documents) > limit:
             entrants.pop()
-        latest: dict[str, tuple[int, RaceResult]] = {}
+        latest_results: dict[str, tuple[int, RaceResult]] = {}
         n_documents = 0
         while entrants:
-            remaining = final_cost - budget.total_cost
+            remaining = cost_at_limit - budget.total_cost
             size = self.affordable_size(partial(self._cost_of_race, entrants), remaining)
             if (
-                not latest
+                not latest_results
                 and size < self.min_documents
                 and self.cost(entrants, self.min_documents) <= remaining
             ):
-                # This leaves little for the better half, but every candidate is scored.
+                # This spends most of the limit on the first comparison, but scores every candidate.
                 size = self.min_documents
             if size <= n_documents:
                 break
             n_documents = size
             results = [self.compare(candidate, size) for candidate in entrants]
-            latest |= {result.candidate.id: (size, result) for result in results}
+            latest_results |= {result.candidate.id: (size, result) for result in results}
             results.sort(key=lambda result: (-result.gain, result.candidate.id))
-            half = results[: math.ceil(len(results) / 2)]
-            entrants = [result.candidate for result in half if result.is_reliable]
-        # Candidates that were scored on more documents come first. The rest are sorted by the gain
-        # minus its standard error, since they were not all scored on the same documents.
-        order = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
-        return [result for _, result in order]
+            better_half = results[: math.ceil(len(results) / 2)]
+            entrants = [result.candidate for result in better_half if result.is_reliable]
+        # Sort by the number of documents, and then by the gain minus its standard error, because
+        # even candidates with the same number of documents may have different documents.
+        ranked_results = sorted(
+            latest_results.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain)
+        )
+        return [result for _, result in ranked_results]
 
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of a race that starts on `size` documents and doubles them at each halving.
+        """Estimate the cost of a race that starts on `size` documents.
 
-        The candidates that will remain are not known yet, so the first half stands for them.
+        Each halving of the candidates doubles the documents. Which candidates will remain is not
+        known yet, so the cost of the first half of the candidates is used.
         """
         cost = self.cost(candidates, size)
         while len(candidates) > 1 and size < len(self.order):
             candidates = candidates[: math.ceil(len(candidates) / 2)]
-            earlier, size = self.cost(candidates, size), min(2 * size, len(self.order))
-            cost += self.cost(candidates, size) - earlier
+            earlier_cost, size = self.cost(candidates, size), min(2 * size, len(self.order))
+            cost += self.cost(candidates, size) - earlier_cost
         return cost
 
 
 class RankSearch:
-    """A rank search, which tries in each round to improve on the best candidate so far.
+    """A rank search. Each round tries to improve on the best candidate so far.
 
     Attributes:
-        results: The result of each candidate in its last race, by the candidate's id.
-        best_reasoning: The best form of reasoning so far; None for the untuned judge's own.
-        last_round: The gain and the cost of the last round.
+        results: The latest result of each candidate, by the candidate's id.
+        best_reasoning: The best form of reasoning so far; None if it is the untuned judge's form.
+        last_round: The gain and the cost of the last round; None before the first round ends.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
@@ -259,7 +272,7 @@ class RankSearch:
         )
 
     def _run_rounds(self) -> None:
-        """Run rounds until one gains less than a standard error, which labels cannot confirm."""
+        """Run rounds until a round gains less than the standard error of its gain."""
         for round_number in range(1, self.options.rounds + 1):
             self.n_rounds = round_number
             former_leader, cost_before = self._best_so_far().id, self.budget.total_cost
@@ -267,42 +280,42 @@ class RankSearch:
                 has_raced = self._run_round(round_number)
             if not has_raced:
                 break
-            # The races of this round also changed the expected gains of earlier candidates, so the
-            # former leader's gain is read now as well.
+            # Read the former leader's gain only now, because this round has changed the expected
+            # gains of all candidates.
             gains, leader = self._expected_gains(), self._best_so_far().id
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
-            pays = round_number < FEWEST_ROUNDS or gain > error
-            is_final = not pays or round_number == self.options.rounds
+            is_worthwhile = round_number < FEWEST_ROUNDS or gain > error
+            is_final = not is_worthwhile or round_number == self.options.rounds
             cost = self.budget.total_cost - cost_before
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 break
 
     def _measure_leaders(self) -> None:
-        """Score the best candidates on as many documents as the longest race had."""
+        """Score the best candidates on as many documents as any candidate was scored on."""
         most_documents = max((result.n_documents for result in self.results.values()), default=0)
         with self.budget.reserving(self._dev_cost()):
             for candidate in self._affordable_leaders()[:LEADERS_MEASURED]:
                 self._record(self.n_rounds, self.race.compare(candidate, most_documents))
 
     def _dev_cost(self) -> float:
-        """The cost to reserve for the test on dev of the untuned judge and the finalists."""
+        """The cost to reserve for testing the untuned judge and the finalists on dev."""
         untuned = self.problem.untuned
-        current = sum(map(self.item_cost, [untuned, *self._finalists()]))
-        usual = self.item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
-        return min(self.max_dev_cost, max(current, usual) * len(self.problem.dev))
+        current_cost = sum(map(self.item_cost, [untuned, *self._finalists()]))
+        usual_cost = self.item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
+        return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.problem.dev))
 
     def _run_round(self, round_number: int) -> bool:
-        """Compare forms of reasoning, or race new candidates.
+        """Run a round: compare forms of reasoning (in round 2), or race new candidates.
 
-        Returns False if the budget paid for no race.
+        Returns False if the budget was too small for a race.
         """
         budget, race = self.budget, self.race
-        # Each round has twice the budget of the one before, except the round on reasoning, which
-        # has the budget of the first.
-        factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
-        full_budget = factor * self.first_round_budget
+        # Each round has twice the budget of the round before. Only the round that compares forms of
+        # reasoning has the budget of the first round.
+        budget_factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
+        full_budget = budget_factor * self.first_round_budget
         round_budget = min(full_budget, budget.remaining)
         end_cost = budget.total_cost + round_budget
         # The untuned judge is scored first, within its share of the round's budget.
@@ -322,7 +335,8 @@ class RankSearch:
         results = race.run([*leaders, *candidates], limit)
         for result in results:
             self._record(round_number, result)
-        # Even without a new candidate, later rounds may try reasoning and demonstrations.
+        # A round without new candidates does not end the search, because later rounds may try other
+        # reasoning and demonstrations.
         return not candidates or any(result.candidate in candidates for result in results)
 
     def _record(self, round_number: int, result: RaceResult) -> None:
@@ -332,26 +346,29 @@ class RankSearch:
         self.problem.record_candidate("race", result.candidate, round_number, **figures)
 
     def _expected_gains(self) -> dict[str, float]:
-        """Each candidate's expected gain: its gain, shrunk towards the mean gain of its kind.
+        """The expected true gain of each candidate, by the candidate's id.
 
-        The larger its standard error, the more a gain is shrunk.
+        An expected gain is the candidate's gain, shrunk towards the mean gain of candidates of the
+        same kind. A gain with a larger standard error is shrunk more.
         """
         by_kind: dict[str, list[RaceResult]] = {}
         for result in self.results.values():
             by_kind.setdefault(result.candidate.kind, []).append(result)
         gains: dict[str, float] = {}
         for results in by_kind.values():
-            total = sum(result.n_documents * result.gain for result in results)
+            gain_sum = sum(result.n_documents * result.gain for result in results)
             n_documents = sum(result.n_documents for result in results)
-            mean = total / (n_documents + PRIOR_DOCUMENTS)
+            mean_gain = gain_sum / (n_documents + PRIOR_DOCUMENTS)
             for result in results:
-                spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
-                weight = spread**2 / (spread**2 + result.error**2)
-                gains[result.candidate.id] = mean + weight * (result.gain - mean)
+                gain_sd = INSTRUCTION_GAIN_SD if result.candidate.round else DEMO_GAIN_SD
+                shrinkage_weight = gain_sd**2 / (gain_sd**2 + result.error**2)
+                gains[result.candidate.id] = mean_gain + shrinkage_weight * (
+                    result.gain - mean_gain
+                )
         return gains
 
     def _leaders(self) -> list[RaceResult]:
-        """The results of reliable candidates; the largest expected gain comes first."""
+        """The results of all reliable candidates, sorted by expected gain, largest first."""
         gains = self._expected_gains()
         reliable = [result for result in self.results.values() if result.is_reliable]
         return sorted(
@@ -368,36 +385,36 @@ class RankSearch:
         return next(iter(self._above_untuned()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
-        """Ask for new instructions within the budget, each from its own draw of documents."""
+        """Ask the proposer for new instructions, each from another random draw of documents."""
         budget, n_proposals = self.budget, self.options.proposals
         if budget.remaining < budget.proposal * n_proposals:
-            # Ask for fewer, so that half of the budget remains for their race.
+            # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal)
         draws = [
             stream(self.options.seed, "lesson", round_number, draw) for draw in range(n_proposals)
         ]
         evidence = self.proposer.evidence(parent, self.problem.train, draws)
-        best: dict[str, float] = {}
+        best_values: dict[str, float] = {}
         for result in self.results.values():
-            text = result.candidate.instruction
-            best[text] = max(best.get(text, -1.0), result.value)
-        history = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
+            instruction = result.candidate.instruction
+            best_values[instruction] = max(best_values.get(instruction, -1.0), result.value)
+        history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         ask_questions = round_number == 1 and self.problem.new_questions
         return self.proposer.propose(
             parent.instruction, evidence, history, round_number, ask_questions=ask_questions
         )
 
     def _demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
-        """The sets of demonstrations to try in this round; there are none before round 3."""
+        """Draw the sets of demonstrations to try in this round. Before round 3 there are none."""
         if round_number <= REASONING_ROUND:
             return []
         options, train = self.options, self.problem.train
         earlier_sizes = (len(result.candidate.demo_set.demos) for result in self._leaders())
-        n_best = next(filter(None, earlier_sizes), 0)
-        sizes = {n_best, 2 * n_best} if n_best else {*FIRST_DEMO_SIZES}
+        best_size = next(filter(None, earlier_sizes), 0)
+        sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
         reasons = {} if parent.reasoning else right_reasons(self.evaluator, parent, train)
         rng = stream(options.seed, "demos", round_number)
-        sets = [
+        demo_sets = [
             draw_demo_set(
                 train,
                 self.evaluator.untuned,
@@ -409,49 +426,67 @@ class RankSearch:
             )
             for size in sorted({min(size, options.max_demos) for size in sizes})
         ]
-        return [demo_set for demo_set in sets if demo_set.demos]
+        return [demo_set for demo_set in demo_sets if demo_set.demos]
 
     def _candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
-        """The candidates of a round.
+        """The new candidates of a round, which are made from the best candidate, `parent`.
 
-        The parent without demonstrations comes first. Then new instructions, forms of reasoning and
-        sets of demonstrations alternate, so that a small budget tries some of each.
+        The parent without demonstrations comes first. Then candidates with a new instruction,
+        another form of reasoning and another set of demonstrations alternate, so that even a small
+        budget pays for some of each kind.
         """
         instructions = self._propose_instructions(round_number, parent)
-        # Instructions race without demonstrations, to show their own effect.
-        base = replace(parent, demo_set=DemoSet())
-        forms: list[Reasoning | None] = [None, self.best_reasoning]
+        # New instructions race without demonstrations, so that only the instruction has an effect.
+        without_demos = replace(parent, demo_set=DemoSet())
+        reasoning_forms: list[Reasoning | None] = [None, self.best_reasoning]
         if self.best_reasoning == "steps" and "questions" in self.options.reasoning:
-            # Sub-questions resemble steps, so they are tried only if steps were the best form.
-            forms.append("questions")
-        by_turn = zip_longest(
-            [replace(base, instruction=text, round=round_number) for text in instructions],
-            [replace(parent, reasoning=form) for form in forms if form != parent.reasoning],
-            [replace(parent, demo_set=each) for each in self._demo_sets(round_number, parent)],
+            # Reasoning by sub-questions resembles reasoning in steps. So it is tried only if steps
+            # were the best form.
+            reasoning_forms.append("questions")
+        candidates_by_kind = zip_longest(
+            [replace(without_demos, instruction=text, round=round_number) for text in instructions],
+            [
+                replace(parent, reasoning=form)
+                for form in reasoning_forms
+                if form != parent.reasoning
+            ],
+            [
+                replace(parent, demo_set=demo_set)
+                for demo_set in self._demo_sets(round_number, parent)
+            ],
         )
-        candidates = [base, *filter(None, chain.from_iterable(by_turn))]
-        return self._affordable(each for each in candidates if each.id not in self.results)
+        candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
+        return self._affordable(
+            candidate for candidate in candidates if candidate.id not in self.results
+        )
 
     def _affordable(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """The distinct candidates that are affordable, without the untuned judge."""
-        distinct = {each.id: each for each in candidates if each.id != self.problem.untuned.id}
+        """Drop duplicates, the untuned judge, and candidates that are not affordable."""
+        distinct = {
+            candidate.id: candidate
+            for candidate in candidates
+            if candidate.id != self.problem.untuned.id
+        }
         return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
-        """Whether the limit can pay for judging dev and test with the candidate."""
+        """Whether the limit is large enough to judge dev and test with the candidate."""
         return self.item_cost(candidate) <= self.options.max_item_cost
 
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
-        """Score the leader with each form of reasoning on the same documents, and choose a form.
+        """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
-        No form is dropped early, because effects show only on many documents. If the limit does not
-        pay for all forms, the most expensive ones are left out. The cheapest form is chosen whose
-        gain is within a standard error of the largest gain.
+        All forms are scored on the same documents. No form is dropped early, because effects of
+        reasoning show only on many documents. If the limit does not pay for all forms, the most
+        expensive forms are left out. Among the forms whose gain is within a standard error of the
+        largest gain, the cheapest form is chosen.
         """
         race, leader = self.race, self._best_so_far()
         forms = [form for form in self.options.reasoning if form != "questions"]
-        versions = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
-        entrants, size = [leader, *sorted(versions, key=self.item_cost)], 0
+        affordable_versions = filter(
+            self._is_affordable, (replace(leader, reasoning=form) for form in forms)
+        )
+        entrants, size = [leader, *sorted(affordable_versions, key=self.item_cost)], 0
         while len(entrants) > 1 and size < race.min_documents:
             size = race.affordable_size(
                 partial(race.cost, entrants), end_cost - self.budget.total_cost
@@ -459,16 +494,21 @@ class RankSearch:
             entrants = entrants if size >= race.min_documents else entrants[:-1]
         for candidate in entrants[1:]:
             self._record(round_number, race.compare(candidate, size))
-        by_form = [race.compare(candidate, size, leader) for candidate in entrants]
-        best = max(by_form, key=lambda result: result.gain)
-        as_good = [each.candidate for each in by_form if each.gain >= best.gain - best.error]
-        self.best_reasoning = min(as_good, key=self.item_cost).reasoning
+        results = [race.compare(candidate, size, leader) for candidate in entrants]
+        best_result = max(results, key=lambda result: result.gain)
+        nearly_best = [
+            result.candidate
+            for result in results
+            if result.gain >= best_result.gain - best_result.error
+        ]
+        self.best_reasoning = min(nearly_best, key=self.item_cost).reasoning
 
     def _finalists(self) -> list[Candidate]:
-        """The finalists: the best candidate, two cheaper versions of it, and the next best ones.
+        """The finalists: the best candidate, two cheaper versions of it, and the runners-up.
 
-        The cheaper versions have no demonstrations, and one of them has no added reasoning either.
-        Every judged row pays for both parts, so the test on dev has to show what they are worth.
+        The two cheaper versions have no demonstrations, and the first version has no added
+        reasoning either. Demonstrations and reasoning add to the cost of every judged row, so the
+        test on dev has to show that they are worth their cost.
         """
         leaders = self._affordable_leaders()
         if not leaders:
@@ -480,7 +520,10 @@ class RankSearch:
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
-    """The reasons that the candidate wrote before answers that agree with people's, by item id."""
+    """The reasons that the candidate wrote before right answers, by item id.
+
+    The right answer is the choice that is nearest to the human label.
+    """
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)
     reasons = {}

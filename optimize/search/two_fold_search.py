@@ -1,4 +1,4 @@
-"""Run the search on each half of the labels, and test its finalists on the other half."""
+"""Run an optimizer on each half of the labels, and test its finalists on the other half."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,7 +22,7 @@ from optimize.search.optimizer import (
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 
-GO_ON = "The same command again with a larger limit goes on from there."
+HOW_TO_CONTINUE = "To continue from there, run the same command again with a larger limit."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,11 @@ class SearchResult:
     """The result of a search: the tuned judge, whether it ships, and why.
 
     Attributes:
-        tuned: The tuned judge; the untuned judge if no candidate was better.
-        untuned: The untuned judge, with its threshold.
+        tuned: The tuned judge. If no candidate was better, this is the untuned judge.
+        untuned: The untuned judge, with the threshold that was learned for it.
         decision: Whether the tuned judge ships, and why.
         n_tried: How many candidates were tried.
-        last_round: The last rounds of both halves as one: mean gain and error, total cost.
+        last_round: The last rounds of both halves, combined by `LastRound.of_both`.
     """
 
     tuned: Candidate
@@ -45,47 +45,51 @@ class SearchResult:
 
     @property
     def shipped(self) -> JudgeName:
-        """The name in JSON of the judge that ships."""
+        """The name of the judge that ships, as in JSON: "tuned" or "seed"."""
         return "tuned" if self.decision.ship else "seed"
 
     @property
     def judges(self) -> ByJudge[Candidate]:
-        """The untuned and the tuned judge."""
+        """The untuned judge and the tuned judge."""
         return ByJudge(untuned=self.untuned, tuned=self.tuned)
 
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
-    """Run the optimizer on each half, test its finalists and questions, and decide what ships."""
+    """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
-    shows_all = any(each.cross_fit for each in explorations)
-    questions, note = None, ""
+    shows_all = any(exploration.cross_fit for exploration in explorations)
+    questions, extra_sentence = None, ""
     try:
-        # The budget may have ended before a half was explored.
-        explored = [*explorations, Exploration(), Exploration()][: len(halves)]
-        questions = None if shows_all else ask_questions(halves, explored)
+        # If the budget ended before a half was explored, an empty exploration stands for it.
+        both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
+        questions = None if shows_all else ask_questions(halves, both_explorations)
     except NotTestedError as error:
-        note = f" {error}"
+        extra_sentence = f" {error}"
     except BUDGET_ERRORS:
-        note = " Questions were not tested: the limit does not pay for them."
-    tested = [*chain(*finalists), *(questions.finalists if questions else ())]
-    ids = {each.candidate.id for each in tested}.union(
-        *(each.candidate_ids for each in explorations)
+        extra_sentence = " Questions were not tested: the limit does not pay for them."
+    tested_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
+    candidate_ids = {finalist.candidate.id for finalist in tested_finalists}.union(
+        *(exploration.candidate_ids for exploration in explorations)
     )
-    out_of_budget = _out_of_budget(explorations, finalists, len(ids))
-    tuned, decision = decide(problem, finalists, len(ids), out_of_budget, questions)
-    is_starved = bool(explorations) and all(each.is_starved for each in explorations)
+    out_of_budget = _out_of_budget(explorations, finalists, len(candidate_ids))
+    tuned, decision = decide(problem, finalists, len(candidate_ids), out_of_budget, questions)
+    is_starved = bool(explorations) and all(exploration.is_starved for exploration in explorations)
     if is_starved and not (decision.ship or decision.limit_reached):
-        note += f" The limit was too small for any proposed instruction. {GO_ON}"
+        extra_sentence += (
+            f" The limit was too small for any proposed instruction. {HOW_TO_CONTINUE}"
+        )
         decision = replace(decision, limit_reached=True)
-    items = problem.labelled if shows_all else problem.train
-    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
+    threshold_items = problem.labelled if shows_all else problem.train
+    untuned = replace(
+        problem.untuned, threshold=problem.threshold(problem.untuned, threshold_items)
+    )
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
-        decision=replace(decision, reason=decision.reason + note),
-        n_tried=len(ids),
-        last_round=LastRound.of_both([each.last_round for each in explorations]),
+        decision=replace(decision, reason=decision.reason + extra_sentence),
+        n_tried=len(candidate_ids),
+        last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
 
 
@@ -94,30 +98,33 @@ def _explore(
 ) -> tuple[list[Exploration], list[list[Finalist]]]:
     """Run the optimizer on each half, and test its finalists on the other half.
 
-    The lists end early if the budget does.
+    Returns the explorations and the finalists of the halves. If the budget is spent before the end,
+    the lists have fewer than two entries.
     """
     budget, explorations = halves[0].evaluator.budget, list[Exploration]()
     finalists: list[list[Finalist]] = []
-    limit = budget.limit
+    initial_limit = budget.limit
     is_rank = optimizer is find_optimizer("rank")
     with budget.reserving(asking_cost(halves[0], proposes=is_rank)), suppress(*BUDGET_ERRORS):
-        whole_limit = budget.limit
+        shared_limit = budget.limit
         for half in halves:
             # The first half may spend only half of the budget.
-            budget.limit = whole_limit if explorations else budget.total_cost + budget.remaining / 2
-            # The rank search knows its finalists, and reserves what their own test costs.
+            budget.limit = (
+                shared_limit if explorations else budget.total_cost + budget.remaining / 2
+            )
+            # The rank search itself reserves the cost of testing its finalists.
             with budget.reserving(0 if is_rank else _test_cost(half)):
                 explorations.append(optimizer(half))
-            budget.limit = whole_limit
+            budget.limit = shared_limit
             finalists.append(score_finalists(half, explorations[-1]))
             if explorations[-1].cross_fit:
                 break
-    budget.limit = limit
+    budget.limit = initial_limit
     return explorations, finalists
 
 
 def _test_cost(problem: SearchProblem) -> float:
-    """The usual cost of testing the finalists on dev, at most half of what remains."""
+    """The usual cost of testing the finalists on dev, but at most half of the remaining budget."""
     evaluator = problem.evaluator
     cost = (1 + N_FINALISTS) * evaluator.item_cost(problem.untuned) * len(problem.dev)
     return min(cost, evaluator.budget.remaining / 2)
@@ -126,8 +133,8 @@ def _test_cost(problem: SearchProblem) -> float:
 def _out_of_budget(
     explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
 ) -> ShipDecision | None:
-    """The decision if the budget prevented the test of the finalists; otherwise None."""
-    n_too_expensive = sum(each.n_too_expensive for each in explorations)
+    """The decision if the budget did not suffice to test the finalists; otherwise None."""
+    n_too_expensive = sum(exploration.n_too_expensive for exploration in explorations)
     if len(finalists) < len(explorations):
         cause = (
             f"The budget ended before the best of {n_tried} candidates had been judged on "
@@ -135,54 +142,55 @@ def _out_of_budget(
         )
     elif n_too_expensive and not any(finalists):
         cause = (
-            f"{n_too_expensive} of {n_tried} candidates did better on train, but judging dev and "
-            "test with any of them costs more than the limit."
+            f"{n_too_expensive} of {n_tried} candidates beat the untuned judge on train, but "
+            "judging dev and test with any of them costs more than the limit."
         )
     else:
         return None
-    return ShipDecision(ship=False, reason=f"{cause} {GO_ON}", limit_reached=True)
+    return ShipDecision(ship=False, reason=f"{cause} {HOW_TO_CONTINUE}", limit_reached=True)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
-    """Score and record the finalists and the untuned judge on items that they did not learn from.
+    """Score the finalists and the untuned judge on items they did not learn from, and record this.
 
-    The budget limits how many finalists are scored on all of dev. The first finalist is always
-    scored; if the budget does not pay for all documents, those that can tell judges apart come
-    first.
+    Only as many finalists are scored as the budget can pay for on all of dev. The first finalist is
+    always scored. If the budget cannot pay for all documents, informative documents come first
+    (`informative_documents`).
     """
     if not exploration.finalists:
         return []
     evaluator, cross_fit = problem.evaluator, exploration.cross_fit
     budget, dev = evaluator.budget, problem.labelled if cross_fit else problem.dev
-    calibration = {
+    items_for_threshold = {
         judge.id: calibration_items(problem, judge)
         for judge in (problem.untuned, *exploration.finalists)
     }
 
     def cost(judge: Candidate) -> float:
-        items = calibration[judge.id]
+        items = items_for_threshold[judge.id]
         return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, items)
 
-    judges, remaining = [problem.untuned], budget.remaining - cost(problem.untuned)
+    judges, remaining_budget = [problem.untuned], budget.remaining - cost(problem.untuned)
     for candidate in exploration.finalists:
-        if cost(candidate) <= remaining or len(judges) == 1:
+        if cost(candidate) <= remaining_budget or len(judges) == 1:
             judges.append(candidate)
-            remaining -= cost(candidate)
+            remaining_budget -= cost(candidate)
     for judge in () if cross_fit else judges:
-        # Under a small limit the test has priority, and thresholds rest on the scores so far.
-        if evaluator.cost(judge, calibration[judge.id]) <= budget.remaining / 2:
-            evaluator.scores(judge, calibration[judge.id])
-    part = first_documents(
+        # If little of the budget is left, it is kept for the test, and thresholds are learned from
+        # the scores that are known already.
+        if evaluator.cost(judge, items_for_threshold[judge.id]) <= budget.remaining / 2:
+            evaluator.scores(judge, items_for_threshold[judge.id])
+    test_items = first_documents(
         dev,
         problem.goal,
         budget.remaining,
         lambda items: sum(evaluator.cost(judge, items) for judge in judges),
     )
-    _, untuned = _judge_items(problem, problem.untuned, part, cross_fit)
+    _, untuned = _judge_items(problem, problem.untuned, test_items, cross_fit)
     finalists = []
     for judge in judges[1:]:
-        candidate, scores = _judge_items(problem, judge, part, cross_fit)
-        finalist = Finalist(candidate=candidate, items=part, scores=scores, untuned=untuned)
+        candidate, scores = _judge_items(problem, judge, test_items, cross_fit)
+        finalist = Finalist(candidate=candidate, items=test_items, scores=scores, untuned=untuned)
         finalist.record(problem, "dev")
         finalists.append(finalist)
     return finalists
@@ -191,10 +199,11 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
 def _judge_items(
     problem: SearchProblem, judge: Candidate, items: Items, cross_fit: CrossFit | None
 ) -> tuple[Candidate, Vector]:
-    """The judge with its threshold, and its scores on the items.
+    """Score the items with a judge, and learn the judge's threshold.
 
-    For balanced accuracy the scores are verdicts. Their threshold is never learned on the items
-    themselves, nor on documents that the prompt shows.
+    Returns the judge with its threshold, and the scores. For balanced accuracy the scores are
+    verdicts. The threshold for the verdicts is learned neither on the items themselves nor on
+    documents that the prompt shows.
     """
     if cross_fit and judge.demo_set.demos:
         scores = cross_fit.scores(problem.evaluator, judge, items)
@@ -210,10 +219,11 @@ def _judge_items(
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """The items of train from which a threshold is learned.
+    """Select the items of train from which a candidate's threshold is learned.
 
-    These are the items that the candidate was scored on, or all items if there are none. Documents
-    in its demonstrations are left out.
+    Items are selected if the candidate has been scored on them; if the candidate has no scores, all
+    items of train are selected. Documents that the candidate's demonstrations show are left out. If
+    the goal is not balanced accuracy, no items are selected.
     """
     if problem.goal != "balanced":
         return Items(())

@@ -1,10 +1,12 @@
-"""The difference in accuracy between two judges, from labels on the rows on which they differ.
+"""The difference in accuracy between an old and a new judge, estimated from few labels.
 
-If two judges give the same verdict, a label shows nothing about their difference. So the difference
-is the share of rows that change, times the mean gain on labelled rows that change. The gain of a
-row is 1 if only the new judge is right, and -1 if only the old one is. The labelled rows must be a
-random part of those that change. The standard error is over documents. It covers both which rows
-there are and which of them were drawn for labelling.
+A row is "changed" if the two judges give it different verdicts. Only changed rows need human
+labels: on all other rows both judges are right or both are wrong. The difference in accuracy is the
+share of changed rows, times the mean gain on labelled changed rows. The gain of a row is 1 if only
+the new judge is right, and -1 if only the old judge is right. The labelled rows must be a random
+sample of the changed rows. The standard error is clustered by document. The standard error covers
+two sources of chance: which documents are in the data, and which changed rows were drawn for
+labelling.
 """
 
 import math
@@ -15,61 +17,84 @@ from numpy.typing import ArrayLike
 from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import Interval, Vector
 
-# If the margin is this many standard errors, a judge as good as the old one passes four times of
-# five, and a judge that is worse by the margin one time of twenty.
-DEVIATES = 1.644854 + 0.841621
-FEWEST_TO_DRAW = 30
+# The margin of a noninferiority test, in standard errors. The first normal quantile gives an error
+# rate of 5 % (a new judge that is worse by the margin passes), the second a power of 80 % (a new
+# judge that is exactly as good as the old judge passes).
+MARGIN_IN_ERRORS = 1.644854 + 0.841621
+# At least this many changed rows are to be labelled.
+FEWEST_TO_LABEL = 30
 
 
-def terms_of(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
-    """Each document's linearised term of the difference, and `least_size` for `cautious_interval`.
+def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
+    """Compute the arguments of `cautious_interval`: one term for each document, and `least_size`.
 
-    `changed` marks the rows on which the judges differ. There `gain` is -1, 0 or 1, or NaN without
-    a label; in other rows it does not count. All terms are NaN if no changed row has a label.
+    The mean of the terms is the difference in accuracy between the new and the old judge. All terms
+    are NaN if no changed row has a label.
+
+    Args:
+        gain: (rows,) for a changed row -1, 0 or 1, or NaN if it has no label; other values are
+            ignored.
+        changed: (rows,) whether the judges' verdicts on the row differ.
+        document: (rows,) document ids.
     """
-    gains, rows = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
-    codes = np.unique(np.asarray(document), return_inverse=True)[1]
-    n = int(codes.max(initial=-1)) + 1
-    labelled = rows & ~np.isnan(gains)
-    sizes, n_changed, n_labelled = (
-        np.bincount(codes, rows_of_kind, n) for rows_of_kind in (rows | True, rows, labelled)
+    gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
+    document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
+    n_documents = int(document_codes.max(initial=-1)) + 1
+    is_labelled = is_changed & ~np.isnan(gains)
+    n_rows, n_changed, n_labelled = (
+        np.bincount(document_codes, mask, n_documents)
+        for mask in (is_changed | True, is_changed, is_labelled)
     )
-    if not rows.any():
-        return np.zeros(n), n * float(((sizes / sizes.sum()) ** 2).sum())
-    share, total = n_changed.sum() / sizes.sum(), n_labelled.sum()
-    if not total:
-        return np.full(n, np.nan), 0.0
-    mean = float(gains[labelled].mean())
-    excess = np.bincount(codes[labelled], gains[labelled] - mean, n)
-    share_terms = n / sizes.sum() * mean * (n_changed - share * sizes)
-    terms = share * mean + share_terms + share * n / total * excess
-    return terms, float(share * n * ((n_labelled / total) ** 2).sum())
+    if not is_changed.any():
+        return np.zeros(n_documents), n_documents * float(((n_rows / n_rows.sum()) ** 2).sum())
+    changed_share, total_labelled = n_changed.sum() / n_rows.sum(), n_labelled.sum()
+    if not total_labelled:
+        return np.full(n_documents, np.nan), 0.0
+    mean_gain = float(gains[is_labelled].mean())
+    excess_gains = np.bincount(
+        document_codes[is_labelled], gains[is_labelled] - mean_gain, n_documents
+    )
+    share_terms = n_documents / n_rows.sum() * mean_gain * (n_changed - changed_share * n_rows)
+    terms = (
+        changed_share * mean_gain
+        + share_terms
+        + changed_share * n_documents / total_labelled * excess_gains
+    )
+    return terms, float(changed_share * n_documents * ((n_labelled / total_labelled) ** 2).sum())
 
 
-def interval_here(gain: ArrayLike, changed: Mask) -> Interval | None:
-    """The 90 % interval of the difference on these very rows.
+def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
+    """The 90 % interval for the difference in accuracy on exactly these rows.
 
-    Its only source of error is which changed rows were drawn for labelling. So it has no width if
-    all of them have a label. It is None if none has. As in `cautious_interval`, one gain and one
-    loss are added, so that the interval does not get too narrow with few labels.
+    The only source of error is which changed rows were drawn for labelling. If all changed rows
+    have a label, the interval is a single point. If no changed row has a label, the interval is
+    None. As in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added, so that
+    the interval does not get too narrow with few labels. The arguments are as for `gain_terms`.
     """
     from scipy.special import stdtrit
 
-    gains, rows = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
-    known_gains = gains[rows & ~np.isnan(gains)]
-    n_labelled, n_changed, share = known_gains.size, int(rows.sum()), float(rows.mean())
+    gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
+    known_gains = gains[is_changed & ~np.isnan(gains)]
+    n_labelled, n_changed, changed_share = (
+        known_gains.size,
+        int(is_changed.sum()),
+        float(is_changed.mean()),
+    )
     if n_labelled == n_changed:
-        value = share * float(known_gains.mean()) if n_labelled else 0.0
-        return Interval(value, value)
+        difference = changed_share * float(known_gains.mean()) if n_labelled else 0.0
+        return Interval(difference, difference)
     if not n_labelled:
         return None
-    deviation = float(np.append(known_gains, [1, -1]).std(ddof=1))
-    correction = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
-    half_width = float(stdtrit(n_labelled, 0.95)) * share * deviation * correction
-    value = share * float(known_gains.mean())
-    return Interval(value - half_width, value + half_width)
+    gain_sd = float(np.append(known_gains, [1, -1]).std(ddof=1))
+    error_factor = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
+    half_width = float(stdtrit(n_labelled, 0.95)) * changed_share * gain_sd * error_factor
+    difference = changed_share * float(known_gains.mean())
+    return Interval(difference - half_width, difference + half_width)
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """How many labels on changed rows decide about the margin, if the judges are equally good."""
-    return max(FEWEST_TO_DRAW, math.ceil((DEVIATES * n_changed / n_rows / margin) ** 2))
+    """How many changed rows to label to show that the new judge is not worse by `margin`.
+
+    With this many labels, a new judge that is as good as the old judge passes in 80 % of cases.
+    """
+    return max(FEWEST_TO_LABEL, math.ceil((MARGIN_IN_ERRORS * n_changed / n_rows / margin) ** 2))

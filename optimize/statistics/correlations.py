@@ -1,11 +1,13 @@
 """Rank correlation of a judge's scores with people's ratings, at three levels.
 
-All functions take vectors of shape (outputs,): the judge's scores, people's mean ratings, and
-labels of any type for the output's document or system. Scores are NaN for failed judgements; these
-outputs are left out and counted. Ratings are never NaN. `weight` is the weight of each output's
-document, if documents were drawn with unequal probabilities. Intervals are in closed form. They are
-for documents like these, at system level for systems like these. `contrast_judges` compares two
-judges on the same outputs.
+The three levels are: over all outputs (dataset), within each document and then averaged (summary),
+and over the systems' means (system). All functions take vectors of shape (outputs,): the judge's
+scores, people's mean ratings, and the ids (of any type) of the outputs' documents or systems. A
+score is NaN if the judgement failed; these outputs are left out and counted. Ratings are never NaN.
+If documents were drawn with unequal probabilities, `weight` is the weight of each output's
+document. Intervals are in closed form. An interval is for the population that the documents (at
+system level, the systems) are a sample of. `contrast_judges` compares two judges on the same
+outputs.
 """
 
 import math
@@ -34,11 +36,12 @@ Undefined = Literal["judge_zero", "left_out"]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-# The default convention. A document has no rho if people rate all of its outputs alike. It has a
-# rho of 0 if only the judge does.
-PRIMARY: Undefined = "judge_zero"
-# How many random swaps of two judges give the standard error of a difference at system level.
-SWAPS = 1000
+# The default convention for documents without a defined rho: a document is left out if people rate
+# all of its outputs alike, and counts as a rho of 0 if only the judge scores all outputs alike.
+DEFAULT_UNDEFINED: Undefined = "judge_zero"
+# At system level, the standard error of a difference between two judges is computed from this many
+# random swaps of their scores.
+N_SWAPS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +52,17 @@ class Correlation:
         value: The correlation, in [-1, 1]; NaN if it is undefined.
         coefficient: A name of `COEFFICIENTS`, such as "spearman".
         level: "dataset", "summary" or "system".
-        interval: The 95 % interval. None for fewer than 15 documents (at system level, systems),
-            for a perfect or undefined value, at dataset level if nearly all labels or scores are
-            equal, and at dataset and system level for coefficients other than Spearman's.
+        interval: The 95 % interval. The interval is None for fewer than 15 documents (at system
+            level, systems) and for a perfect or undefined value. At dataset level the interval is
+            also None if nearly all labels or nearly all scores are equal. At dataset and system
+            level only Spearman's rho has an interval.
         n_outputs: How many outputs have a score.
-        n_documents: How many documents enter the value.
-        n_undefined: At summary level, how many documents have no value of their own, because
-            scores or labels are constant or fewer than two outputs have a score.
+        n_documents: From how many documents the value is computed.
+        n_undefined: At summary level, how many documents have no correlation, because their scores
+            or labels are constant or because fewer than two outputs have a score.
         n_failed: How many outputs have no score because the judge failed.
-        n_zero: How many of the undefined documents enter the value as 0.
-        undefined: The convention for undefined values (see `summary_level`).
+        n_zero: How many of the `n_undefined` documents count as a correlation of 0.
+        undefined: The convention for documents without a correlation (see `summary_level`).
     """
 
     coefficient: str
@@ -70,7 +74,7 @@ class Correlation:
     n_undefined: int = 0
     n_failed: int
     n_zero: int = 0
-    undefined: Undefined = PRIMARY
+    undefined: Undefined = DEFAULT_UNDEFINED
 
 
 def dataset_level(
@@ -79,29 +83,29 @@ def dataset_level(
     document: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation over all outputs.
+    """The correlation of scores with ratings over all outputs.
 
-    A judge that gives every output the same score has no correlation.
+    The correlation is undefined if the judge gives every output the same score.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
-        document: (outputs,) document labels, which affect the interval only. By default each
-            output is its own document.
+        document: (outputs,) document ids, which affect the interval only. By default each output is
+            its own document.
         coefficient: "spearman", "kendall" or "pearson".
-        undefined: With "judge_zero" a constant judge gets 0 if people's ratings vary; with
-            "left_out" it gets NaN.
+        undefined: The value for a judge that gives every output the same score although people's
+            ratings vary: 0 with "judge_zero", NaN with "left_out".
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
         The correlation.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`), or the coefficient has no weighted
-            form.
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or the
+            coefficient has no weighted form.
     """
     rows = read_rows(judge, human, document, weight=weight)
     return _correlation("dataset", rows, coefficient, undefined)
@@ -113,29 +117,29 @@ def summary_level(
     document: ArrayLike,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation over the outputs of each document, averaged (arXiv:2010.07100).
+    """The mean over documents of the correlation within each document (arXiv:2010.07100).
 
-    A document with constant scores or ratings has no correlation. Documents with fewer than two
-    scored outputs are left out.
+    The correlation within a document is undefined if its scores or its ratings are constant.
+    Documents with fewer than two scored outputs are left out.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
-        document: (outputs,) document labels.
+        document: (outputs,) document ids.
         coefficient: "spearman", "kendall" or "pearson".
-        undefined: With "judge_zero" a document counts 0 if only the judge's scores on it are
-            constant, and is left out if people's ratings are. With "left_out" it is left out in
-            both cases, as in most published tables.
+        undefined: With "judge_zero", a document counts as 0 if only the judge's scores on it are
+            constant, and is left out if people's ratings on it are constant. With "left_out", a
+            document is left out in both cases, as in most published tables.
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
         The correlation.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`).
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)
@@ -148,27 +152,29 @@ def system_level(
     document: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation over systems of the mean score with the mean rating.
+    """The correlation, over systems, of a system's mean score with its mean human rating.
 
-    Both means are over the outputs that the judge scored.
+    A system's means are over the outputs that have a score.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
-        system: (outputs,) system labels.
-        document: (outputs,) document labels, which are only counted.
+        system: (outputs,) system ids.
+        document: (outputs,) document ids, which are used only to count the documents.
         coefficient: "spearman", "kendall" or "pearson". Only Spearman's rho has an interval.
-        undefined: The convention for a judge with equal means (see `dataset_level`).
+        undefined: The value if the judge's mean score is the same for all systems (see
+            `dataset_level`).
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
-        The correlation. Its interval is for systems like these, measured on as many documents.
+        The correlation. The interval is for the population that the systems are a sample of, if
+        each system is measured on as many documents.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`).
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, system, weight)
     return _correlation("system", rows, coefficient, undefined)
@@ -182,10 +188,14 @@ def correlation(
     system: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = PRIMARY,
+    undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation at a level; raises ValueError at system level without `system`."""
+    """The correlation at one of the three levels.
+
+    The arguments are as for `summary_level` and `system_level`. Raises ValueError at system level
+    if `system` is missing.
+    """
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
     rows = read_rows(judge, human, document, system if level == "system" else None, weight)
@@ -196,14 +206,15 @@ def _correlation(level: Level, rows: "Rows", coefficient: str, undefined: Undefi
     is_spearman, interval = coefficient == "spearman", None
     n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
     if level == "summary":
-        coefficients = _document_coefficients(rows, coefficient)
-        values = _by_convention(coefficients, rows, undefined)
-        defined, n_defined = ~np.isnan(values), int((~np.isnan(coefficients)).sum())
-        values, weights = values[defined], rows.weight[rows.first_rows][defined]
+        document_values = _document_coefficients(rows, coefficient)
+        values = _by_convention(document_values, rows, undefined)
+        is_defined, n_defined = ~np.isnan(values), int((~np.isnan(document_values)).sum())
+        values, weights = values[is_defined], rows.weight[rows.first_rows][is_defined]
         value = np.nan
         if values.size:
             value = float(np.average(values, weights=weights))
-            # Now the mean of the values is the weighted one. With equal weights nothing changes.
+            # Shift the values so that their plain mean is the weighted mean. With equal weights
+            # this changes nothing.
             values += (weights / weights.mean() - 1) * (values - value)
         interval = correlation_interval(value, values)
         n_documents, n_zero = values.size, values.size - n_defined
@@ -236,22 +247,33 @@ def rho(
     document: ArrayLike | None = None,
     system: ArrayLike | None = None,
 ) -> float:
-    """Spearman's rho at a level, by the default convention and without an interval."""
+    """Spearman's rho at one of the three levels, as a number without an interval.
+
+    Documents without a rho are treated by the default convention (`DEFAULT_UNDEFINED`).
+    """
     rows = read_rows(judge, human, document, system if level == "system" else None)
     if level == "summary":
         terms = document_terms(rows, level)
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
     if level == "system":
         rows = read_rows(*_system_means(rows))
-    return _over_all_outputs(rows, "spearman", PRIMARY)
+    return _over_all_outputs(rows, "spearman", DEFAULT_UNDEFINED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Outputs with a score, sorted by document, and counts of the outputs without one.
+    """The outputs that have a score, sorted by document, as vectors; and counts.
 
-    `document` and `system` are codes from 0. The mean `weight` is 1. `n_documents` documents have
-    at least one score, and `n_unscored_documents` have none.
+    Attributes:
+        judge: The judge's scores.
+        human: People's mean ratings.
+        weight: The weights of the outputs' documents, scaled to a mean of 1.
+        document: The number of each output's document, from 0.
+        system: The number of each output's system, from 0.
+        n_documents: How many documents have an output with a score.
+        n_systems: How many systems have an output with a score.
+        n_failed: How many outputs have no score.
+        n_unscored_documents: How many documents have no output with a score.
     """
 
     judge: Vector
@@ -266,22 +288,25 @@ class Rows:
 
     @property
     def first_rows(self) -> Codes:
-        """The first row of each document."""
+        """The index of the first output of each document."""
         return np.flatnonzero(np.diff(self.document, prepend=-1))
 
     @property
     def n_untied(self) -> int:
-        """How many documents have a value other than the commonest one, in labels and in scores.
+        """How many documents differ from the most common value, in labels or in scores.
 
-        It is the smaller one of both numbers. If 27 of 30 outputs pass, rho over all outputs rests
-        on the other 3.
+        The number of documents with an output whose label is not the most common label is counted.
+        The same is counted for scores. The smaller of these two numbers is returned, because it
+        limits the precision of rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are
+        informative.
         """
 
-        def of_side(side: Vector) -> int:
-            values, counts = np.unique(side, return_counts=True)
-            return np.unique(self.document[side != values[counts.argmax()]]).size
+        def n_differing(vector: Vector) -> int:
+            values, counts = np.unique(vector, return_counts=True)
+            most_common = values[counts.argmax()]
+            return np.unique(self.document[vector != most_common]).size
 
-        return min(map(of_side, (self.judge, self.human))) if self.judge.size else 0
+        return min(map(n_differing, (self.judge, self.human))) if self.judge.size else 0
 
 
 def read_rows(
@@ -302,8 +327,8 @@ def read_rows(
     documents = np.arange(scores.size) if document is None else np.asarray(document)
     systems = np.zeros(scores.size, dtype=int) if system is None else np.asarray(system)
     weights = np.ones(scores.size) if weight is None else np.asarray(weight, dtype=float)
-    vectors = {"human": ratings, "document": documents, "system": systems, "weight": weights}
-    for name, vector in vectors.items():
+    other_vectors = {"human": ratings, "document": documents, "system": systems, "weight": weights}
+    for name, vector in other_vectors.items():
         if scores.ndim != 1 or vector.shape != scores.shape:
             raise ValueError(
                 f"judge and {name} must be vectors of one length; "
@@ -311,49 +336,49 @@ def read_rows(
             )
     for name, is_bad in (("human", ~np.isfinite(ratings)), ("judge", np.isinf(scores))):
         if is_bad.any():
-            position = int(np.argmax(is_bad))
+            index = int(np.argmax(is_bad))
             raise ValueError(
-                f"{name}[{position}] is {(ratings if name == 'human' else scores)[position]}: "
+                f"{name}[{index}] is {(ratings if name == 'human' else scores)[index]}: "
                 "every output needs a rating, and a failed judgement is NaN"
             )
     has_score = ~np.isnan(scores)
-    all_names, all_codes = np.unique(documents, return_inverse=True)
-    scored_documents, document_codes = np.unique(all_codes[has_score], return_inverse=True)
+    document_names, all_document_codes = np.unique(documents, return_inverse=True)
+    scored_documents, document_codes = np.unique(all_document_codes[has_score], return_inverse=True)
     system_names, system_codes = np.unique(systems[has_score], return_inverse=True)
-    order = np.argsort(document_codes, kind="stable")
-    weights = weights[has_score][order]
+    row_order = np.argsort(document_codes, kind="stable")
+    weights = weights[has_score][row_order]
     return Rows(
-        judge=scores[has_score][order],
-        human=ratings[has_score][order],
+        judge=scores[has_score][row_order],
+        human=ratings[has_score][row_order],
         weight=weights / weights.mean() if weights.size else weights,
-        document=document_codes[order],
-        system=system_codes[order],
+        document=document_codes[row_order],
+        system=system_codes[row_order],
         n_documents=scored_documents.size,
         n_systems=system_names.size,
         n_failed=int((~has_score).sum()),
-        n_unscored_documents=all_names.size - scored_documents.size,
+        n_unscored_documents=document_names.size - scored_documents.size,
     )
 
 
 def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
-    """The coefficient between each row of `x` and the same row of `y`; NaN if either is constant.
+    """The coefficient between each row of `x` and the same row of `y`; NaN if a row is constant.
 
-    Raises KeyError for an unknown coefficient.
+    Raises KeyError if `coefficient` is not in `COEFFICIENTS`.
     """
     return COEFFICIENTS[coefficient].of_rows(x, y)
 
 
 def midranks(x: Matrix) -> Matrix:
-    """Mid-ranks within each row, from 1: tied values get the mean of their ranks."""
-    order = np.argsort(x, axis=-1, kind="stable")
-    ascending = np.take_along_axis(x, order, -1)
-    position = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
-    is_new = np.ones(x.shape, dtype=bool)
-    is_new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
-    tie_group = np.cumsum(is_new) - 1
-    mean_positions = np.bincount(tie_group, position.ravel()) / np.bincount(tie_group)
+    """The rank, from 1, of each value within its row; tied values get the mean of their ranks."""
+    sort_order = np.argsort(x, axis=-1, kind="stable")
+    sorted_values = np.take_along_axis(x, sort_order, -1)
+    positions = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
+    starts_tie_group = np.ones(x.shape, dtype=bool)
+    starts_tie_group[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
+    tie_group = np.cumsum(starts_tie_group) - 1
+    mean_positions = np.bincount(tie_group, positions.ravel()) / np.bincount(tie_group)
     ranks = np.empty(x.shape)
-    np.put_along_axis(ranks, order, mean_positions[tie_group].reshape(x.shape), -1)
+    np.put_along_axis(ranks, sort_order, mean_positions[tie_group].reshape(x.shape), -1)
     return ranks
 
 
@@ -364,7 +389,7 @@ def _pearson(x: Matrix, y: Matrix) -> Vector:
 
 
 def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
-    """Each row scaled to mean 0 and a sum of squares of 1."""
+    """Scale each row to a mean of 0 and a sum of squares of 1."""
     centred = x - np.average(x, axis=-1, weights=weight, keepdims=True)
     # Divide first, because squares of very large or very small scores overflow or underflow.
     largest = np.abs(centred).max(axis=-1, keepdims=True)
@@ -376,38 +401,43 @@ def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
-    """Each row's tau-b, without scipy.stats, which takes a second to import."""
-    # Counts of pairs: concordant less discordant ones, pairs untied in x, pairs untied in y.
-    sums = np.zeros((3, len(x)))
+    """Kendall's tau-b of each row, without scipy.stats, because its import takes a second."""
+    # Three sums over pairs of values: concordant minus discordant pairs, pairs that are not tied in
+    # x, and pairs that are not tied in y.
+    pair_sums = np.zeros((3, len(x)))
     with np.errstate(over="ignore", invalid="ignore"):
         for lag in range(1, x.shape[-1]):
-            a, b = (np.sign(values[:, lag:] - values[:, :-lag]) for values in (x, y))
-            sums += [pairs.sum(axis=-1) for pairs in (a * b, a * a, b * b)]
-        tau: Vector = np.clip(sums[0] / np.sqrt(sums[1]) / np.sqrt(sums[2]), -1, 1)
+            x_signs, y_signs = (np.sign(values[:, lag:] - values[:, :-lag]) for values in (x, y))
+            pair_sums += [
+                pairs.sum(axis=-1)
+                for pairs in (x_signs * y_signs, x_signs * x_signs, y_signs * y_signs)
+            ]
+        tau: Vector = np.clip(pair_sums[0] / np.sqrt(pair_sums[1]) / np.sqrt(pair_sums[2]), -1, 1)
     return tau
 
 
 def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:
-    product = _standard_vector(x, weight) * _standard_vector(y, weight)
-    return float(np.clip(np.average(product, weights=weight), -1, 1))
+    products = _standard_vector(x, weight) * _standard_vector(y, weight)
+    return float(np.clip(np.average(products, weights=weight), -1, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """Declares a correlation coefficient.
+    """The functions that compute a correlation coefficient.
 
     Attributes:
-        of_rows: Takes two matrices of one shape and returns the coefficient between each row of
-            the first and the same row of the second, NaN if a row is constant.
-        of_weighted: Takes two vectors and their weights, whose mean is 1, and returns the weighted
-            coefficient. None if the coefficient has no weighted form.
+        of_rows: A function that takes two matrices of the same shape. The function returns the
+            coefficient between each row of the first matrix and the same row of the second matrix,
+            or NaN if one of the rows is constant.
+        of_weighted: A function that takes two vectors and a vector of weights with a mean of 1, and
+            returns the weighted coefficient. None if the coefficient has no weighted form.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]
     of_weighted: Callable[[Vector, Vector, Vector], float] | None = None
 
 
-# The coefficients by name. `verify --all` prints each at every level. To add one, add an entry.
+# The coefficients by name. `verify --all` prints every coefficient at every level.
 COEFFICIENTS = {
     "spearman": Coefficient(
         of_rows=lambda x, y: _pearson(midranks(x), midranks(y)),
@@ -421,7 +451,7 @@ COEFFICIENTS = {
 
 
 def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> float:
-    """The coefficient over all rows; 0 for a constant judge under the convention "judge_zero"."""
+    """The coefficient over all outputs; 0 for constant scores by the convention "judge_zero"."""
     vectors, weight = (rows.judge, rows.human), rows.weight
     if not weight.size:
         return np.nan
@@ -436,29 +466,30 @@ def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> flo
 
 
 def _system_means(rows: Rows) -> tuple[Vector, Vector]:
-    counts = np.bincount(rows.system, rows.weight, rows.n_systems)
+    system_weights = np.bincount(rows.system, rows.weight, rows.n_systems)
     judge, human = (
-        _rounded(np.bincount(rows.system, side * rows.weight, rows.n_systems) / counts)
-        for side in (rows.judge, rows.human)
+        _rounded(np.bincount(rows.system, values * rows.weight, rows.n_systems) / system_weights)
+        for values in (rows.judge, rows.human)
     )
     return judge, human
 
 
 def _rounded(means: Matrix) -> Matrix:
-    """Means rounded to 12 digits, since the order of summation must not break a tie."""
-    scale = float(np.abs(means).max(initial=0.0)) or 1.0
-    return np.round(means / scale, 12)
+    """Round means to 12 digits, because rounding errors of the sums must not break ties."""
+    largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
+    return np.round(means / largest_mean, 12)
 
 
 def document_terms(rows: Rows, level: Level) -> Vector:
-    """A term for each document; the mean of the terms is Spearman's rho by the default convention.
+    """One term for each document; the mean of the terms is Spearman's rho.
 
-    At summary level, a term is the document's own rho. At dataset level, it is the rho over all
-    outputs plus the document's influence on it. It is NaN for a document that is left out because
-    people rate its outputs alike.
+    At summary level, a document's term is the rho within the document, with 0 or NaN by the default
+    convention (`DEFAULT_UNDEFINED`) if this rho is undefined. NaN terms are left out of the mean.
+    At dataset level, a document's term is the rho over all outputs plus the document's influence on
+    this rho.
     """
     if level == "summary":
-        return _by_convention(_document_coefficients(rows, "spearman"), rows, PRIMARY)
+        return _by_convention(_document_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED)
     if rows.human.size < 2 or np.ptp(rows.human) == 0:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.judge) == 0:
@@ -467,34 +498,41 @@ def document_terms(rows: Rows, level: Level) -> Vector:
 
 
 def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
-    """Each document's coefficient; NaN with constant values or fewer than two scored outputs."""
+    """The coefficient within each document.
+
+    The coefficient is NaN if scores or labels are constant, or if fewer than two outputs have a
+    score.
+    """
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
-        documents = np.flatnonzero(sizes == size)
-        outputs = rows.first_rows[documents, None] + np.arange(size)
-        values[documents] = correlate(rows.judge[outputs], rows.human[outputs], coefficient)
+        documents_of_size = np.flatnonzero(sizes == size)
+        output_rows = rows.first_rows[documents_of_size, None] + np.arange(size)
+        values[documents_of_size] = correlate(
+            rows.judge[output_rows], rows.human[output_rows], coefficient
+        )
     return values
 
 
 def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Vector:
-    """The documents' coefficients, with 0 in place of NaN where the convention says so."""
+    """The documents' coefficients, with 0 in place of NaN if the convention asks for it."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
-    highest, lowest = (
+    highest_rating, lowest_rating = (
         extreme.reduceat(rows.human, rows.first_rows) for extreme in (np.maximum, np.minimum)
     )
-    return np.where(np.isnan(coefficients) & (highest > lowest), 0.0, coefficients)
+    return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
 
 
 def _dataset_terms(rows: Rows) -> Vector:
-    """Spearman's rho over all outputs plus the influence of each document on it.
+    """For each document, Spearman's rho over all outputs plus the document's influence on rho.
 
-    Let x and y be the standardised mid-ranks of scores and labels, and r = E xy. An output changes
-    r by xy - r (xx + yy) / 2, and by its effect on the ranks of the other outputs.
+    Let x and y be the standardised mid-ranks of scores and labels; then rho is r = mean(xy). An
+    output influences r in two ways: directly, by xy - r (xx + yy) / 2, and through its effect on
+    the ranks of all other outputs. A document's influence is the sum over its outputs.
     """
     n, weight = rows.n_documents, rows.weight
-    x, y = (_standard_vector(_ranks(side, weight), weight) for side in (rows.judge, rows.human))
+    x, y = (_standard_vector(_ranks(values, weight), weight) for values in (rows.judge, rows.human))
     r = float(np.average(x * y, weights=weight))
     influence = (
         x * y
@@ -512,30 +550,37 @@ def _standard_vector(values: Vector, weight: Vector) -> Vector:
 
 
 def _ranks(scores: Vector, weight: Vector) -> Vector:
-    """Mid-ranks, up to an added constant, if an output counts as `weight` outputs."""
+    """Weighted mid-ranks, up to an additive constant: each output counts as `weight` outputs."""
     return -_sums_above(scores, weight)
 
 
 def _sums_above(scores: Vector, values: Vector) -> Vector:
-    """For each output, the sum of `values` over higher ones, plus half the sum over equal ones."""
-    order = np.argsort(scores, kind="stable")
-    ascending, total = scores[order], np.concatenate([[0.0], np.cumsum(values[order])])
-    first = total[np.searchsorted(ascending, scores, "left")]
-    last = total[np.searchsorted(ascending, scores, "right")]
-    above: Vector = total[-1] - (first + last) / 2
-    return above
+    """For each output, sum `values` over the outputs with a higher score.
+
+    Half of the sum over the outputs with an equal score (and the output itself) is added.
+    """
+    sort_order = np.argsort(scores, kind="stable")
+    sorted_scores, cumulative = (
+        scores[sort_order],
+        np.concatenate([[0.0], np.cumsum(values[sort_order])]),
+    )
+    sum_below = cumulative[np.searchsorted(sorted_scores, scores, "left")]
+    sum_up_to_equal = cumulative[np.searchsorted(sorted_scores, scores, "right")]
+    sum_above: Vector = cumulative[-1] - (sum_below + sum_up_to_equal) / 2
+    return sum_above
 
 
 def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
-    """How each output changes r by its effect on the ranks of the other outputs, with mean 0.
+    """How each output changes rho through its effect on the ranks of all other outputs.
 
-    An output raises the ranks of higher outputs by one and those of equal ones by a half. `slope`
-    is how much r changes with an output's standardised rank.
+    An output raises the rank of every output with a higher score by one, and the rank of every
+    output with an equal score by a half. `slope` is how much rho changes with an output's
+    standardised rank. The result is centred.
     """
     ranks = _ranks(scores, weight)
     centred = ranks - np.average(ranks, weights=weight)
-    scale = np.sqrt(np.average(centred**2, weights=weight))
-    effect = _sums_above(scores, slope * weight) / scale
+    rank_sd = np.sqrt(np.average(centred**2, weights=weight))
+    effect = _sums_above(scores, slope * weight) / rank_sd
     centred_effect: Vector = effect - np.average(effect, weights=weight)
     return centred_effect
 
@@ -549,83 +594,91 @@ def contrast_judges(
     *,
     level: Level = "summary",
 ) -> Contrast:
-    """Judge A's Spearman's rho less judge B's, on the outputs that both scored.
+    """Spearman's rho of judge A minus rho of judge B, on the outputs that both judges scored.
 
     Args:
         judge_a: (outputs,) scores of judge A, NaN for failed judgements.
         judge_b: (outputs,) scores of judge B, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
-        document: (outputs,) document labels.
-        system: (outputs,) system labels, for the system level.
+        document: (outputs,) document ids.
+        system: (outputs,) system ids, for the system level.
         level: "dataset", "summary" or "system".
 
     Returns:
-        The difference, in [-2, 2], by the default convention. It has no documents if people rate
-        everything alike.
+        The difference, in [-2, 2], with an interval and data for a permutation test. The attribute
+        `documents` is empty if people rate all outputs alike.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`), or `system` is missing at system
-            level.
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or
+            `system` is missing at system level.
     """
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
-    a, b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
-    both_scored = ~np.isnan(a) & ~np.isnan(b)
+    scores_a, scores_b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
+    both_scored = ~np.isnan(scores_a) & ~np.isnan(scores_b)
     systems = system if level == "system" else None
     rows_a, rows_b = (
         read_rows(np.where(both_scored, scores, np.nan), human, document, systems)
-        for scores in (a, b)
+        for scores in (scores_a, scores_b)
     )
-    names = tuple(str(name) for name in np.unique(np.asarray(document)[both_scored]))
+    document_names = tuple(str(name) for name in np.unique(np.asarray(document)[both_scored]))
     if level == "system":
-        return _contrast_systems(rows_a, rows_b, names)
+        return _contrast_systems(rows_a, rows_b, document_names)
     contrast = mean_of_differences(
-        document_terms(rows_a, level) - document_terms(rows_b, level), names
+        document_terms(rows_a, level) - document_terms(rows_b, level), document_names
     )
     if level == "summary":
         return contrast
-    untied = min(rows_a.n_untied, rows_b.n_untied)
-    interval = contrast.interval if untied >= FEW_DOCUMENTS else None
-    return replace(contrast, interval=interval, n_untied=untied)
+    n_untied = min(rows_a.n_untied, rows_b.n_untied)
+    interval = contrast.interval if n_untied >= FEW_DOCUMENTS else None
+    return replace(contrast, interval=interval, n_untied=n_untied)
 
 
-def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
-    """The contrast at system level.
+def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...]) -> Contrast:
+    """The contrast of two judges at system level.
 
-    Scores are standardised first: a swap replaces one judge's scores on a document by the other's,
-    so both must be on one scale.
+    Scores are standardised first, because a swap exchanges the two judges' scores on a document,
+    and so both judges' scores must have the same scale.
     """
-    shape = a.n_documents, a.n_systems
-    cells, counts = a.document * a.n_systems + a.system, np.bincount(a.system, minlength=shape[1])
-    # Arrays of shape (documents, systems): what each document adds to each system's mean score.
-    standard_scores = (_standard_vector(rows.judge, rows.weight) for rows in (a, b))
-    parts_a, parts_b = (
-        np.bincount(cells, scores, math.prod(shape)).reshape(shape) / counts
+    shape = rows_a.n_documents, rows_a.n_systems
+    document_system_codes, outputs_per_system = (
+        rows_a.document * rows_a.n_systems + rows_a.system,
+        np.bincount(rows_a.system, minlength=shape[1]),
+    )
+    # Arrays of shape (documents, systems): how much each document contributes to each system's mean
+    # score.
+    standard_scores = (_standard_vector(rows.judge, rows.weight) for rows in (rows_a, rows_b))
+    contributions_a, contributions_b = (
+        np.bincount(document_system_codes, scores, math.prod(shape)).reshape(shape)
+        / outputs_per_system
         for scores in standard_scores
     )
-    human = _system_means(a)[1]
-    mean_of_both = (parts_a + parts_b).sum(axis=0) / 2
+    human = _system_means(rows_a)[1]
+    mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2
 
-    def rho_of(means: Matrix) -> Vector:
+    def rho_of_means(means: Matrix) -> Vector:
         return np.nan_to_num(correlate(_rounded(means), np.broadcast_to(human, means.shape)))
 
     def differences(signs: Matrix) -> Vector:
-        half_gap = signs @ (parts_a - parts_b) / 2
-        gaps: Vector = rho_of(mean_of_both + half_gap) - rho_of(mean_of_both - half_gap)
-        return gaps
+        half_difference = signs @ (contributions_a - contributions_b) / 2
+        rho_differences: Vector = rho_of_means(mean_of_judges + half_difference) - rho_of_means(
+            mean_of_judges - half_difference
+        )
+        return rho_differences
 
-    n_documents = a.n_documents
-    if a.n_systems < 2 or np.ptp(human) == 0:
+    n_documents = rows_a.n_documents
+    if rows_a.n_systems < 2 or np.ptp(human) == 0:
         return mean_of_differences(np.empty(0), ())
-    swaps = stream(0, "swaps").choice([-1.0, 1.0], (SWAPS, n_documents))
-    error = float(np.sqrt((differences(swaps) ** 2).mean())) if n_documents > 1 else np.inf
+    random_signs = stream(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
+    error = float(np.sqrt((differences(random_signs) ** 2).mean())) if n_documents > 1 else np.inf
     terms_a, terms_b = (
-        document_terms(read_rows(_system_means(rows)[0], human), "dataset") for rows in (a, b)
+        document_terms(read_rows(_system_means(rows)[0], human), "dataset")
+        for rows in (rows_a, rows_b)
     )
     return Contrast(
         value=float(differences(np.ones((1, n_documents)))[0]),
         error=error,
-        documents=names,
+        documents=document_names,
         terms=terms_a - terms_b,
         interval=interval_of_mean(terms_a - terms_b, bound=2),
         swapped=differences,

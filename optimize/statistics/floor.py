@@ -1,9 +1,13 @@
-"""Floors: whether a figure holds one, which floor to offer, and how many labels would decide.
+"""Floors for a statistic: whether a judge holds one, which to suggest, how many labels to plan.
 
-A judge that stays as good as today holds an offered floor nine times of ten on as many new labels.
-To compute the floor, take the value below which the figure on new labels falls in one of ten cases,
-and then the low end of its interval. Today's and the new figure have the same error around the same
-true value, so their difference has twice the variance of either.
+A floor is the lowest acceptable value. A judge holds a floor if the whole interval of its
+statistic is above the floor. A suggested floor
+is chosen so that a judge which stays as good as today will hold it on as many new labels with a
+probability of 90 %. A suggested floor is computed in two steps. The first step finds the value
+below which the statistic on new labels falls with a probability of 10 %. The floor is the low end
+of the interval around this value. Today's statistic and the statistic on new labels have the same
+standard error around the same true value, so the variance of the difference between the two is
+twice the variance of either.
 """
 
 import math
@@ -16,41 +20,53 @@ from optimize.statistics.correlations import Codes, Correlation
 from optimize.statistics.intervals import PERFECT, Interval, Vector, student_quantile
 from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
 
-# Larger numbers of further outputs, and of labels in all, are not reported.
+# Upper bounds on the numbers that are reported: further outputs to label, and labels in total.
 MOST_FURTHER, MOST_LABELS = 10_000, 100_000
-# Labels are planned so that a decision has this chance, for judges that err half as often as their
-# floors allow, and three quarters as often. For floors of .8, the true rates are .9 and .85.
+# Labels are planned so that a judge holds its floors with the probability `LIKELY`. Two judges are
+# assumed: the first errs half as often as the floors allow, the second three quarters as often. For
+# floors of .8, their true rates are .9 and .85.
 LIKELY, ERRORS = 0.9, (0.5, 0.75)
-# Normal quantiles, by the number of floors that all hold nine times of ten.
-DEVIATES = {1: 1.281552, 2: 1.632219}
-# The relative error of each interval's width is 1 / sqrt(2 f), where f is the effective number of
-# outputs divided by 1 + the design effect. To first order this increases the variance of the
-# difference by a share of 4.5 / f (one floor) or 5.5 / f (two floors).
+# Normal quantiles by the number of floors; all of these floors hold with a probability of 90 %.
+NORMAL_QUANTILES = {1: 1.281552, 2: 1.632219}
+# Estimated intervals have a random width, with a relative error of 1 / sqrt(2 f). Here f is the
+# effective number of outputs divided by (1 + the design effect). To first order, the random width
+# increases the variance of the difference by the factor 1 + 4.5 / f with one floor, and by the
+# factor 1 + 5.5 / f with two floors. This constant lies between 4.5 and 5.5.
 WIDTH_NOISE = 5
 
 
 def correlation_floor(value: float, low: float) -> float:
-    """The floor to offer for a correlation whose interval has the low end `low`, on Fisher's z."""
-    z, end = math.atanh(value), math.atanh(low)
-    return math.tanh(end - math.sqrt(2) * DEVIATES[1] / student_quantile(math.inf) * (z - end))
+    """The suggested floor for a correlation whose interval has the low end `low`.
+
+    The floor is computed on Fisher's z.
+    """
+    z, low_z = math.atanh(value), math.atanh(low)
+    return math.tanh(
+        low_z - math.sqrt(2) * NORMAL_QUANTILES[1] / student_quantile(math.inf) * (z - low_z)
+    )
 
 
 def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> float:
-    """The floor to offer for a share of `n_outputs` whose Wilson interval has the low end `low`.
+    """The suggested floor for a share of `n_outputs` whose Wilson interval has the low end `low`.
 
-    The low end determines how many independent outputs would give the same interval. Today's and
-    the new share are both given the variance at their mean. `n_floors` floors have to hold at once.
+    The effective number of independent outputs follows from the low end. The variance of today's
+    share and the variance of the share on new labels are both computed at the mean of the two
+    shares. `n_floors` is the number of floors that the judge has to hold simultaneously.
     """
-    n = effective_outputs(share, low)
-    noise = 1 + WIDTH_NOISE * (1 + n_outputs / n) / n
-    a, b = DEVIATES[n_floors] ** 2 * noise / n, 2 * share - 1
-    # Solves (share - new)^2 = 2 a m (1 - m), where m is the mean of the two shares.
-    root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
-    return wilson(max(0.0, share - (a * b + root) / (2 + a)), n).low
+    n_effective = effective_outputs(share, low)
+    variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
+    a, b = NORMAL_QUANTILES[n_floors] ** 2 * variance_factor / n_effective, 2 * share - 1
+    # The solution for `new` of (share - new)^2 = 2 a m (1 - m), where m = (share + new) / 2.
+    discriminant_root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
+    return wilson(max(0.0, share - (a * b + discriminant_root) / (2 + a)), n_effective).low
 
 
 def deciding_interval(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """The figure's 95 % interval that holds in all of `looks` looks at growing labels together."""
+    """The 95 % interval of a statistic, widened so that the intervals of all looks hold together.
+
+    `looks` is the number of interim analyses of growing labels (see
+    `optimize.statistics.intervals`).
+    """
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
@@ -64,68 +80,95 @@ def deciding_interval(figure: Correlation | Rate, looks: int) -> Interval | None
 
 
 def effective_outputs(share: float, end: float) -> float:
-    """How many independent outputs would give the share a Wilson interval with this end."""
+    """How many independent outputs have a Wilson interval for `share` that ends at `end`."""
     return student_quantile(math.inf) ** 2 * end * (1 - end) / (share - end) ** 2
 
 
 def outcome(interval: Interval | None, floor: float) -> str:
-    """Whether the interval is above the floor ("holds"), below ("falls short") or undecided."""
+    """Compare an interval with a floor.
+
+    Returns "holds" if the interval is above the floor, "falls short" if it is below the floor, and
+    "undecided" if it contains the floor or is None.
+    """
     if interval is None or interval.low < floor <= interval.high:
         return "undecided"
     return "holds" if interval.low >= floor else "falls short"
 
 
 def further_outputs(share: float, low: float, high: float, floor: float, n: int) -> int | None:
-    """About how many more outputs move an end of a share's Wilson interval to the floor.
+    """About how many more labelled outputs would decide whether a share holds its floor.
 
-    The share is assumed to stay the same. With n outputs, an end e of the interval satisfies
-    (share - e)^2 = z^2 e (1 - e) / n. None if no number of outputs suffices, or more than
-    `MOST_FURTHER` are needed.
+    With that many outputs, the end of the Wilson interval that is nearer to the floor reaches it,
+    if the share stays the same. (With n outputs, an end e of the interval satisfies
+    (share - e)^2 = z^2 e (1 - e) / n.) The result is None if no number of outputs suffices, or if
+    more than `MOST_FURTHER` outputs are needed.
+
+    Args:
+        share: The share on the outputs that are labelled now.
+        low: The low end of the share's Wilson interval.
+        high: The high end of the share's Wilson interval.
+        floor: The floor.
+        n: How many outputs are labelled now.
     """
-    end = low if floor < share else high
-    if share in (floor, end) or not 0 < end < 1:
+    nearer_end = low if floor < share else high
+    if share in (floor, nearer_end) or not 0 < nearer_end < 1:
         return None
-    growth = (share - end) ** 2 / (end * (1 - end)) * floor * (1 - floor) / (share - floor) ** 2
-    further = n * (growth - 1)
-    if further > MOST_FURTHER:
+    growth_factor = (
+        (share - nearer_end) ** 2
+        / (nearer_end * (1 - nearer_end))
+        * floor
+        * (1 - floor)
+        / (share - floor) ** 2
+    )
+    n_further = n * (growth_factor - 1)
+    if n_further > MOST_FURTHER:
         return None
-    return rounded_up(max(1.0, further))
+    return rounded_up(max(1.0, n_further))
 
 
 def rounded_up(number: float) -> int:
-    """The number rounded up to two digits, since estimates of labels are not more exact."""
-    step: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
-    return math.ceil(number / step) * step
+    """Round up to two significant digits, because planned numbers of labels are not more exact."""
+    rounding_unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / rounding_unit) * rounding_unit
 
 
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:
-    """How many independent labels show nine times of ten that a judge holds its floors.
+    """How many independent labels are needed so that a judge holds its floors.
 
-    `floors` has keys "tpr" and "tnr". `fails` is the share of fails among the labels. `errors` is
-    how often the judge errs, relative to the most that its floors allow. The number is exact for
-    Wilson's intervals: their low end reaches a floor f if the share is at least
-    f + z sqrt(f (1 - f) / n). None for more than 100,000 labels.
+    With that many labels, the judge holds all of its floors with a probability of 90 % (`LIKELY`).
+    The number is exact for Wilson's intervals, whose low end reaches a floor f if the share is at
+    least f + z sqrt(f (1 - f) / n).
+
+    Args:
+        floors: The floors by the names "tpr" (share of passes that the judge passes) and "tnr"
+            (share of fails that the judge fails); one of the two may be missing.
+        fails: The share of fails among the labels.
+        errors: The judge's true error rates, relative to the error rates that its floors allow.
+
+    Returns:
+        The number of labels; None for more than 100,000.
     """
     from scipy.special import bdtr, bdtrc
 
-    def chance_to_hold(n: Codes, floor: float) -> Vector:
-        reach = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
-        fewest_right = np.ceil(n * floor + reach - 1e-9) if floor < 1 else n + 1
-        chances = bdtrc(np.minimum(fewest_right - 1, n), n, 1 - errors * (1 - floor))
-        return np.where(n >= FEW_OUTPUTS, chances, 0.0)
+    def probability_to_hold(n: Codes, floor: float) -> Vector:
+        margin = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
+        fewest_right = np.ceil(n * floor + margin - 1e-9) if floor < 1 else n + 1
+        probabilities = bdtrc(np.minimum(fewest_right - 1, n), n, 1 - errors * (1 - floor))
+        return np.where(n >= FEW_OUTPUTS, probabilities, 0.0)
 
-    def chance(n: int) -> float:
-        reach = 6 * math.sqrt(n * fails * (1 - fails))
-        n_fails = np.arange(max(0, int(n * fails - reach)), min(n, int(n * fails + reach)) + 1)
-        chances = np.diff(bdtr(n_fails, n, fails), prepend=0)
+    def probability_to_hold_all(n: int) -> float:
+        # Numbers of fails that are more than six standard deviations off have no probability.
+        margin = 6 * math.sqrt(n * fails * (1 - fails))
+        n_fails = np.arange(max(0, int(n * fails - margin)), min(n, int(n * fails + margin)) + 1)
+        probabilities = np.diff(bdtr(n_fails, n, fails), prepend=0)
         for n_of_class, name in ((n - n_fails, "tpr"), (n_fails, "tnr")):
             if name in floors:
-                chances = chances * chance_to_hold(n_of_class, floors[name])
-        return float(chances.sum())
+                probabilities = probabilities * probability_to_hold(n_of_class, floors[name])
+        return float(probabilities.sum())
 
-    high = FEW_OUTPUTS
-    while chance(high) < LIKELY:
-        high *= 2
-        if high > 2 * MOST_LABELS:
+    upper_bound = FEW_OUTPUTS
+    while probability_to_hold_all(upper_bound) < LIKELY:
+        upper_bound *= 2
+        if upper_bound > 2 * MOST_LABELS:
             return None
-    return bisect_left(range(high), LIKELY, high // 2, key=chance)
+    return bisect_left(range(upper_bound), LIKELY, upper_bound // 2, key=probability_to_hold_all)

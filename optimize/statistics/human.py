@@ -1,6 +1,7 @@
-"""How well people agree with each other, and how well the judge agrees with them.
+"""Agreement between human annotators, and agreement of the judge with each annotator.
 
-Ratings are a matrix of shape (outputs, annotators), NaN if an annotator did not rate an output.
+`ratings` is always a matrix of shape (outputs, annotators). A cell is NaN if the annotator did not
+rate the output.
 """
 
 import itertools
@@ -23,35 +24,35 @@ from optimize.statistics.plain import nearest_ratings, quadratic_kappa
 
 @dataclass(frozen=True, slots=True)
 class _Ratings:
-    """Annotators' ratings, with the document and the system of each output."""
+    """The matrix of ratings, with the document and the system of each output."""
 
     values: Matrix
     document: NDArray[np.generic]
     system: NDArray[np.generic]
 
-    def of(self, rows: Mask) -> "_Ratings":
+    def select(self, rows: Mask) -> "_Ratings":
         return _Ratings(self.values[rows], self.document[rows], self.system[rows])
 
     @property
     def has_two_ratings(self) -> Mask:
-        """Which outputs have ratings by two annotators or more."""
+        """Which outputs have ratings by at least two annotators, as a boolean vector."""
         mask: Mask = (~np.isnan(self.values)).sum(axis=1) > 1
         return mask
 
     def rho(self, judge: Vector, human: Vector, level: Level) -> float:
-        """Rho of two vectors over the outputs for which both have a number; NaN if undefined."""
+        """Rho between two vectors, without outputs that are NaN in either; NaN if undefined."""
         both_rated = ~np.isnan(judge + human)
         vectors = (vector[both_rated] for vector in (judge, human, self.document, self.system))
         return rho(level, *vectors)
 
 
 def _read(ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | None) -> _Ratings:
-    """The checked matrix; raises ValueError unless it has a row for each output."""
+    """Check the shapes; raises ValueError if `ratings` does not have one row for each output."""
     values = np.asarray(ratings, dtype=float)
-    n = len(values)
-    documents = np.arange(n) if document is None else np.asarray(document)
-    systems = np.zeros(n) if system is None else np.asarray(system)
-    if values.ndim != 2 or documents.shape != (n,) or systems.shape != (n,):
+    n_outputs = len(values)
+    documents = np.arange(n_outputs) if document is None else np.asarray(document)
+    systems = np.zeros(n_outputs) if system is None else np.asarray(system)
+    if values.ndim != 2 or documents.shape != (n_outputs,) or systems.shape != (n_outputs,):
         raise ValueError(
             f"ratings of shape {values.shape} for {documents.size} outputs: give a row for each "
             "output and a column for each annotator"
@@ -61,13 +62,14 @@ def _read(ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorAgreement:
-    """How well two annotators agree, or the judge and an annotator.
+    """The agreement of two annotators, or of the judge and an annotator.
 
     Attributes:
-        first: The first annotator's column; None for the judge.
-        second: The second annotator's column.
-        equal: The share of outputs with equal labels by both, in [0, 1].
-        kappa: Cohen's kappa with quadratic weights; for pass and fail the weights do not matter.
+        first: The first annotator's column in `ratings`; None for the judge.
+        second: The second annotator's column in `ratings`.
+        equal: The share of outputs to which the two give the same label, in [0, 1].
+        kappa: Cohen's kappa with quadratic weights. With only two labels, such as pass and fail,
+            weighted and unweighted kappa are the same.
         rho: Spearman's rho.
         n_outputs: How many outputs have labels by both.
     """
@@ -89,64 +91,75 @@ def annotator_agreement(
     judge: ArrayLike | None = None,
     scale: ArrayLike | None = None,
 ) -> tuple[AnnotatorAgreement, ...]:
-    """The agreement of the judge with each annotator, and of every two annotators.
+    """The agreement of the judge with each annotator, and of every pair of annotators.
 
     Args:
-        ratings: (outputs, annotators), NaN if an annotator gave none.
-        document: (outputs,) document labels. By default each output is its own document.
+        ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
+        document: (outputs,) document ids. By default each output is its own document.
         level: The level of rho: "dataset", "summary" or "system".
-        system: (outputs,) system labels, for the system level.
-        judge: (outputs,) scores, NaN for failed judgements. By default there is no judge.
-        scale: The ratings of the scale, to which scores are rounded for `equal` and `kappa`.
+        system: (outputs,) system ids, for the system level.
+        judge: (outputs,) the judge's scores, NaN for failed judgements. By default only annotators
+            are compared.
+        scale: All possible ratings. For `equal` and `kappa`, scores are rounded to the nearest
+            rating.
 
     Returns:
-        The judge with each annotator, then the pairs of annotators, in the order of the columns.
-        Pairs without an output in common are left out.
+        First the agreement of the judge with each annotator, then the agreement of each pair of
+        annotators, in the order of the columns. Pairs without an output that both have labelled are
+        left out.
 
     Raises:
-        ValueError: The shapes do not fit.
+        ValueError: The shapes of the arguments do not match.
     """
     table = _read(ratings, document, system)
     columns = list(enumerate(table.values.T))
-    rows = []
+    agreements = []
     if judge is not None:
         scores = np.asarray(judge, dtype=float)
-        labels = scores if scale is None else nearest_ratings(scores, scale)
-        rows += [
-            _agreement(None, second, labels, column, table.rho(scores, column, level))
+        rounded_scores = scores if scale is None else nearest_ratings(scores, scale)
+        agreements += [
+            _agreement(None, second, rounded_scores, column, table.rho(scores, column, level))
             for second, column in columns
         ]
-    for (first, a), (second, b) in itertools.combinations(columns, 2):
-        if np.isnan(a + b).all():
+    for (first, ratings_a), (second, ratings_b) in itertools.combinations(columns, 2):
+        if np.isnan(ratings_a + ratings_b).all():
             continue
-        # The convention treats the two sides of rho differently, so average over both orders.
-        rho = (table.rho(a, b, level) + table.rho(b, a, level)) / 2
-        rows.append(_agreement(first, second, a, b, rho))
-    return tuple(row for row in rows if row.n_outputs)
+        # `rho` is not symmetric: with a constant vector it is 0 if that is the first argument, and
+        # NaN if it is the second. So average over both orders.
+        rho = (table.rho(ratings_a, ratings_b, level) + table.rho(ratings_b, ratings_a, level)) / 2
+        agreements.append(_agreement(first, second, ratings_a, ratings_b, rho))
+    return tuple(agreement for agreement in agreements if agreement.n_outputs)
 
 
 def _agreement(
-    first: int | None, second: int, a: Vector, b: Vector, rho: float
+    first: int | None, second: int, labels_a: Vector, labels_b: Vector, rho: float
 ) -> AnnotatorAgreement:
-    both_rated = ~np.isnan(a + b)
-    a, b = a[both_rated], b[both_rated]
+    both_rated = ~np.isnan(labels_a + labels_b)
+    labels_a, labels_b = labels_a[both_rated], labels_b[both_rated]
     return AnnotatorAgreement(
         first=first,
         second=second,
-        equal=float(np.isclose(a, b).mean()) if a.size else np.nan,
-        kappa=quadratic_kappa(a, b),
+        equal=float(np.isclose(labels_a, labels_b).mean()) if labels_a.size else np.nan,
+        kappa=quadratic_kappa(labels_a, labels_b),
         rho=rho,
-        n_outputs=a.size,
+        n_outputs=labels_a.size,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneAnnotator:
-    """One annotator and the judge, each compared with the mean of the other annotators.
+    """How well one annotator and the judge agree with the mean of all other annotators.
 
-    `annotator` and `judge` are values of Spearman's rho, averaged over the annotators. `gap` is the
-    judge's value less the annotator's, in [-2, 2]. Intervals are over documents. They are None at
-    system level, for fewer than 15 documents, and at dataset level if nearly all labels are equal.
+    The intervals are clustered by document. An interval is None at system level, for fewer than 15
+    documents, and at dataset level if nearly all labels are equal.
+
+    Attributes:
+        annotator: Spearman's rho of an annotator with the mean of all other annotators, averaged
+            over the annotators.
+        judge: Spearman's rho of the judge with the same means, averaged in the same way.
+        gap: The judge's rho minus the annotator's rho, in [-2, 2].
+        n_outputs: How many outputs have a score and ratings by at least two annotators.
+        n_documents: How many documents these outputs belong to.
     """
 
     annotator: IntervalEstimate
@@ -164,52 +177,59 @@ def one_annotator(
     level: Level = "summary",
     system: ArrayLike | None = None,
 ) -> OneAnnotator | None:
-    """Compare the judge with one annotator, each against the mean of the other annotators.
+    """Compare the judge with a single annotator by their agreement with all other annotators.
 
-    Judge and annotator are compared on the same outputs: those rated by the annotator, by at least
-    one other annotator and by the judge. A document is left out if the other annotators rate its
-    outputs alike. If only the annotator does, the annotator's rho on it counts as 0, and likewise
-    for the judge.
+    Each annotator in turn is compared with the mean rating of all other annotators, and so is the
+    judge. Judge and annotator are compared on the same outputs: the outputs rated by the annotator,
+    by at least one more annotator and by the judge. A document is left out if the mean ratings of
+    its outputs are all equal. If the annotator (or the judge) gives all outputs of a document the
+    same rating, the annotator's (or the judge's) rho on this document counts as 0.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
-        ratings: (outputs, annotators), NaN if an annotator gave none.
-        document: (outputs,) document labels. By default each output is its own document.
+        ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
+        document: (outputs,) document ids. By default each output is its own document.
         level: "dataset", "summary" or "system".
-        system: (outputs,) system labels, for the system level.
+        system: (outputs,) system ids, for the system level.
 
     Returns:
-        The comparison; None if no output has two ratings and a score, or no rho is defined.
+        The comparison. None if no output has a score and ratings by two annotators, or if no rho is
+        defined.
 
     Raises:
-        ValueError: The shapes do not fit.
+        ValueError: The shapes of the arguments do not match.
     """
     table, scores = _read(ratings, document, system), np.asarray(judge, dtype=float)
-    compared = table.has_two_ratings & ~np.isnan(scores)
-    if not compared.any():
+    is_compared = table.has_two_ratings & ~np.isnan(scores)
+    if not is_compared.any():
         return None
-    table, scores = table.of(compared), scores[compared]
-    documents = np.unique(table.document, return_inverse=True)[1]
-    values, terms = [], []
-    for column, ratings_of_one in enumerate(table.values.T):
+    table, scores = table.select(is_compared), scores[is_compared]
+    document_codes = np.unique(table.document, return_inverse=True)[1]
+    rho_pairs, terms = [], []
+    for column, annotator_ratings in enumerate(table.values.T):
         other_ratings = np.delete(table.values, column, axis=1)
-        # Rounded, because the order of summation must not break a tie.
-        mean_of_rest: Vector = np.nanmean(other_ratings, axis=1).round(10)
-        sides = [
-            np.where(np.isnan(ratings_of_one + mean_of_rest), np.nan, side)
-            for side in (scores, ratings_of_one)
+        # Round, because rounding errors of the sums must not break ties.
+        mean_of_others: Vector = np.nanmean(other_ratings, axis=1).round(10)
+        judge_and_annotator = [
+            np.where(np.isnan(annotator_ratings + mean_of_others), np.nan, vector)
+            for vector in (scores, annotator_ratings)
         ]
-        rhos = [table.rho(side, mean_of_rest, level) for side in sides]
-        if not np.isnan(rhos).any():
-            values.append(rhos)
-            terms.append([_terms(side, mean_of_rest, documents, level) for side in sides])
-    if not values:
+        rho_pair = [table.rho(vector, mean_of_others, level) for vector in judge_and_annotator]
+        if not np.isnan(rho_pair).any():
+            rho_pairs.append(rho_pair)
+            terms.append(
+                [
+                    _terms(vector, mean_of_others, document_codes, level)
+                    for vector in judge_and_annotator
+                ]
+            )
+    if not rho_pairs:
         return None
-    judge_rho, annotator_rho = np.array(values).mean(axis=0).tolist()
-    # Shape: (judge and annotator, annotators that were compared with the rest, documents).
-    by_side = np.array(terms).swapaxes(0, 1)
-    has_terms = not np.isnan(by_side).all(axis=-1).any()
-    judge_terms, annotator_terms = _terms_of_mean(by_side) if has_terms else np.empty((2, 0))
+    judge_rho, annotator_rho = np.array(rho_pairs).mean(axis=0).tolist()
+    # Shape: (2, annotators, documents). Index 0 of the first axis is the judge, 1 is the annotator.
+    terms_by_rater = np.array(terms).swapaxes(0, 1)
+    has_terms = not np.isnan(terms_by_rater).all(axis=-1).any()
+    judge_terms, annotator_terms = _terms_of_mean(terms_by_rater) if has_terms else np.empty((2, 0))
     return OneAnnotator(
         annotator=IntervalEstimate(
             annotator_rho, correlation_interval(annotator_rho, annotator_terms)
@@ -218,31 +238,34 @@ def one_annotator(
         gap=IntervalEstimate(
             judge_rho - annotator_rho, interval_of_mean(judge_terms - annotator_terms, bound=2)
         ),
-        n_outputs=int(compared.sum()),
-        n_documents=int(documents.max()) + 1,
+        n_outputs=int(is_compared.sum()),
+        n_documents=int(document_codes.max()) + 1,
     )
 
 
-def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vector:
-    """Each document's term of rho (see `document_terms`); all NaN if rho has no interval."""
-    terms = np.full(int(documents.max()) + 1, np.nan)
+def _terms(judge: Vector, human: Vector, document_codes: Codes, level: Level) -> Vector:
+    """Each document's term of rho (see `document_terms`); all NaN if rho can have no interval."""
+    terms = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
-    rows = read_rows(judge[both_rated], human[both_rated], documents[both_rated])
+    rows = read_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
     if level == "summary" or (level == "dataset" and rows.n_untied >= FEW_DOCUMENTS):
-        terms[np.unique(documents[both_rated])] = document_terms(rows, level)
+        terms[np.unique(document_codes[both_rated])] = document_terms(rows, level)
     return terms
 
 
 def _terms_of_mean(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each document's term of the mean over annotators of their own means over documents."""
+    """The documents' terms of a statistic that is averaged over documents, then over annotators.
+
+    `terms` has the shape (2, annotators, documents), and the result has the shape (2, documents).
+    """
     has_term = ~np.isnan(terms)
-    has_any_term = has_term.any(axis=(0, 1))
-    means = np.nanmean(terms, axis=-1, keepdims=True)
+    document_has_term = has_term.any(axis=(0, 1))
+    annotator_means = np.nanmean(terms, axis=-1, keepdims=True)
     # A document that an annotator did not rate adds nothing to the error of that annotator's mean.
-    scaling = has_any_term.sum() / has_term.sum(axis=-1, keepdims=True)
-    scaled = means + np.where(has_term, terms - means, 0) * scaling
-    document_terms_of_mean: NDArray[np.float64] = scaled.mean(axis=1)[:, has_any_term]
-    return document_terms_of_mean
+    scale_factors = document_has_term.sum() / has_term.sum(axis=-1, keepdims=True)
+    scaled_terms = annotator_means + np.where(has_term, terms - annotator_means, 0) * scale_factors
+    mean_terms: NDArray[np.float64] = scaled_terms.mean(axis=1)[:, document_has_term]
+    return mean_terms
 
 
 def reliability(
@@ -252,49 +275,54 @@ def reliability(
     level: Level = "dataset",
     system: ArrayLike | None = None,
 ) -> float:
-    """The reliability of the mean label, k r / (1 + (k - 1) r) (Spearman and Brown).
+    """The reliability of an output's mean rating, by the Spearman-Brown formula.
 
-    r is the mean rho between two ratings of an output, and k the harmonic mean of the number of
-    ratings per output. A judge's rho with the mean label can reach about the square root of the
-    reliability.
+    The reliability is k r / (1 + (k - 1) r). In this formula, r is the mean rho between two single
+    ratings of the same outputs, and k is the harmonic mean of the number of ratings per output. A
+    judge's rho with the mean rating cannot be much higher than the square root of the reliability.
 
     Args:
-        ratings: (outputs, annotators), NaN if an annotator gave none.
-        document: (outputs,) document labels. By default each output is its own document.
+        ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
+        document: (outputs,) document ids. By default each output is its own document.
         level: The level of rho: "dataset", "summary" or "system".
-        system: (outputs,) system labels, for the system level.
+        system: (outputs,) system ids, for the system level.
 
     Returns:
-        The reliability, in [0, 1]; NaN if no output has two ratings, or no rho is defined.
+        The reliability, in [0, 1]; NaN if no output has two ratings, or if no rho is defined.
 
     Raises:
-        ValueError: The shapes do not fit.
+        ValueError: The shapes of the arguments do not match.
     """
     table = _read(ratings, document, system)
-    table = table.of(table.has_two_ratings)
-    counts = (~np.isnan(table.values)).sum(axis=1)
-    if not counts.size:
+    table = table.select(table.has_two_ratings)
+    rating_counts = (~np.isnan(table.values)).sum(axis=1)
+    if not rating_counts.size:
         return np.nan
-    # Columns are the first rating of each output, the second, and so on, by whatever annotator.
-    ordered = np.take_along_axis(table.values, np.argsort(np.isnan(table.values), axis=1), axis=1)
-    columns = ordered.T[: counts.max()]
+    # The first column holds the first rating of each output, the second column the second rating,
+    # and so on. The ratings in a column may come from different annotators.
+    sorted_ratings = np.take_along_axis(
+        table.values, np.argsort(np.isnan(table.values), axis=1), axis=1
+    )
+    columns = sorted_ratings.T[: rating_counts.max()]
     rhos, weights = [], []
     for a, b in itertools.permutations(columns, 2):
         rhos.append(table.rho(a, b, level))
         weights.append((~np.isnan(a + b)).sum())
-    defined = ~np.isnan(rhos)
-    if not defined.any():
+    is_defined = ~np.isnan(rhos)
+    if not is_defined.any():
         return np.nan
-    r = max(float(np.average(np.array(rhos)[defined], weights=np.array(weights)[defined])), 0.0)
-    k = counts.size / (1 / counts).sum()
-    return float(k * r / (1 + (k - 1) * r))
+    mean_rho = max(
+        float(np.average(np.array(rhos)[is_defined], weights=np.array(weights)[is_defined])), 0.0
+    )
+    mean_count = rating_counts.size / (1 / rating_counts).sum()
+    return float(mean_count * mean_rho / (1 + (mean_count - 1) * mean_rho))
 
 
 def krippendorff_alpha(annotations: ArrayLike) -> float:
     """Krippendorff's alpha at interval level.
 
     Args:
-        annotations: (outputs, annotators) ratings, NaN if an annotator gave none.
+        annotations: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
 
     Returns:
         Alpha, at most 1; NaN if no output has two ratings, or all ratings are equal.

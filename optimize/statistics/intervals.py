@@ -1,17 +1,19 @@
-"""Intervals in closed form, and the contrast of two judges.
+"""Confidence intervals in closed form, and `Contrast`, the difference between two judges.
 
-Each document adds one term to a statistic, and the mean of the terms is the value. For a mean over
-documents the terms are the documents' own values; for other statistics they are linearised (the
-infinitesimal jackknife). An interval is the value ± Student's t times the standard error of the
-mean, for a correlation on Fisher's z. An interval is withheld (None) in cases in which it would
-cover the true value in fewer than 93 or more than 97 of 100 samples (benchmarks/coverage.py prints
-the coverage of each kind).
+Every document has one term of a statistic, and the mean of the terms is the value of the statistic.
+If the statistic is a mean over documents, a document's term is the document's own value. For other
+statistics the terms are linearised (infinitesimal jackknife). An interval is the value ± Student's
+t times the standard error of the mean of the terms; an interval for a correlation is computed on
+Fisher's z. An interval is withheld (None) if it would cover the true value in fewer than 93 or more
+than 97 of 100 samples. benchmarks/coverage.py prints the coverage of all intervals.
 
-With `looks`, intervals hold in all of several looks at labels that grow. As in Pocock (1977), each
-look has the same critical value, here one that is valid however much the labels grow between looks:
-the error of a tail is 1 - (1 - e)^(1 / looks) (Sidak 1967), since figures on growing labels are
-positively correlated. Pocock's own constants are for labels that grow in equal steps. If labels
-double each time, they would turn an error of .025 into .028 with four looks, and .036 with eight.
+The parameter `looks` is the number of interim analyses (looks) of a data set to which labels are
+added. The intervals of all looks hold simultaneously. As in Pocock (1977), each look has the same
+critical value. The one-sided error rate of a look is 1 - (1 - e)^(1 / looks) (Sidak 1967), which is
+valid however many labels are added between looks, because statistics on growing data are positively
+correlated. Pocock's own constants assume that the same number of labels is added before each look.
+If the number of labels doubles before each look, his constants turn an error rate of .025 into .028
+with four looks, and into .036 with eight looks.
 """
 
 import hashlib
@@ -25,9 +27,9 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# The fewest documents for an interval, and the fewest systems for one at system level.
+# An interval needs this many documents, and at system level this many systems.
 FEW_DOCUMENTS = FEW_SYSTEMS = 15
-# Above this correlation, Fisher's z depends more on rounding than on agreement.
+# Correlations above this value count as perfect: Fisher's z then depends mostly on rounding errors.
 PERFECT = 1 - 1e-9
 
 
@@ -42,7 +44,7 @@ class Interval:
         return self.low <= value <= self.high
 
     @property
-    def reach(self) -> float:
+    def half_width(self) -> float:
         """Half of the interval's width."""
         return (self.high - self.low) / 2
 
@@ -59,24 +61,25 @@ class Figure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimate:
-    """A value and its interval."""
+    """An estimated value and its interval."""
 
     value: float
     interval: Interval | None
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
-    """A generator that is the same for the same seed and purpose, in any process."""
-    key = ":".join(map(str, (seed, *purpose)))
-    digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+    """A random generator that depends only on the seed and the purpose, in any process."""
+    seed_text = ":".join(map(str, (seed, *purpose)))
+    digest = hashlib.blake2b(seed_text.encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
 def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0.975) -> float:
-    """The quantile of Student's t for intervals that all hold at this one-sided confidence.
+    """The quantile of Student's t distribution for `n_intervals` simultaneous intervals.
 
-    By Sidak (1967), the level of one interval is the `n_intervals`-th root of the confidence.
-    `freedom` is the degrees of freedom.
+    `confidence` is the one-sided confidence level of all intervals together. By Sidak (1967), the
+    level of a single interval is confidence^(1 / n_intervals). `freedom` is the number of degrees
+    of freedom.
     """
     from scipy.special import stdtrit
 
@@ -89,9 +92,10 @@ def effective_number(weight: Vector) -> float:
 
 
 def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None:
-    """Student's interval for the mean of the documents' terms, clipped to [-bound, bound].
+    """Student's t interval for the mean of the documents' terms, clipped to [-bound, bound].
 
-    NaN terms are left out. None for fewer than 15 documents, and if all terms are equal.
+    NaN terms are left out. The interval is None if fewer than 15 documents have a term, or if all
+    terms are equal.
     """
     terms = terms[~np.isnan(terms)]
     if terms.size < FEW_DOCUMENTS or np.ptp(terms) == 0:
@@ -105,45 +109,50 @@ def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None
 def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Interval | None:
     """The 90 % interval for the mean of the terms, with an error of at most 5 % in each tail.
 
-    If few documents have a difference, the sample may lack differences that occur elsewhere. So two
-    terms are added, one on each side, of the size of the largest difference in the sample, but at
-    least `least_size` (2, the range of rho, if both are 0). The degrees of freedom depend on the
-    kurtosis (O'Neill 2014), the centre on the skewness (Johnson 1978). None for fewer than 15
-    documents.
+    If most terms are 0, the sample may by chance lack differences that the population has. So a
+    positive and a negative pseudo-term are added, which are as large as the largest absolute term
+    and at least `least_size` (if both are 0: 2, the range of rho). The degrees of freedom depend on
+    the kurtosis of the terms (O'Neill 2014), and the centre of the interval depends on their
+    skewness (Johnson 1978). The interval is None for fewer than 15 documents.
     """
     if terms.size < FEW_DOCUMENTS:
         return None
-    largest = max(float(np.abs(terms).max()), least_size) or 2.0
-    terms = np.concatenate([terms, [largest, -largest]])
+    pseudo_term = max(float(np.abs(terms).max()), least_size) or 2.0
+    terms = np.concatenate([terms, [pseudo_term, -pseudo_term]])
     n, mean = terms.size, float(terms.mean())
     deviations = terms - mean
     variance = float(deviations @ deviations) / (n - 1)
     kurtosis = n * float((deviations**4).sum()) / float(deviations @ deviations) ** 2
-    freedom = min(n - 1.0, 2 * n / (kurtosis - (n - 3) / (n - 1)))
-    t = student_quantile(freedom, looks, 0.95)
-    centre = mean + (1 + 2 * t**2) / 6 * float((deviations**3).mean()) / (variance * n)
-    half_width = t * float(np.sqrt(variance / n))
+    degrees_of_freedom = min(n - 1.0, 2 * n / (kurtosis - (n - 3) / (n - 1)))
+    quantile = student_quantile(degrees_of_freedom, looks, 0.95)
+    centre = mean + (1 + 2 * quantile**2) / 6 * float((deviations**3).mean()) / (variance * n)
+    half_width = quantile * float(np.sqrt(variance / n))
     return Interval(centre - half_width, centre + half_width)
 
 
 def correlation_interval(value: float, terms: Vector) -> Interval | None:
-    """The interval for a correlation, on Fisher's z, where its error is divided by 1 - value^2.
+    """The interval for a correlation `value`, which is the mean of the documents' `terms`.
 
-    None for fewer than 15 documents, if all terms are equal, and for a perfect correlation.
+    The interval is computed on Fisher's z, so the standard error is divided by 1 - value^2. The
+    interval is None for fewer than 15 documents, for a perfect correlation, and if all terms are
+    equal.
     """
     n = terms.size
     if n < FEW_DOCUMENTS or np.ptp(terms) == 0 or abs(value) >= PERFECT:
         return None
-    error = float(terms.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
-    return _fisher_interval(value, student_quantile(n - 1) * error)
+    standard_error = float(terms.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
+    return _fisher_interval(value, student_quantile(n - 1) * standard_error)
 
 
 def system_interval(value: float, n_systems: int) -> Interval | None:
-    """Bonett and Wright's (2000) interval for rho over system means; None below 15 systems."""
+    """Bonett and Wright's (2000) interval for rho over system means.
+
+    The interval is None for fewer than 15 systems, and for an undefined or perfect rho.
+    """
     if n_systems < FEW_SYSTEMS or np.isnan(value) or abs(value) >= PERFECT:
         return None
-    error = np.sqrt((1 + value**2 / 2) / (n_systems - 3))
-    return _fisher_interval(value, student_quantile(np.inf) * error)
+    standard_error = np.sqrt((1 + value**2 / 2) / (n_systems - 3))
+    return _fisher_interval(value, student_quantile(np.inf) * standard_error)
 
 
 def _fisher_interval(value: float, half_width: float) -> Interval:
@@ -153,23 +162,26 @@ def _fisher_interval(value: float, half_width: float) -> Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Judge A's figure less judge B's, with the data for a test and an interval of the difference.
+    """A statistic of judge A minus the same statistic of judge B, with data for a test.
 
-    The test is the paired permutation test of Deutsch et al. (2021, arXiv:2104.00054): if both
-    judges are equally good, swapping them on a document is as likely to raise the difference as to
-    lower it. The test is valid also if the judges differ on few documents.
+    The test is the paired permutation test of Deutsch et al. (2021, arXiv:2104.00054). If both
+    judges are equally good, swapping their scores on a document is as likely to raise the
+    difference as to lower it. So the test is valid even if the judges differ on few documents.
 
     Attributes:
         value: The difference, in [-2, 2] for correlations and [-1, 1] for shares.
-        error: Its standard error over documents; infinite for fewer than two documents.
-        documents: The documents that enter the difference.
-        terms: A term for each document, at system level for each system. Their mean is the value.
-        interval: For documents like these, at system level for systems like these. None for fewer
-            than 15.
-        swapped: Takes signs of shape (draws, documents), -1 where the judges are swapped, and
-            returns the difference for each draw.
-        n_untied: At dataset level, how many documents have a value other than the commonest one, in
-            the labels and in each judge's scores (see `Rows.n_untied`).
+        error: The standard error of the difference, clustered by document; infinite for fewer than
+            two documents.
+        documents: The documents from which the difference is computed.
+        terms: One term for each document, at system level for each system; the mean of the terms is
+            the value.
+        interval: The 95 % interval for the population that the documents (at system level, the
+            systems) are a sample of; None for fewer than 15 documents (or systems).
+        swapped: A function that computes the difference after swaps. The function's argument has
+            the shape (draws, documents) and is -1 if the draw swaps the judges on the document,
+            else 1. The function returns the difference in each draw.
+        n_untied: At dataset level, how many documents have a label, and scores by both judges, that
+            differ from the most common value (see `Rows.n_untied`); infinite at other levels.
     """
 
     value: float
@@ -182,14 +194,17 @@ class Contrast:
 
 
 def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """The contrast whose value is the mean of the documents' differences; NaN ones are left out."""
-    defined = ~np.isnan(differences)
-    terms = differences[defined]
+    """The contrast whose value is the mean of the documents' differences.
+
+    Documents with a NaN difference are left out.
+    """
+    is_defined = ~np.isnan(differences)
+    terms = differences[is_defined]
     n = terms.size
     return Contrast(
         value=float(terms.mean()) if n else np.nan,
         error=float(terms.std(ddof=1)) / np.sqrt(n) if n > 1 else np.inf,
-        documents=tuple(np.asarray(documents, dtype=object)[defined]),
+        documents=tuple(np.asarray(documents, dtype=object)[is_defined]),
         terms=terms,
         interval=interval_of_mean(terms, bound=2),
         swapped=lambda signs: signs @ terms / max(n, 1),

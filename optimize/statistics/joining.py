@@ -1,48 +1,55 @@
-"""Weights for a sum of several answers, learned from labels."""
+"""Learn from human labels the weights of several answers in a weighted sum, the score."""
 
 import numpy as np
 
 from optimize.statistics.correlations import Codes
 from optimize.statistics.intervals import Matrix, Vector
 
-# The number of outputs that the prior counts as. Chosen on benchmarks/panels.py: 100 and 300 differ
-# little, and a tenth of all outputs is worse if there are few outputs.
+# The prior has as much influence as this many labelled outputs. The value was chosen with
+# benchmarks/panels.py: 100 and 300 differ little, and a tenth of the number of outputs is worse if
+# there are few outputs.
 SHRINKAGE = 100.0
 
 
 def joining_weights(
     answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE
 ) -> Vector:
-    """Weights for the answers so that their weighted sum fits the labels.
+    """Fit weights so that the weighted sum of the answers predicts the labels.
 
-    Weights are at least 0 and sum to 1. They are fitted by ridge regression that shrinks them
-    towards the prior, because weights that are fitted freely to known systems do not fit new ones.
+    Weights are non-negative and sum to 1.
+
+    The fit is a ridge regression that shrinks the weights towards `prior`. Without shrinkage,
+    weights that fit the outputs of some systems do not fit the outputs of new systems.
 
     Args:
-        answers: (outputs, answers), each column with a mean of 0 over outputs that are ranked
-            together, and a mean square of about 1.
-        human: (outputs,) people's labels, with a mean of 0 in the same way.
-        prior: The weights to shrink towards, which sum to 1.
-        shrinkage: As how many outputs the prior counts.
+        answers: (outputs, answers) the answers as numbers. Each column has a mean of 0 within each
+            group of outputs that are ranked together (see `centred`), and a mean square of about 1.
+        human: (outputs,) human labels, also with a mean of 0 within each group.
+        prior: (answers,) the weights to shrink towards, which sum to 1.
+        shrinkage: How many labelled outputs have as much influence as the prior.
 
     Returns:
-        The weights; the prior itself if its weighted sum goes against the labels.
+        The weights. If the sum weighted by `prior` does not correlate positively with the labels,
+        this is `prior` itself.
     """
     from scipy.optimize import nnls
 
     prior_sum = answers @ prior
-    fit = float(prior_sum @ human) / max(float(prior_sum @ prior_sum), np.finfo(float).tiny)
-    if fit <= 0:
+    prior_slope = float(prior_sum @ human) / max(float(prior_sum @ prior_sum), np.finfo(float).tiny)
+    if prior_slope <= 0:
         return prior
-    strength = np.sqrt(shrinkage)
-    rows = np.vstack([answers, strength * np.eye(len(prior))])
-    weights: Vector = nnls(rows, np.concatenate([human, strength * fit * prior]))[0]
+    ridge_factor = np.sqrt(shrinkage)
+    design = np.vstack([answers, ridge_factor * np.eye(len(prior))])
+    weights: Vector = nnls(design, np.concatenate([human, ridge_factor * prior_slope * prior]))[0]
     return weights / weights.sum() if weights.any() else prior
 
 
 def centred(values: Matrix, group: Codes) -> Matrix:
-    """The values (rows, columns) less the column's mean in the row's group; groups count from 0."""
-    sizes = np.maximum(np.bincount(group), 1)
-    means = [np.bincount(group, column) / sizes for column in values.T]
-    result: Matrix = values - np.column_stack(means)[group]
-    return result
+    """Subtract from each value the mean of its column over the rows of the same group.
+
+    `values` has shape (rows, columns). `group` numbers the group of each row, from 0.
+    """
+    group_sizes = np.maximum(np.bincount(group), 1)
+    means = [np.bincount(group, column) / group_sizes for column in values.T]
+    centred_values: Matrix = values - np.column_stack(means)[group]
+    return centred_values

@@ -1,7 +1,8 @@
-"""Agreement in plain units: shares of pairs in the same order, and points on the scale.
+"""Agreement in units that need no statistics: shares of pairs, and points on the rating scale.
 
-Judges' scores are NaN for failed judgements. Points on the scale can show, for example, that a
-judge ranks perfectly but rates one point too high.
+The share of pairs of outputs that judge and people put in the same order replaces a correlation.
+The difference in points between mean score and mean rating shows, for example, that a judge ranks
+perfectly but rates one point too high. Scores are NaN for failed judgements.
 """
 
 from dataclasses import dataclass
@@ -21,20 +22,24 @@ from optimize.statistics.intervals import (
     mean_of_differences,
 )
 
-# About how many pairs are compared at once, to limit memory.
-BLOCK = 4_000_000
-# The smallest difference in means that is worth a warning, in standard deviations of people's
-# ratings.
+# About how many pairs are compared in one NumPy operation, to limit memory.
+PAIRS_PER_BLOCK = 4_000_000
+# A difference between mean score and mean rating is worth a warning if it has at least this size,
+# in standard deviations of people's ratings.
 LEAST_SHIFT = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderAgreement:
-    """The share, in [0, 1], of the pairs ordered by people that a judge orders in the same way.
+    """The share of pairs that a judge orders as people do. Pairs tied by people are left out.
 
-    A pair on which the judge is tied counts half; there are `n_ties` of these. Pairs on which
-    people are tied are left out. `value` is NaN without any pair. `n_documents` documents have a
-    pair.
+    Attributes:
+        value: The share, in [0, 1]; a pair on which the judge is tied counts half. NaN if there is
+            no pair.
+        interval: The 95 % interval of the share.
+        n_ties: On how many pairs the judge is tied.
+        n_documents: How many documents have a pair.
+        n_pairs: How many pairs there are.
     """
 
     value: float
@@ -45,35 +50,56 @@ class OrderAgreement:
 
 
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
-    """The accuracy of a pairwise judge from its margins and people's, both in [-1, 1]; 0 is a tie.
+    """The accuracy of a pairwise judge: the share of pairs with the same preference as people.
 
-    The judge's margins count by their signs. They are NaN for failed judgements.
+    Args:
+        margin: (pairs,) the judge's margins in [-1, 1]: positive if the judge prefers A, negative
+            if the judge prefers B, 0 for a tie, and NaN for a failed judgement. Only the sign
+            counts.
+        human: (pairs,) people's margins in [-1, 1], without NaN. Ties are left out.
+        document: (pairs,) document ids.
     """
-    judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
-    is_decided = (people != 0) & ~np.isnan(judge)
-    correct = (1 + np.sign(judge[is_decided]) * np.sign(people[is_decided])) / 2
-    names, codes = np.unique(np.asarray(document)[is_decided], return_inverse=True)
+    judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
+    is_decided = (human_margins != 0) & ~np.isnan(judge_margins)
+    correct = (1 + np.sign(judge_margins[is_decided]) * np.sign(human_margins[is_decided])) / 2
+    document_names, document_codes = np.unique(
+        np.asarray(document)[is_decided], return_inverse=True
+    )
     return OrderAgreement(
         value=float(correct.mean()) if correct.size else np.nan,
-        interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
+        interval=_interval_of_share(
+            np.bincount(document_codes, correct), np.bincount(document_codes)
+        ),
         n_pairs=int(correct.size),
-        n_ties=int((judge[is_decided] == 0).sum()),
-        n_documents=names.size,
+        n_ties=int((judge_margins[is_decided] == 0).sum()),
+        n_documents=document_names.size,
     )
 
 
 def contrast_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """Judge A's accuracy less judge B's, on the pairs that people decided and both judged."""
-    a, b, people = (np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human))
-    is_compared = (people != 0) & ~np.isnan(a + b)
-    a, b, people = (np.sign(margins[is_compared]) for margins in (a, b, people))
-    gaps = (a - b) * people / 2
-    names, codes = np.unique(np.asarray(document)[is_compared], return_inverse=True)
-    # A document with many pairs gets more weight: the mean of terms is the mean over pairs.
-    sums = np.bincount(codes, gaps, names.size)
-    return mean_of_differences(sums * names.size / max(gaps.size, 1), names.tolist())
+    """The accuracy of pairwise judge A minus the accuracy of pairwise judge B.
+
+    Pairs that people tied, or that either judge failed on, are left out. The arguments are as for
+    `pair_accuracy`.
+    """
+    margins_of_a, margins_of_b, human_margins = (
+        np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human)
+    )
+    is_compared = (human_margins != 0) & ~np.isnan(margins_of_a + margins_of_b)
+    margins_of_a, margins_of_b, human_margins = (
+        np.sign(margins[is_compared]) for margins in (margins_of_a, margins_of_b, human_margins)
+    )
+    differences = (margins_of_a - margins_of_b) * human_margins / 2
+    document_names, document_codes = np.unique(
+        np.asarray(document)[is_compared], return_inverse=True
+    )
+    # The terms are scaled so that their mean over documents is the mean over pairs.
+    document_sums = np.bincount(document_codes, differences, document_names.size)
+    return mean_of_differences(
+        document_sums * document_names.size / max(differences.size, 1), document_names.tolist()
+    )
 
 
 def order_agreement(
@@ -84,69 +110,72 @@ def order_agreement(
     level: Level = "summary",
     weight: ArrayLike | None = None,
 ) -> OrderAgreement:
-    """How often the judge orders two outputs as people do: (1 + Somers' D) / 2.
+    """The share of pairs of outputs that the judge orders as people do: (1 + Somers' D) / 2.
 
-    The two outputs are of one document; at dataset level, or if no document has two outputs, they
-    are any two. A pair has the weight of its documents, also in the counts.
+    At summary level, only two outputs of the same document form a pair. At dataset level, or if
+    every document has only one output, any two outputs form a pair. Pairs are weighted by the
+    weights of their documents, also in the counts `n_pairs` and `n_ties`.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`).
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
-    # Rounded, because the order of summation must not break a tie.
-    values: Matrix = np.stack([rows.judge, rows.human]).round(12)
-    across = level == "dataset" or rows.n_documents == rows.judge.size
-    if across:
-        weights_of_pairs = _pair_weights(values, rows.weight)
+    # Round, because rounding errors of the sums must not break ties.
+    scores_and_ratings: Matrix = np.stack([rows.judge, rows.human]).round(12)
+    across_documents = level == "dataset" or rows.n_documents == rows.judge.size
+    if across_documents:
+        pair_weights = _pair_weights(scores_and_ratings, rows.weight)
     else:
-        documents = np.split(values, rows.first_rows[1:], axis=1)
-        weights_of_pairs = np.hstack(
-            [_pair_weights(each, np.ones(each.shape[1])) for each in documents]
+        values_by_document = np.split(scores_and_ratings, rows.first_rows[1:], axis=1)
+        pair_weights = np.hstack(
+            [_pair_weights(columns, np.ones(columns.shape[1])) for columns in values_by_document]
         )
-    same_order, ordered, ties = (
-        np.bincount(rows.document, column, rows.n_documents).astype(float)
-        for column in weights_of_pairs * rows.weight
+    concordant_weight, decided_weight, tied_weight = (
+        np.bincount(rows.document, weights, rows.n_documents).astype(float)
+        for weights in pair_weights * rows.weight
     )
-    has_pair = ordered > 0
+    has_pair = decided_weight > 0
     interval = None
-    if not across or rows.n_untied >= FEW_DOCUMENTS:
-        # A pair across documents is in the sums of both documents.
-        interval = _interval_of_share(same_order[has_pair], ordered[has_pair], 2 if across else 1)
+    if not across_documents or rows.n_untied >= FEW_DOCUMENTS:
+        # If any two outputs form a pair, each pair is in the sums of two documents.
+        interval = _interval_of_share(
+            concordant_weight[has_pair], decided_weight[has_pair], 2 if across_documents else 1
+        )
     return OrderAgreement(
-        value=float(same_order.sum() / ordered.sum()) if has_pair.any() else np.nan,
+        value=float(concordant_weight.sum() / decided_weight.sum()) if has_pair.any() else np.nan,
         interval=interval,
-        n_pairs=round(ordered.sum() / 2),
-        n_ties=round(ties.sum() / 2),
+        n_pairs=round(decided_weight.sum() / 2),
+        n_ties=round(tied_weight.sum() / 2),
         n_documents=int(has_pair.sum()),
     )
 
 
 def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
-    """(3, outputs): the summed weights of an output's pairs with all other outputs.
+    """For each output, sums of weights over its pairs with all other outputs; shape (3, outputs).
 
-    The first row is for pairs that the judge orders as people do, the second for all pairs that
-    people order, the third for those of the second on which the judge is tied.
+    The first row sums over pairs that the judge orders as people do, the second row over all pairs
+    that people have not tied, and the third row over pairs that only the judge has tied.
     """
     n = values.shape[1]
-    counts = np.empty((3, n))
-    step = max(1, BLOCK // max(n, 1))
-    for start in range(0, n, step):
-        block = slice(start, start + step)
-        judge, human = np.sign(values[:, block, None] - values[:, None, :])
-        ordered = (human != 0) @ weight
-        counts[0, block] = (ordered + (judge * human) @ weight) / 2
-        counts[1, block] = ordered
-        counts[2, block] = ((judge == 0) & (human != 0)) @ weight
-    return counts
+    pair_sums = np.empty((3, n))
+    block_size = max(1, PAIRS_PER_BLOCK // max(n, 1))
+    for start in range(0, n, block_size):
+        block = slice(start, start + block_size)
+        judge_signs, human_signs = np.sign(values[:, block, None] - values[:, None, :])
+        decided_weight = (human_signs != 0) @ weight
+        pair_sums[0, block] = (decided_weight + (judge_signs * human_signs) @ weight) / 2
+        pair_sums[1, block] = decided_weight
+        pair_sums[2, block] = ((judge_signs == 0) & (human_signs != 0)) @ weight
+    return pair_sums
 
 
 def _interval_of_share(
     same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """The interval for the share of pairs in the same order.
+    """The interval for the share of pairs that judge and people put in the same order.
 
-    `same_order` counts each document's pairs in the same order, `counts` all its pairs. A share s
-    is treated as a correlation of 2s - 1 between the judge's and people's preferences.
+    For each document, `same_order` counts the pairs in the same order, and `counts` counts all
+    pairs. A share s is treated as a correlation of 2s - 1.
     """
     if not counts.size:
         return None
@@ -160,8 +189,9 @@ def _interval_of_share(
 class ScaleComparison:
     """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
-    `shift` is the judge's mean less people's. `is_shifted` says that the shift's interval excludes
-    0, and that it is at least a quarter of people's standard deviation.
+    `shift` is the judge's mean score minus people's mean rating. `is_shifted` is true if the
+    interval of the shift excludes 0, and the shift is at least a quarter of the standard deviation
+    of people's ratings.
     """
 
     judge_mean: float
@@ -178,22 +208,25 @@ class ScaleComparison:
 def compare_scales(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
 ) -> ScaleComparison | None:
-    """Compare scores with ratings on the same scale, without NaN scores; None if all are NaN."""
+    """Compare the scale use of judge and people: means and standard deviations.
+
+    NaN scores are left out. Returns None if all scores are NaN.
+    """
     rows = read_rows(judge, human, document)
     n = rows.judge.size
     if not n:
         return None
-    gaps = rows.judge - rows.human
-    shift = float(gaps.mean())
-    sums = np.bincount(rows.document, gaps - shift)
-    interval = interval_of_mean(shift + sums * rows.n_documents / n)
-    excludes_0, human_sd = interval is not None and 0 not in interval, float(rows.human.std())
+    differences = rows.judge - rows.human
+    shift = float(differences.mean())
+    document_sums = np.bincount(rows.document, differences - shift)
+    interval = interval_of_mean(shift + document_sums * rows.n_documents / n)
+    excludes_zero, human_sd = interval is not None and 0 not in interval, float(rows.human.std())
     return ScaleComparison(
         judge_mean=float(rows.judge.mean()),
         human_mean=float(rows.human.mean()),
         shift=shift,
         shift_interval=interval,
-        is_shifted=excludes_0 and abs(shift) >= LEAST_SHIFT * human_sd,
+        is_shifted=excludes_zero and abs(shift) >= LEAST_SHIFT * human_sd,
         judge_sd=float(rows.judge.std()),
         human_sd=human_sd,
         n_outputs=n,
@@ -202,19 +235,22 @@ def compare_scales(
 
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
-    """The rating of the scale that is nearest to each value, the higher of two; NaN stays NaN."""
+    """Round each value to the nearest rating of the scale.
+
+    A value halfway between two ratings gets the higher rating, and NaN stays NaN.
+    """
     numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
-    nearest = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
-    return np.where(np.isnan(numbers), np.nan, ratings[nearest])
+    nearest_index = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
+    return np.where(np.isnan(numbers), np.nan, ratings[nearest_index])
 
 
 def quadratic_kappa(a: Vector, b: Vector) -> float:
-    """Cohen's kappa with quadratic weights: 1 - mean square gap / mean square gap by chance.
+    """Cohen's kappa with quadratic weights: 1 - mean((a - b)^2) / expected mean((a - b)^2).
 
-    The gap by chance is that of the same ratings in random pairs. Its mean square is
-    var(a) + var(b) + (mean(a) - mean(b))^2. Kappa is NaN if this is 0, because all ratings are
-    equal.
+    The expected mean is taken over random pairings of the ratings in `a` with the ratings in `b`.
+    The expected mean equals var(a) + var(b) + (mean(a) - mean(b))^2. If this is 0, because all
+    ratings are equal, kappa is NaN.
     """
-    expected = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
-    return float(1 - ((a - b) ** 2).mean() / expected) if expected > 0 else np.nan
+    expected_square = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
+    return float(1 - ((a - b) ** 2).mean() / expected_square) if expected_square > 0 else np.nan

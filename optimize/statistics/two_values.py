@@ -1,15 +1,17 @@
-"""Agreement of a judge's verdicts, pass or fail, with people's: rates, kappa, and intervals.
+"""Agreement of a judge's verdicts (pass or fail) with human labels: rates, kappa and intervals.
 
-TPR is the share of people's passes that the judge passes, TNR the share of people's fails that the
-judge fails. The mean of the two is the balanced accuracy, 0.5 for a judge that always gives the
-same answer.
+The TPR is the share of outputs labelled "pass" that the judge passes. The TNR is the share of
+outputs labelled "fail" that the judge fails. The mean of TPR and TNR is the balanced accuracy,
+which is 0.5 for a judge that always gives the same verdict.
 
-A rate has Wilson's interval (1927) for the effective number of outputs: their number divided by the
-design effect of documents (Korn and Graubard 1998). Few documents say little about that effect. So
-it is shrunk towards a prior: the square root of the number of outputs per document, times the cost
-of unequal weights (Kish). The interval for the balanced accuracy combines those of both rates
-(MOVER, Zou and Donner 2008). The interval for kappa is on Fisher's z, and withheld with unequal
-weights. A figure on passes or on fails has no interval if there are too few of these.
+A rate has Wilson's interval (1927) for the effective number of outputs, which is the number of
+outputs divided by the design effect of documents (Korn and Graubard 1998). Because few documents
+give a poor estimate of the design effect, the estimate is shrunk towards a prior: the square root
+of the number of outputs per document, times Kish's design effect of unequal weights. The interval
+for the balanced accuracy combines the intervals for TPR and TNR (MOVER, Zou and Donner 2008). The
+interval for kappa is computed on Fisher's z; with unequal weights, kappa has no interval. If there
+are too few outputs labelled "pass", the TPR has no interval. If there are too few outputs labelled
+"fail", the TNR has no interval.
 """
 
 from collections.abc import Mapping
@@ -28,15 +30,22 @@ from optimize.statistics.intervals import (
     student_quantile,
 )
 
-# The fewest outputs, and the fewest documents, for the interval of a rate.
+# The interval of a rate needs at least this many outputs and this many documents.
 FEW_OUTPUTS, FEW_DOCUMENTS_FOR_RATES = 10, 5
-# As how many documents the prior of a design effect counts.
+# The prior of a design effect has as much weight as this many documents.
 PRIOR_DOCUMENTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share or a kappa on `n` outputs; a share also counts documents. NaN if undefined."""
+    """A share or Cohen's kappa, with its interval.
+
+    Attributes:
+        value: The share or kappa; NaN if it is undefined.
+        interval: The 95 % interval; None if there are too few outputs or documents.
+        n: The number of outputs.
+        n_documents: The number of documents; None for kappa and balanced accuracy.
+    """
 
     value: float
     interval: Interval | None
@@ -45,7 +54,7 @@ class Rate:
 
     @property
     def complement(self) -> "Rate":
-        """One minus the share, with its interval: the share of all other outputs."""
+        """One minus the share, with the interval of the complement."""
         interval = self.interval
         if interval:
             interval = Interval(1 - interval.high, 1 - interval.low)
@@ -54,12 +63,23 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValues:
-    """A judge's verdicts compared with people's; outputs with a failed judgement are left out.
+    """A judge's verdicts compared with human labels, without outputs on which the judge failed.
 
-    `confusion` counts outputs by people's verdict and then the judge's: "pass_fail" counts those
-    that people pass and the judge fails. `n_more` says how many more passes and fails are needed
-    for intervals. These two ignore weights, unlike rates and kappa. `base_rate` is the share that
-    people pass, `judge_rate` the share that the judge passes.
+    Rates and kappa are weighted; `confusion` and `n_more` count outputs without weights.
+
+    Attributes:
+        confusion: The confusion matrix. A key names the label and then the verdict: "pass_fail"
+            counts outputs that people pass and the judge fails.
+        base_rate: The share of outputs that people pass.
+        judge_rate: The share of outputs that the judge passes.
+        tpr: The share of people's passes that the judge passes.
+        tnr: The share of people's fails that the judge fails.
+        accuracy: The share of outputs on which label and verdict are equal.
+        balanced_accuracy: The mean of TPR and TNR.
+        kappa: Cohen's kappa.
+        n_more: How many more outputs labelled "pass", and labelled "fail", are needed for
+            intervals.
+        n_documents: How many documents have an output with a verdict.
     """
 
     confusion: Mapping[str, int]
@@ -77,13 +97,18 @@ class TwoValues:
 def two_values(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
 ) -> TwoValues:
-    """Compare a judge's verdicts with people's labels, 1 (pass) and 0 (fail).
+    """Compare a judge's verdicts with human labels.
 
-    A score of .5 or more is a pass, NaN a failed judgement. `weight` is the weight of each output's
-    document.
+    Args:
+        judge: (outputs,) the judge's scores: .5 or more is a pass, less is a fail, and NaN is a
+            failed judgement.
+        human: (outputs,) human labels, 1 for a pass and 0 for a fail.
+        document: (outputs,) document ids.
+        weight: (outputs,) weights of the outputs' documents.
 
     Raises:
-        ValueError: The vectors do not fit (see `read_rows`), or a label is neither 1 nor 0.
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or a
+        label is neither 1 nor 0.
     """
     rows = read_rows(judge, human, document, weight=weight)
     human_labels, passes = rows.human, (rows.judge >= THRESHOLD).astype(float)
@@ -93,7 +118,7 @@ def two_values(
     outputs_by_label = {"pass": human_labels == 1, "fail": human_labels == 0}
     all_outputs = np.ones(human_labels.size, bool)
     tpr, tnr = (_rate(is_right, rows, outputs) for outputs in outputs_by_label.values())
-    # With unequal weights the interval of kappa would be too narrow.
+    # With unequal weights the interval for kappa would be too narrow.
     has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weight) == 0
     return TwoValues(
         confusion={
@@ -121,56 +146,66 @@ def two_values(
 
 
 def _rate(values: Vector, rows: Rows, mask: Mask) -> Rate:
-    """The share of ones among the outputs of the mask."""
-    n, codes = int(mask.sum()), np.unique(rows.document[mask], return_inverse=True)[1]
+    """The share of ones in `values`, over the outputs that `mask` selects."""
+    n, document_codes = int(mask.sum()), np.unique(rows.document[mask], return_inverse=True)[1]
     if not n:
         return Rate(np.nan, None, 0)
     values, weight = values[mask], rows.weight[mask] / rows.weight[mask].mean()
-    share, n_documents = float(np.average(values, weights=weight)), np.unique(codes).size
+    share, n_documents = float(np.average(values, weights=weight)), np.unique(document_codes).size
     if n < FEW_OUTPUTS or n_documents < FEW_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
-    # Many outputs with small weights carry little information, since they stand for few documents.
+    # Even many outputs add little information if their weights are small.
     effective_weight = rows.weight[mask].sum() * effective_number(rows.weight) / rows.weight.size
-    effective = n / _design_effect(values, share, weight, codes, effective_weight)
-    return Rate(share, wilson(share, effective), n, n_documents)
+    n_effective = n / _design_effect(values, share, weight, document_codes, effective_weight)
+    return Rate(share, wilson(share, n_effective), n, n_documents)
 
 
 def _design_effect(
-    values: Vector, share: float, weight: Vector, codes: Codes, effective_weight: float
+    values: Vector, share: float, weight: Vector, document_codes: Codes, effective_weight: float
 ) -> float:
-    """The variance of a share relative to that of as many independent outputs."""
-    sizes, sums = np.bincount(codes), np.bincount(codes, weight)
-    n, n_documents = values.size, sizes.size
-    prior_effect = np.sqrt(float(sizes @ sizes) / n) * (
+    """The variance of a share, divided by the variance that it had with independent outputs."""
+    n_outputs, document_weights = np.bincount(document_codes), np.bincount(document_codes, weight)
+    n, n_documents = values.size, n_outputs.size
+    prior_effect = np.sqrt(float(n_outputs @ n_outputs) / n) * (
         n / min(effective_weight, effective_number(weight))
     )
     if not 0 < share < 1:
         return float(prior_effect)
-    errors = np.bincount(codes, values * weight) - share * sums
-    effect = n_documents / (n_documents - 1) * float(errors @ errors) / (n * share * (1 - share))
-    n_with_prior = n_documents + PRIOR_DOCUMENTS
-    return float((n_documents * effect + PRIOR_DOCUMENTS * prior_effect) / n_with_prior)
-
-
-def wilson(share: float, n: float, looks: int = 1) -> Interval:
-    """Wilson's interval for a share of `n` independent outputs."""
-    square = student_quantile(np.inf, looks) ** 2
-    middle = (share + square / (2 * n)) / (1 + square / n)
-    variance = share * (1 - share) / n + square / (4 * n**2)
-    half_width = float(np.sqrt(square * variance)) / (1 + square / n)
-    # Rounding must not put the share outside its interval.
-    return Interval(
-        max(0.0, min(share, middle - half_width)), min(1.0, max(share, middle + half_width))
+    document_errors = np.bincount(document_codes, values * weight) - share * document_weights
+    estimated_effect = (
+        n_documents
+        / (n_documents - 1)
+        * float(document_errors @ document_errors)
+        / (n * share * (1 - share))
+    )
+    total_documents = n_documents + PRIOR_DOCUMENTS
+    return float(
+        (n_documents * estimated_effect + PRIOR_DOCUMENTS * prior_effect) / total_documents
     )
 
 
-def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, passes: Mask, rows: Rows) -> Rate:
-    """The mean of both rates, with an interval for errors that are correlated within documents."""
+def wilson(share: float, n: float, looks: int = 1) -> Interval:
+    """Wilson's 95 % interval for a share of `n` independent outputs.
+
+    With `looks`, the intervals of that many looks at growing labels hold simultaneously.
+    """
+    quantile_squared = student_quantile(np.inf, looks) ** 2
+    centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
+    variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
+    half_width = float(np.sqrt(quantile_squared * variance)) / (1 + quantile_squared / n)
+    # Rounding errors must not put the share outside its interval.
+    return Interval(
+        max(0.0, min(share, centre - half_width)), min(1.0, max(share, centre + half_width))
+    )
+
+
+def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: Rows) -> Rate:
+    """The mean of TPR and TNR; its interval allows for correlated errors within documents."""
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, is_right.size)
-    tpr_errors = np.bincount(rows.document, (is_right - tpr.value) * passes * rows.weight)
-    tnr_errors = np.bincount(rows.document, (is_right - tnr.value) * ~passes * rows.weight)
+    tpr_errors = np.bincount(rows.document, (is_right - tpr.value) * is_pass * rows.weight)
+    tnr_errors = np.bincount(rows.document, (is_right - tnr.value) * ~is_pass * rows.weight)
     norm = np.sqrt((tpr_errors @ tpr_errors) * (tnr_errors @ tnr_errors))
     correlation = float(tpr_errors @ tnr_errors / norm) if norm > 0 else 0.0
 
@@ -183,23 +218,28 @@ def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, passes: Mask, rows: Rows) 
 
 
 def _kappa(passes: Vector, human_labels: Vector, rows: Rows, *, has_interval: bool) -> Rate:
-    """Cohen's kappa, (agreement - chance) / (1 - chance), with chance from both rates of passes."""
-    n, is_equal = passes.size, passes == human_labels
+    """Cohen's kappa: (agreement - chance) / (1 - chance).
+
+    `chance` is the expected agreement of independent labels and verdicts.
+    """
+    n, is_agreement = passes.size, passes == human_labels
     if not n:
         return Rate(np.nan, None, n)
-    a, b, agreed = (
+    label_rate, verdict_rate, agreement = (
         float(np.average(values, weights=rows.weight))
-        for values in (human_labels, passes, is_equal)
+        for values in (human_labels, passes, is_agreement)
     )
-    chance = a * b + (1 - a) * (1 - b)
+    chance = label_rate * verdict_rate + (1 - label_rate) * (1 - verdict_rate)
     if chance == 1:
         return Rate(np.nan, None, n)
-    value = (agreed - chance) / (1 - chance)
-    if not has_interval or b in (0, 1):
+    value = (agreement - chance) / (1 - chance)
+    if not has_interval or verdict_rate in (0, 1):
         return Rate(value, None, n)
-    # Each output's influence, from the derivatives of kappa by the agreement and by both shares of
-    # passes.
-    chance_part = (human_labels - a) * (2 * b - 1) + (passes - b) * (2 * a - 1)
-    influence = (is_equal - agreed - (1 - value) * chance_part) / (1 - chance)
-    sums = np.bincount(rows.document, influence * rows.weight)
-    return Rate(value, correlation_interval(value, sums * sums.size / n), n)
+    # Each output's influence on kappa, from the derivatives of kappa with respect to the agreement,
+    # the share of labels "pass" and the share of verdicts "pass".
+    chance_influence = (human_labels - label_rate) * (2 * verdict_rate - 1) + (
+        passes - verdict_rate
+    ) * (2 * label_rate - 1)
+    influence = (is_agreement - agreement - (1 - value) * chance_influence) / (1 - chance)
+    document_sums = np.bincount(rows.document, influence * rows.weight)
+    return Rate(value, correlation_interval(value, document_sums * document_sums.size / n), n)

@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,11 @@ SUMMEVAL_RHOS = [
 ]
 
 
+@cache
+def summeval_replies(model: str) -> list[RecordedReplies]:
+    return list(read_replies(DATA / "summeval_judges" / f"replies_{model}.jsonl"))
+
+
 @needs_data
 @pytest.mark.parametrize(("model", "prompt", "rhos", "tolerance", "failed"), SUMMEVAL_RHOS)
 def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
@@ -71,7 +77,7 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
 ):
     human, values = labels("summeval"), LETTERS if "mcq" in prompt else None
     scores: dict[str, dict[str, float]] = defaultdict(dict)
-    for reply in read_replies(DATA / "summeval_judges" / f"replies_{model}.jsonl"):
+    for reply in summeval_replies(model):
         if reply.prompt == prompt:
             result = judgement(reply.replies[-1:], SUMMEVAL, values=values)
             scores[str(reply.dimension)][reply.id] = result.score

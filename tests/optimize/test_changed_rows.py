@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 
-from optimize.statistics.changed import interval_here, rows_to_label, terms_of
+from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -135,8 +135,8 @@ gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.intege
 def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(rows):
     changes, gain, document = (np.array(column) for column in zip(*rows, strict=True))
     difference = float(np.where(changes, gain, 0).mean())
-    terms, least = terms_of(gain.astype(float), changes, document)
-    here: Any = interval_here(gain.astype(float), changes)
+    terms, least = gain_terms(gain.astype(float), changes, document)
+    here: Any = interval_on_these_rows(gain.astype(float), changes)
     assert terms.mean() == pytest.approx(difference)
     assert (here.low, here.high) == (pytest.approx(difference), pytest.approx(difference))
     assert terms.size == np.unique(document).size

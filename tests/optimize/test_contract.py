@@ -148,9 +148,7 @@ class TestEndpoint(ModelContract):
 
 
 class TestModelOfThePage(ModelContract):
-    with pytest.MonkeyPatch.context() as _patch:
-        _patch.setattr("judges.client.open._openers", {})
-        model = partial(define(BLOCKS[2])["Echo"], "echo")
+    model = partial(define(BLOCKS[2])["Echo"], "echo")
 
 
 class TestLabelExportOfThePage(LabelExportContract):
@@ -169,8 +167,7 @@ class TestLabelExportOfThePage(LabelExportContract):
         monkeypatch.setattr(tool_exports, "PLACES", self.places)
 
 
-def test_a_model_of_the_users_is_named_by_its_providers_word(monkeypatch):
-    monkeypatch.setattr("judges.client.open._openers", {})
+def test_a_model_of_the_users_is_named_by_its_providers_word():
     define(BLOCKS[2])
     frame = pd.DataFrame([{"document": "It rains.", "summary": text} for text in ("Rain.", "Sun.")])
     judge = judges.load("relevance")

@@ -88,7 +88,7 @@ def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected():
     )
     truth = mean_score(*everything).labels_only.value
     results = [mean_score(*pool(rng, 400, 60, EVEN, 0.2), bounds=ONE_TO_FIVE) for _ in range(40)]
-    reach = [[one.interval.reach, one.labels_only.interval.reach] for one in results]
+    reach = [[one.interval.half_width, one.labels_only.interval.half_width] for one in results]
     ours, labels = np.mean(reach, axis=0)
     assert ours < 0.9 * labels
     assert sum(truth in one.interval for one in results) >= 34
@@ -107,7 +107,7 @@ def test_independent_outputs_agree_with_ppi_python():
     low, high = (float(end[0]) for end in ppi.ppi_mean_ci(labels, scores, others, 0.05, lam=weight))
     # It takes the normal quantile and variances over n, and no degree of freedom for the weight.
     ratio = stats.t.ppf(0.975, 58) / stats.norm.ppf(0.975) * (60 / 58) ** 0.5
-    assert result.interval.reach == pytest.approx((high - low) / 2 * ratio, rel=0.01)
+    assert result.interval.half_width == pytest.approx((high - low) / 2 * ratio, rel=0.01)
 
 
 def test_labels_alone_give_students_interval_over_documents():
@@ -121,7 +121,7 @@ def test_labels_alone_give_students_interval_over_documents():
 
 def test_labels_needed_make_the_width_they_promise():
     result = mean_score(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
-    target = result.interval.reach
+    target = result.interval.half_width
     number = labels_needed(result, target)
     # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
     assert 3.3 * result.n_labels < number < 4.2 * result.n_labels
@@ -149,7 +149,7 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(la
         choice = np.isin(document, rng.choice(120, labelled, replace=False))
         labels = np.where(choice, everything, math.nan)
         result = mean_score(labels, score, document, bounds=ONE_TO_FIVE)
-        widths.append([result.given_interval.reach, result.interval.reach])
+        widths.append([result.given_interval.half_width, result.interval.half_width])
         return everything[~np.isnan(score)].mean() in result.given_interval
 
     assert 0.93 - 0.02 <= share_of(400, 3, covers) <= 0.97 + 0.01
@@ -163,7 +163,7 @@ def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():
     labels = rng.integers(0, 2, 1600).astype(float)
     result = mean_score(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
     assert result.given_interval == Interval(labels.mean(), labels.mean())
-    assert result.interval.reach > 0.01
+    assert result.interval.half_width > 0.01
 
 
 def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs():
@@ -191,7 +191,7 @@ def test_what_a_document_does_to_both_systems_drops_out_of_their_difference():
         assert estimate.value == pytest.approx(0.5, abs=0.3)
         for rows in (system == "new", system == "old"):
             alone = mean_score(some[rows], score[rows], document[rows])
-            assert estimate.interval.reach < alone.interval.reach
+            assert estimate.interval.half_width < alone.interval.half_width
         return 0.5 in estimate.interval
 
     assert share_of(300, 6, covers) >= 0.93 - 0.02
@@ -219,5 +219,5 @@ def test_differences_are_of_documents_that_both_answered_and_hold_together():
     assert estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
     # Six pairs of systems: each interval has a confidence of 1 - .05 / 6.
     wider = stats.t.ppf(1 - 0.025 / 6, 39 + 4 - 1) / stats.t.ppf(0.975, 39 + 4 - 1)
-    reach = results[0].together_interval.reach / estimate.interval.reach
+    reach = results[0].together_interval.half_width / estimate.interval.half_width
     assert reach == pytest.approx(wider, rel=0.02)

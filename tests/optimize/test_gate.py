@@ -161,7 +161,8 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     assert choice.ship
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
-    reason = f"(40 in all), beat the untuned judge by {choice.gain.value:.3f} {level}-level rho."
+    gain = f"{choice.gain.value:.3f} {level}-level rho"
+    reason = f"40 documents, tuned prompts beat the untuned judge by {gain}."
     assert f"{reason} If tuning did nothing, 10% of such runs" in choice.why
 
 
@@ -217,7 +218,8 @@ def test_the_power_is_that_of_the_simulated_decision():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng = stream(0, "power")
     clear = [
-        gain_of(rng.normal(0.1, power.SPREAD / 3**0.5, 60), rng, RISK).is_clear for _ in range(120)
+        gain_of(rng.normal(0.1, power.DIFFERENCE_SD / 3**0.5, 60), rng, RISK).is_clear
+        for _ in range(120)
     ]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)

@@ -78,5 +78,5 @@ def test_documents_that_people_rate_alike_are_counted_and_not_paid_for():
     model = Model(write_instruction)
     explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
     (line,) = lines
-    assert line.startswith("GEPA leaves out 2 documents that cannot tell judges apart")
+    assert line.startswith("GEPA leaves out 2 documents, because they cannot tell judges apart")
     assert not {item.document_id for _, item in watch.requests} & {"d0", "d1"}

@@ -67,7 +67,7 @@ def test_a_judge_with_an_annotators_noise_is_as_good_as_one(level):
     assert result.gap.value == pytest.approx(0, abs=0.05)
     assert result.n_outputs == 1080
     assert (result.gap.interval is None) == (level == "system")
-    assert level == "system" or result.gap.interval.reach < 0.05
+    assert level == "system" or result.gap.interval.half_width < 0.05
 
 
 def test_people_and_judge_are_measured_on_the_same_documents() -> None:

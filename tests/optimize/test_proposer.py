@@ -121,7 +121,7 @@ def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
         calls.append(model.calls)
     # Each round asks, and asks again with the fault named.
     assert calls == [2, 4, 4]
-    assert [line.endswith("no more are asked for") for line in lines] == [False, True]
+    assert [line.endswith("asks for no more instructions") for line in lines] == [False, True]
 
 
 def test_without_the_means_for_another_a_faulty_reply_stays_rejected():

@@ -286,7 +286,7 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 
-    with pytest.raises(NotTestedError, match="of the judgements failed, as in: cut short"):
+    with pytest.raises(NotTestedError, match="of its judgements failed, for example: cut short"):
         search(by=failing)
     assert len(ids) == 2 * 192
 

@@ -8,7 +8,13 @@ from search_world import SEED, Watch, judge, problem_of, search, world, write_in
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
-from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, DemoSet, fault, word_runs
+from optimize.search.candidates import (
+    LONGEST_INSTRUCTION,
+    Candidate,
+    DemoSet,
+    rejection_reason,
+    word_runs,
+)
 from optimize.search.evaluator import (
     Evaluator,
     ItemJudgement,
@@ -26,7 +32,7 @@ from optimize.statistics.intervals import stream
 def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copies):
     words = [f"w{number}" for number in range(20)]
     run = " ".join(words[start : start + length]).upper()
-    wrong = fault(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
+    wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
     assert (wrong is not None) == copies
 
 
@@ -40,14 +46,14 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
     ],
 )
 def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why):
-    assert fault(instruction, set(), ["rate the text"]) == why
+    assert rejection_reason(instruction, set(), ["rate the text"]) == why
 
 
 def test_the_budget_refuses_before_anything_is_asked():
     budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
     watch = Watch()
     evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
-    with pytest.raises(SearchBudgetSpentError, match="takes 16 tokens, and 14 are left"):
+    with pytest.raises(SearchBudgetSpentError, match="costs 16 tokens, but only 14 are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
     assert not watch.requests
 
@@ -185,7 +191,7 @@ def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships():
     outcome = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in outcome.of_stage("race"))
     why = outcome.result.decision.why
-    assert f"of {outcome.result.n_tried} candidates did better on train" in why
+    assert f"of {outcome.result.n_tried} candidates beat the untuned judge on train" in why
     assert "costs more than the limit" in why
 
 
