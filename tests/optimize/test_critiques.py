@@ -12,7 +12,7 @@ import pytest
 from behaving_model import Model
 from jsonl import read_jsonl, write_jsonl
 from search_world import SEED, Watch, judge, search, world, write_instruction
-from simulated_model import tuned
+from simulated_model import tune_folder
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
@@ -108,7 +108,7 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
     lm, proposer = simulated.JUDGE_MODEL, simulated.PROPOSER_MODEL
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
     flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}
-    tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
+    tune_folder({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
     ids = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
     critiques: dict[str, set[str]] = {lm: set(), proposer: set()}
     for body in bodies:

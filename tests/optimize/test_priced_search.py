@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from jsonl import read_jsonl
-from simulated_model import tuned
+from simulated_model import tune_folder
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LIMITS = (0.5, 2.0)
@@ -34,7 +34,7 @@ def runs(tmp_path_factory):
             "cache": "none",
             **settings,
         }
-        summary = tuned(flags, folder / "run", server)
+        summary = tune_folder(flags, folder / "run", server)
         return summary, read_jsonl(folder / "run" / "trials.jsonl"), server.dollars
 
     yield run
