@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from prompts import with_prompt
+from prompts import reprompt
 from question_cases import DEADLINE, HELPFUL, PAIR, PAIRED, ROW, TONE, WEIGHED
 from refusals import refuses
 
@@ -158,7 +158,7 @@ def test_demonstrations_teach_each_question_by_its_own_answers():
             {"document": DOCUMENT, "summary": summary, "main_point": answer, "rating": rating}
             for summary, rating in zip(SUMMARIES, (4, 1, 3, 3), strict=True)
         ]
-        return offline(with_prompt(judge, demos=demos), GOOD)
+        return offline(reprompt(judge, demos=demos), GOOD)
 
     yes, no = taught("yes"), taught("no")
     assert yes.answers["main_point"] > no.answers["main_point"]
