@@ -271,7 +271,7 @@ class DecisionServer(OpenAIServer):
         return {"model": body["model"], "answers": answers, "usage": usage}
 
     def _completion(self, body: Body, texts: Sequence[str]) -> Body:
-        return self._as_asked(body, self._reply(body))
+        return self._in_form(body, self._reply(body))
 
     def _in_form(self, body: Body, reply: Body) -> Body:
         """A reply in the form of the request."""
@@ -298,7 +298,7 @@ class DecisionServer(OpenAIServer):
             _options(lambda pairs: [(key, pairs[0][1]), *pairs[1:]])(reply)
         else:
             SPOILS[fault](reply)
-        return web.json_response(self._as_asked(body, reply))
+        return web.json_response(self._in_form(body, reply))
 
     def _note(self, request: web.Request, body: Body, outcome: str) -> None:
         if outcome in ("drop", "hang"):  # an answer that never came may be billed
